@@ -1,0 +1,36 @@
+# Two commands on a fresh machine with Python >= 3.11 and make: `make test` and (as figures arrive) `make reproduce`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: venv test lint bench peers clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tokenmargin needs Python >= 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	@touch $@
+
+# The peers that some tests and the benchmarks compare with; their tests are skipped, with a reason, where they are absent.
+# torch is pinned to its CPU build: the registry's newest would pull gigabytes of CUDA.
+peers: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cvxopt torch==2.13.0
+
+test: venv lint
+	$(BIN)/python -m pytest -q
+
+lint: venv
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+bench: venv
+	$(BIN)/python -c 'import cvxopt' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cvxopt
+	$(BIN)/python -m benchmarks.att_svm
+	$(BIN)/python -m benchmarks.flow
+
+clean:
+	rm -rf $(VENV) results build dist

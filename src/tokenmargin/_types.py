@@ -1,0 +1,37 @@
+"""Shapes, in one place. The letters are those of the papers and of `docs/notation.md`.
+
+n: input sequences, T: tokens of a sequence, d: width of keys (and of p), k: width of tokens (and of v),
+m: inequality rows of a margin problem, q: its equality rows, s: points of a trajectory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+# Host arrays: data, selections and margin problems (NumPy).
+Tokens = Float[np.ndarray, "n T k"]
+Keys = Float[np.ndarray, "n T d"]
+Labels = Float[np.ndarray, "n"]
+TokenNumbers = Float[np.ndarray, "n T"]
+TokenFlags = Bool[np.ndarray, "n T"]
+InputFlags = Bool[np.ndarray, "n"]
+Vector = Float[np.ndarray, "d"]
+HeadVector = Float[np.ndarray, "k"]
+Path = Float[np.ndarray, "s d"]
+Rows = Float[np.ndarray, "m d"]
+RightHandSide = Float[np.ndarray, "m"]
+EqualityRows = Float[np.ndarray, "q d"]
+RowNumbers = Float[np.ndarray, "m"]
+EqualityNumbers = Float[np.ndarray, "q"]
+Triples = Int[np.ndarray, "m 3"]
+EqualityTriples = Int[np.ndarray, "q 3"]
+
+# Traced arrays: models and dynamics (JAX; NumPy arrays are accepted where a function is not under a transformation).
+KeysJ = Float[Array | np.ndarray, "n T d"]
+TokenNumbersJ = Float[Array | np.ndarray, "n T"]
+PairNumbersJ = Float[Array | np.ndarray, "n T T"]
+VectorJ = Float[Array | np.ndarray, "d"]
+MatrixJ = Float[Array | np.ndarray, "d d"]
+InputNumbersJ = Float[Array | np.ndarray, "n"]
+ScalarJ = Float[Array | np.ndarray, ""]

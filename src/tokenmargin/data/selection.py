@@ -1,0 +1,150 @@
+"""Which tokens are selected: the sets S_X(p) of [E, (8)], with ties, and what comes second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin._types import TokenFlags, TokenNumbers
+from tokenmargin.data.sequences import EmbeddedSequences
+from tokenmargin.errors import InvalidInputError
+
+#: Logits closer than this, relative to |p| times the longest key, are one logit. A logit carries a rounding error
+#: of about 1e-16 times that product; limits found by a flow stopped at norm R carry 1/R.
+LOGIT_TIE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Selection:
+    """A set of selected tokens for every input: booleans of shape (n, T), at least one True a row.
+
+    Two selections are equal when they select the same tokens of the same inputs, which is the equivalence of
+    directions in [E, below (8)].
+    """
+
+    chosen: TokenFlags
+
+    def __init__(self, chosen: ArrayLike) -> None:
+        """Check that each input selects something."""
+        array = np.array(chosen)
+        if array.ndim != 2 or array.size == 0 or array.dtype != bool:
+            raise InvalidInputError(
+                f"a selection is booleans of shape (n, T), got {array.dtype} of shape {array.shape}: "
+                "use Selection.from_indices for one token per input."
+            )
+        empty = np.flatnonzero(~array.any(axis=1))
+        if empty.size:
+            raise InvalidInputError(f"input {empty[0]} selects no token: choose at least one token of every input.")
+        array.flags.writeable = False
+        object.__setattr__(self, "chosen", array)
+
+    @classmethod
+    def from_indices(cls, indices: Sequence[int] | np.ndarray, T: int) -> Selection:
+        """One token per input: the index choice alpha of [M, (ATT-SVM)]."""
+        alpha = np.asarray(indices)
+        if alpha.ndim != 1 or alpha.size == 0 or alpha.dtype.kind not in "iu":
+            raise InvalidInputError(
+                f"indices must be integers of shape (n,), got {alpha.dtype} of shape {alpha.shape}."
+            )
+        outside = np.flatnonzero((alpha < 0) | (alpha >= T))
+        if outside.size:
+            i = outside[0]
+            raise InvalidInputError(
+                f"input {i} selects token {alpha[i]}, but tokens are numbered 0 to {T - 1}."
+            )
+        return cls(np.arange(T) == alpha[:, None])
+
+    @property
+    def tied_inputs(self) -> np.ndarray:
+        """Inputs that select more than one token."""
+        return np.flatnonzero(self.chosen.sum(axis=1) > 1)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether every input selects exactly one token."""
+        return bool((self.chosen.sum(axis=1) == 1).all())
+
+    @property
+    def representatives(self) -> np.ndarray:
+        """The first selected token of each input, shape (n,)."""
+        return self.chosen.argmax(axis=1)
+
+    @property
+    def indices(self) -> np.ndarray:
+        """alpha, shape (n,), when every input selects one token."""
+        if not self.is_single:
+            raise InvalidInputError(
+                f"input {self.tied_inputs[0]} selects several tokens, so there is no single index: "
+                "use .chosen, or .representatives for the first of each."
+            )
+        return self.representatives
+
+    def check_fits(self, sequences: EmbeddedSequences) -> None:
+        """Raise unless this selects existing tokens of these sequences."""
+        if self.chosen.shape != sequences.mask.shape:
+            raise InvalidInputError(
+                f"the selection has shape {self.chosen.shape} but the sequences have "
+                f"{sequences.n_inputs} inputs of {sequences.n_tokens} tokens: give shape {sequences.mask.shape}."
+            )
+        masked = np.argwhere(self.chosen & ~sequences.mask)
+        if masked.size:
+            i, t = masked[0]
+            raise InvalidInputError(f"input {i} selects token {t}, which is masked: select a token that exists.")
+
+    def __eq__(self, other: object) -> bool:
+        """Same tokens of the same inputs."""
+        if not isinstance(other, Selection):
+            return NotImplemented
+        return self.chosen.shape == other.chosen.shape and bool((self.chosen == other.chosen).all())
+
+    def __hash__(self) -> int:
+        """Consistent with equality, so that selections can be counted."""
+        return hash((self.chosen.shape, self.chosen.tobytes()))
+
+    def __repr__(self) -> str:
+        """Selected tokens of each input; ties in braces."""
+        shown = []
+        for row in self.chosen[:12]:
+            picked = np.flatnonzero(row).tolist()
+            shown.append(str(picked[0]) if len(picked) == 1 else "{" + ",".join(map(str, picked)) + "}")
+        return f"Selection({' '.join(shown)}{' ...' if len(self.chosen) > 12 else ''}; T={self.chosen.shape[1]})"
+
+
+def selection_of(
+    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE
+) -> Selection:
+    """The tokens that p selects: S_X(p) = argmax_{s in X} p'k_s, ties included [E, (8)].
+
+    Args:
+        sequences: n inputs of T tokens.
+        p: shape (d,).
+        tolerance: logits within `tolerance * |p| * max|k|` of the largest are ties.
+    """
+    logits, width = _logits_and_tie_width(sequences, p, tolerance)
+    return Selection(logits >= logits.max(axis=1, keepdims=True) - width)
+
+
+def secondary_selection(
+    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE
+) -> TokenFlags:
+    """The tokens that come second under p, S2_X(p), shape (n, T) [E, Def. 15].
+
+    A row is all False where p selects every token of that input.
+    """
+    logits, width = _logits_and_tie_width(sequences, p, tolerance)
+    first = logits >= logits.max(axis=1, keepdims=True) - width
+    rest = np.where(first, -np.inf, logits)
+    return (rest >= rest.max(axis=1, keepdims=True) - width) & np.isfinite(rest)
+
+
+def _logits_and_tie_width(
+    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float
+) -> tuple[TokenNumbers, float]:
+    """Logits p'k (masked: -inf) and the distance below which two of them are a tie."""
+    vector = sequences.direction(p)
+    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)
+    width = tolerance * float(np.linalg.norm(vector)) * float(np.linalg.norm(keys, axis=-1).max())
+    return np.where(sequences.mask, keys @ vector, -np.inf), width

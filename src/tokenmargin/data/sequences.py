@@ -1,0 +1,161 @@
+"""A data set of embedded token sequences: what softmax attention with fixed tokens looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin._types import HeadVector, Keys, Labels, TokenFlags, Tokens
+from tokenmargin.errors import InvalidInputError
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class EmbeddedSequences:
+    """n labelled inputs of T embedded tokens each, with the head v that scores them [M, (5)].
+
+    The model is f(X_i) = v' X_i' softmax(K_i p). Keys K default to the tokens X (W = I); given beside X they
+    may have any width, which is then the width of p.
+
+    Args:
+        tokens: X, shape (n, T, k).
+        labels: Y, shape (n,), each -1 or +1 (0/1 and booleans are read as -1/+1).
+        head: v, shape (k,).
+        keys: K, shape (n, T, d); the tokens themselves when absent.
+        mask: shape (n, T), True where there is a token; all True when absent. Sequences of different lengths
+            are padded and masked.
+    """
+
+    tokens: Tokens
+    labels: Labels
+    head: HeadVector
+    keys: Keys
+    mask: TokenFlags
+    keys_are_tokens: bool
+
+    def __init__(
+        self,
+        tokens: ArrayLike,
+        labels: ArrayLike,
+        head: ArrayLike,
+        keys: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+    ) -> None:
+        """Check and store; arrays are copied and made read-only."""
+        tokens_array = _real_array(tokens, "tokens", "(n, T, k)", ndim=3)
+        n, T, k = tokens_array.shape
+        labels_array = _signs(labels, n)
+        head_array = _real_array(head, "head", "(k,)", ndim=1)
+        if head_array.shape != (k,):
+            raise InvalidInputError(
+                f"head has {head_array.shape[0]} entries but tokens have width {k}: "
+                "give one weight per token coordinate."
+            )
+        mask_array = _token_mask(mask, n, T)
+        if keys is None:
+            keys_array = tokens_array
+        else:
+            keys_array = _real_array(keys, "keys", "(n, T, d)", ndim=3)
+            if keys_array.shape[:2] != (n, T):
+                raise InvalidInputError(
+                    f"keys have shape {keys_array.shape} but tokens have {n} sequences of {T}: "
+                    "give one key per token (only the last axis may differ)."
+                )
+        for name, value in (("tokens", tokens_array), ("keys", keys_array)):
+            bad = ~np.isfinite(value).all(axis=-1) & mask_array
+            if bad.any():
+                i, t = np.argwhere(bad)[0]
+                raise InvalidInputError(
+                    f"{name} hold NaN or infinity, first at input {i}, token {t}: "
+                    "remove those tokens or mask them."
+                )
+        for name, value in (
+            ("tokens", tokens_array),
+            ("labels", labels_array),
+            ("head", head_array),
+            ("keys", keys_array),
+            ("mask", mask_array),
+        ):
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "keys_are_tokens", keys is None)
+
+    @property
+    def n_inputs(self) -> int:
+        """n, the number of sequences."""
+        return self.tokens.shape[0]
+
+    @property
+    def n_tokens(self) -> int:
+        """T, the number of token places of a sequence (masked ones included)."""
+        return self.tokens.shape[1]
+
+    @property
+    def width(self) -> int:
+        """d, the width of the keys and so of p."""
+        return self.keys.shape[2]
+
+    def __repr__(self) -> str:
+        """Shapes, not numbers."""
+        beside = "" if self.keys_are_tokens else f", keys beside X (d={self.width})"
+        masked = int((~self.mask).sum())
+        return (
+            f"EmbeddedSequences(n={self.n_inputs}, T={self.n_tokens}, k={self.tokens.shape[2]}{beside}"
+            + (f", {masked} masked)" if masked else ")")
+        )
+
+    def direction(self, p: ArrayLike, name: str = "p") -> np.ndarray:
+        """Check that p is a finite vector of the keys' width, and return it as float64."""
+        vector = _real_array(p, name, "(d,)", ndim=1)
+        if vector.shape != (self.width,):
+            raise InvalidInputError(
+                f"{name} has {vector.shape[0]} entries but the keys have width {self.width}: "
+                f"give a vector of {self.width}."
+            )
+        if not np.isfinite(vector).all():
+            raise InvalidInputError(f"{name} holds NaN or infinity: give a finite vector.")
+        return vector
+
+
+def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarray:
+    """A contiguous float copy (float32 is kept, everything else becomes float64) of the stated rank."""
+    try:
+        array = np.asarray(value)
+    except ValueError as problem:
+        raise InvalidInputError(f"{name} is ragged ({problem}): pad it to shape {shape} and pass a mask.") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{name} has dtype {array.dtype}: give real numbers of shape {shape}.")
+    if array.ndim != ndim:
+        raise InvalidInputError(f"{name} has shape {array.shape}: give an array of shape {shape}.")
+    if array.size == 0:
+        raise InvalidInputError(f"{name} is empty (shape {array.shape}): give at least one of each axis of {shape}.")
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    return np.array(array, dtype=dtype, order="C")
+
+
+def _signs(labels: ArrayLike, n: int) -> np.ndarray:
+    """Labels as -1.0/+1.0."""
+    array = np.asarray(labels)
+    if array.shape != (n,):
+        raise InvalidInputError(f"labels have shape {array.shape} but there are {n} sequences: give shape ({n},).")
+    present = set(np.unique(array).tolist())
+    if present <= {-1, 1} or present <= {0, 1}:
+        return np.where(array == 1, 1.0, -1.0)
+    shown = ", ".join(repr(x) for x in sorted(present, key=str)[:5])
+    raise InvalidInputError(f"labels are not two-valued: found {shown}; give -1 and +1 (or 0 and 1).")
+
+
+def _token_mask(mask: ArrayLike | None, n: int, T: int) -> np.ndarray:
+    """The mask as booleans, at least one token in each sequence."""
+    if mask is None:
+        return np.ones((n, T), dtype=bool)
+    array = np.asarray(mask)
+    if array.shape != (n, T):
+        raise InvalidInputError(f"mask has shape {array.shape}: give one flag per token, shape ({n}, {T}).")
+    if array.dtype != bool:
+        raise InvalidInputError(f"mask has dtype {array.dtype}: give booleans, True where there is a token.")
+    empty = np.flatnonzero(~array.any(axis=1))
+    if empty.size:
+        raise InvalidInputError(f"mask leaves input {empty[0]} without a token: drop that sequence or unmask one.")
+    return array.copy()

@@ -1,0 +1,34 @@
+"""Where it should go: max-margin problems over token differences, solved without looking at any dynamics."""
+
+from tokenmargin.margin.att_svm import att_svm, att_svm_batch, gmm, relaxed_svm
+from tokenmargin.margin.certificate import FarkasCertificate
+from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
+from tokenmargin.margin.directional import DirectionalMargin, directional_margin
+from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, lmm_directions
+from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
+from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
+from tokenmargin.margin.solution import TIGHT_TOLERANCE, MarginSolution, MarginStatus
+
+__all__ = [
+    "ENUMERATION_LIMIT",
+    "KKT_TOLERANCE",
+    "TIGHT_TOLERANCE",
+    "ConeConstants",
+    "DirectionalMargin",
+    "FarkasCertificate",
+    "MarginSolution",
+    "MarginStatus",
+    "Residuals",
+    "att_svm",
+    "att_svm_batch",
+    "cone_constants",
+    "directional_margin",
+    "feasible_selections",
+    "gmm",
+    "in_cone",
+    "is_locally_optimal",
+    "lmm_directions",
+    "neighbor_score_gap",
+    "neighbors",
+    "relaxed_svm",
+]

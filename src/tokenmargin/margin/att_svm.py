@@ -1,0 +1,170 @@
+"""(ATT-SVM): the hard-margin problem that separates the selected tokens of every input from the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.least_norm import (
+    LeastNormSolution,
+    Residuals,
+    Verdict,
+    least_norm,
+    least_norm_batch,
+)
+from tokenmargin.margin.solution import MarginSolution, MarginStatus
+
+_STATUS = {
+    Verdict.OPTIMAL: MarginStatus.OPTIMAL,
+    Verdict.INFEASIBLE: MarginStatus.INFEASIBLE,
+    Verdict.UNDECIDED: MarginStatus.UNDECIDED,
+}
+
+
+def att_svm(sequences: EmbeddedSequences, selection: Selection) -> MarginSolution:
+    """The shortest p that prefers each selected token to every other token of its input by 1.
+
+        min |p|   s.t.   p'(k_is - k_it) >= 1  for s selected, t not,   p'k_is = p'k_is'  for s, s' selected
+
+    With one token per input this is [M, (ATT-SVM)]; with ties it is [E, (9)], in which all selected tokens of an
+    input must stay tied. (Any one of several optimal tokens, (ATT-SVM'), is a different problem.)
+
+    Args:
+        sequences: n inputs of T tokens with keys of width d.
+        selection: booleans of shape (n, T).
+
+    Returns:
+        MarginSolution with p of shape (d,), duals, residuals and, when infeasible, a certificate.
+    """
+    return _solve(sequences, selection, None)
+
+
+def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike) -> MarginSolution:
+    """(ATT-SVM) with margin 1 on some inputs and only p'(k_s - k_t) >= 0 on the relaxed ones [M, (10)].
+
+    Args:
+        sequences: n inputs of T tokens.
+        selection: booleans of shape (n, T).
+        relaxed: booleans of shape (n,), True for inputs whose margin constraint is relaxed to 0.
+    """
+    flags = np.asarray(relaxed)
+    if flags.shape != (sequences.n_inputs,) or flags.dtype != bool:
+        raise InvalidInputError(
+            f"relaxed must be booleans, one per input, shape ({sequences.n_inputs},); "
+            f"got {flags.dtype} of shape {flags.shape}."
+        )
+    return _solve(sequences, selection, flags)
+
+
+def gmm(sequences: EmbeddedSequences) -> MarginSolution:
+    """The globally-optimal max-margin direction: (ATT-SVM) for the tokens of highest score [M, Def. 1].
+
+    Where several tokens of an input share the highest score they are kept tied; `solution.selection.tied_inputs`
+    names those inputs, for which [M] leaves the choice open.
+    """
+    return att_svm(sequences, optimal_selection(sequences))
+
+
+def att_svm_batch(
+    sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection]
+) -> list[MarginSolution]:
+    """`att_svm` for many problems; those of one shape, one token per input and no mask share their array work."""
+    if len(sequences) != len(selections):
+        raise InvalidInputError(f"{len(sequences)} problems but {len(selections)} selections: give one for each.")
+    answers: list[MarginSolution | None] = [None] * len(sequences)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for j, (problem, selection) in enumerate(zip(sequences, selections, strict=True)):
+        selection.check_fits(problem)
+        alike = problem.n_tokens > 1 and bool(problem.mask.all()) and selection.is_single
+        if alike:
+            groups.setdefault(problem.keys.shape, []).append(j)
+        else:
+            answers[j] = att_svm(problem, selection)
+    for (n, T, d), members in groups.items():
+        keys = np.stack([sequences[j].keys for j in members]).astype(np.float64, copy=False)
+        chosen = np.stack([selections[j].chosen for j in members])
+        alpha = chosen.argmax(axis=2)
+        selected = np.take_along_axis(keys, alpha[:, :, None, None], axis=2)
+        others = (~chosen).nonzero()[2].reshape(len(members), n, T - 1)
+        rows = (selected - np.take_along_axis(keys, others[:, :, :, None], axis=2)).reshape(len(members), -1, d)
+        triples = np.empty((len(members), n, T - 1, 3), dtype=np.int64)
+        triples[..., 0] = np.arange(n)[:, None]
+        triples[..., 1] = alpha[:, :, None]
+        triples[..., 2] = others
+        triples = triples.reshape(len(members), -1, 3)
+        required = np.ones(rows.shape[:2])
+        for j, triple, one, answer in zip(
+            members, triples, required, least_norm_batch(rows, required), strict=True
+        ):
+            answers[j] = _packed(sequences[j], selections[j], triple, one, _NO_TIES, answer)
+    return [answer for answer in answers if answer is not None]
+
+
+_NO_TIES = np.zeros((0, 3), dtype=np.int64)
+
+
+def _solve(sequences: EmbeddedSequences, selection: Selection, relaxed: np.ndarray | None) -> MarginSolution:
+    selection.check_fits(sequences)
+    chosen, keys = selection.chosen, sequences.keys.astype(np.float64, copy=False)
+    first = chosen.argmax(axis=1)
+    i, t = np.nonzero(~chosen & sequences.mask)
+    s = first[i]
+    triples = np.stack((i, s, t), axis=1)
+    tie_triples = _tie_triples(selection, first)
+    if len(triples) == 0:
+        return MarginSolution(
+            MarginStatus.TRIVIAL,
+            sequences,
+            selection,
+            np.zeros(sequences.width),
+            triples,
+            np.zeros(0),
+            np.zeros(0),
+            tie_triples,
+            np.zeros(len(tie_triples)),
+            Residuals(0.0, 0.0, 0.0, 0.0, 0.0),
+        )
+    rows = keys[i, s] - keys[i, t]
+    required = np.ones(len(rows)) if relaxed is None else np.where(relaxed[i], 0.0, 1.0)
+    ties = None
+    if len(tie_triples):
+        ties = keys[tie_triples[:, 0], tie_triples[:, 1]] - keys[tie_triples[:, 0], tie_triples[:, 2]]
+    return _packed(sequences, selection, triples, required, tie_triples, least_norm(rows, required, ties))
+
+
+def _tie_triples(selection: Selection, first: np.ndarray) -> np.ndarray:
+    """(input, first selected, another selected) for every tie."""
+    if selection.is_single:
+        return _NO_TIES
+    also = selection.chosen.copy()
+    also[np.arange(len(first)), first] = False
+    i, t = np.nonzero(also)
+    return np.stack((i, first[i], t), axis=1)
+
+
+def _packed(
+    sequences: EmbeddedSequences,
+    selection: Selection,
+    triples: np.ndarray,
+    required: np.ndarray,
+    tie_triples: np.ndarray,
+    answer: LeastNormSolution,
+) -> MarginSolution:
+    return MarginSolution(
+        _STATUS[answer.verdict],
+        sequences,
+        selection,
+        answer.p,
+        triples,
+        required,
+        answer.duals,
+        tie_triples,
+        answer.equality_duals,
+        answer.residuals,
+        answer.weights,
+        answer.equality_weights,
+    )

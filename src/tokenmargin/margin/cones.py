@@ -1,0 +1,82 @@
+"""The cone around a locally-optimal direction from which descent provably converges to it: its mu and R."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin.data import scores
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
+from tokenmargin.margin.solution import MarginSolution
+
+
+@dataclass(frozen=True)
+class ConeConstants:
+    """Constants of [M, (32) and (39)] for C_{mu,R}(p_mm) = {p : cos(p, p_mm) >= 1 - mu, |p| >= R}.
+
+    `delta` is corrected: half the smallest excess margin of a non-neighbour over *all* inputs. As printed
+    (`delta_as_printed`) it leaves out inputs without an SVM-neighbour, whose tokens the proof needs too.
+    (39) moreover divides by the share of neighbours in each input, so it proves something only when every
+    input has one (`every_input_has_neighbors`).
+    """
+
+    margin: float  #: Theta = 1/|p_mm|
+    delta: float  #: half the smallest p_mm'(k_selected - k_t) - 1 over non-neighbours; inf if there are none
+    delta_as_printed: float  #: the same over inputs that have a neighbour
+    key_norm: float  #: A = max |k_it| / Theta
+    mu: float  #: (1/8) (min(1/2, delta) / A)^2
+    radius: float  #: R = max(2, 1/delta) / Theta * log(64 T Gamma A / smallest score gap)
+    score_gap: float  #: smallest score advantage over an SVM-neighbour
+    score_spread: float  #: Gamma = largest score difference within an input
+    every_input_has_neighbors: bool
+
+
+def cone_constants(solution: MarginSolution) -> ConeConstants:
+    """mu and R of the cone of Theorem 3 for a locally-optimal solution [M, Lemma 7, (32), (39)].
+
+    Raises:
+        InvalidInputError: when the solution is not locally optimal (the constants are then undefined).
+    """
+    if not is_locally_optimal(solution):
+        raise InvalidInputError(
+            "cone constants exist for locally-optimal selections only: check is_locally_optimal(solution) first."
+        )
+    sequences, chosen = solution.sequences, solution.selection.chosen
+    near = neighbors(solution)
+    margin = solution.margin
+    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)
+    key_norm = float(np.linalg.norm(keys, axis=-1).max()) / margin
+    excess = np.full(sequences.mask.shape, np.inf)
+    i, _, t = solution.triples.T
+    excess[i, t] = solution.slacks
+    excess[near] = np.inf
+    has_neighbor = near.any(axis=1)
+    delta = 0.5 * float(excess.min())
+    delta_printed = 0.5 * float(excess[has_neighbor].min(initial=np.inf))
+    gamma = scores(sequences)
+    spread = float((gamma.max(axis=1) - np.where(sequences.mask, gamma, np.inf).min(axis=1)).max())
+    gap = neighbor_score_gap(solution)
+    T = int(sequences.mask.sum(axis=1).max())
+    radius = max(2.0, 1.0 / delta) / margin * np.log(64.0 * T * spread * key_norm / gap)
+    return ConeConstants(
+        margin=margin,
+        delta=delta,
+        delta_as_printed=delta_printed,
+        key_norm=key_norm,
+        mu=(min(0.5, delta) / key_norm) ** 2 / 8.0,
+        radius=float(radius),
+        score_gap=gap,
+        score_spread=spread,
+        every_input_has_neighbors=bool(has_neighbor[(~chosen & sequences.mask).any(axis=1)].all()),
+    )
+
+
+def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bool:
+    """Whether p lies in C_{mu,R}(axis): cosine at least 1 - mu and norm at least `radius` [M, (7), (8)]."""
+    point, centre = np.asarray(p, dtype=float), np.asarray(axis, dtype=float)
+    length = float(np.linalg.norm(point))
+    cosine = float(point @ centre) / (length * float(np.linalg.norm(centre)))
+    return length >= radius and cosine >= 1.0 - mu

@@ -1,0 +1,70 @@
+"""All locally-optimal max-margin directions of a problem: the set P_mm of [M, Section 2.3]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.errors import NotDecidedError, TooLargeError
+from tokenmargin.margin.att_svm import att_svm_batch
+from tokenmargin.margin.least_norm import Verdict, least_norm_batch
+from tokenmargin.margin.optimality import is_locally_optimal
+from tokenmargin.margin.solution import MarginSolution
+
+#: Largest number of selections (whole or partial) that `lmm_directions` will hold at once before it refuses.
+ENUMERATION_LIMIT = 200_000
+
+
+def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[Selection]:
+    """Every choice of one token per input for which (ATT-SVM) is feasible.
+
+    Inputs are added one at a time: a choice for some inputs that cannot be separated cannot be completed, so its
+    whole subtree is dropped. All partial choices of one length are solved as one batch.
+
+    Raises:
+        TooLargeError: when more than `limit` partial choices would have to be tried at one length.
+    """
+    keys, mask = sequences.keys.astype(np.float64, copy=False), sequences.mask
+    n, T, d = keys.shape
+    partial = np.zeros((1, 0), dtype=np.int64)
+    rows = np.zeros((1, 0, d))
+    for i in range(n):
+        present = np.flatnonzero(mask[i])
+        if len(partial) * len(present) > limit:
+            raise TooLargeError(
+                f"{len(partial) * len(present)} selections of the first {i + 1} of {n} inputs (up to {T} tokens each) "
+                f"exceed the limit of {limit}: use fewer inputs or tokens, or pass a larger limit."
+            )
+        partial = np.concatenate(
+            [np.repeat(partial, len(present), axis=0), np.tile(present, len(partial))[:, None]], axis=1
+        )
+        if len(present) > 1:
+            added = np.stack([keys[i, s] - keys[i, present[present != s]] for s in present])
+            rows = np.concatenate(
+                [np.repeat(rows, len(present), axis=0), np.tile(added, (len(rows), 1, 1))], axis=1
+            )
+        else:
+            rows = np.repeat(rows, len(present), axis=0)
+        if rows.shape[1]:
+            answers = least_norm_batch(rows, np.ones(rows.shape[:2]))
+            keep = np.array([answer.verdict is not Verdict.INFEASIBLE for answer in answers])
+            partial, rows = partial[keep], rows[keep]
+    return [Selection.from_indices(alpha, T) for alpha in partial]
+
+
+def lmm_directions(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
+    """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
+
+    Exact, by enumeration with pruning (`feasible_selections`); selections have one token per input, as in [M].
+    Empty when no selection is locally optimal: then no flow of p diverges to a single token per input.
+
+    Raises:
+        TooLargeError: when there are more than `limit` choices to try.
+        NotDecidedError: when float64 cannot tell whether some selection is feasible.
+    """
+    selections = feasible_selections(sequences, limit)
+    solutions = att_svm_batch([sequences] * len(selections), selections)
+    try:
+        return [solution for solution in solutions if is_locally_optimal(solution)]
+    except NotDecidedError as problem:
+        raise NotDecidedError(f"The enumeration met a selection that cannot be decided. {problem}") from None

@@ -1,0 +1,46 @@
+"""When is a selection locally optimal? Neighbours of a max-margin solution and their scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenmargin._types import TokenFlags
+from tokenmargin.data import score_tie_width, scores
+from tokenmargin.errors import NotDecidedError
+from tokenmargin.margin.solution import MarginSolution, MarginStatus
+
+
+def neighbors(solution: MarginSolution) -> TokenFlags:
+    """SVM-neighbours of the selected tokens, shape (n, T): those with p'(k_selected - k_t) = 1 [M, Def. 2].
+
+    All False when the problem is trivial or infeasible.
+    """
+    near = np.zeros(solution.sequences.mask.shape, dtype=bool)
+    i, _, t = solution.triples[solution.tight].T
+    near[i, t] = True
+    return near
+
+
+def neighbor_score_gap(solution: MarginSolution) -> float:
+    """Smallest score advantage of a selected token over its SVM-neighbours; inf when there are none.
+
+    min over inputs i and neighbours t of gamma_i,alpha_i - gamma_it [M, App. E]. With ties the selected score is the
+    mean over the selected tokens, which is the quantity of [E, Def. 16] divided by their number.
+    """
+    gamma, chosen = scores(solution.sequences), solution.selection.chosen
+    selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
+    i, t = np.nonzero(neighbors(solution))
+    return float((selected[i] - gamma[i, t]).min()) if len(i) else float("inf")
+
+
+def is_locally_optimal(solution: MarginSolution) -> bool:
+    """Whether the selected tokens score strictly more than all their SVM-neighbours [M, Def. 2; E, Def. 16].
+
+    The solution's direction is then a locally-optimal max-margin (LMM) direction. False when infeasible or trivial:
+    there is no direction then. Scores within `SCORE_TIE_TOLERANCE` are ties, and a tie is not strictly more.
+    """
+    if solution.status is MarginStatus.UNDECIDED:
+        raise NotDecidedError(solution.explain())
+    if solution.status is not MarginStatus.OPTIMAL:
+        return False
+    return neighbor_score_gap(solution) > score_tie_width(scores(solution.sequences))
