@@ -1,0 +1,227 @@
+"""Where a trajectory goes, judged by the dynamics alone: to infinity in a direction, to a finite point, or unknown.
+
+Diverging: along the velocity u = G/|G| all pairs that carry weight have the same gap, every one pulls towards the
+higher score, and every other token is further behind. As G is the weighted sum of those differences, this *is* a dual
+certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
+comparison of independent things. Finite: the Newton step is negligible and the Jacobian negative definite on the span
+of the token differences. Neither: `stalled`, and never called finite. A saturated softmax proves nothing either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import equinox as eqx
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin._precision import keep_precision
+from tokenmargin._types import Vector
+from tokenmargin.data import Selection
+from tokenmargin.dynamics.coordinates import Coordinates, in_span_of_differences
+from tokenmargin.dynamics.pair_field import PairField
+from tokenmargin.dynamics.risk import AttentionRisk
+
+#: Gaps of weighted pairs along the velocity must agree to this, relative to their mean, and tokens this close (in the
+#: same unit) to the top are tied. The velocity converges exponentially, so true limits reach 1e-10 and better.
+GAP_TOLERANCE = 1e-6
+
+#: Pairs with less than this share of the total weight are not part of the support.
+WEIGHT_FLOOR = 1e-9
+
+#: |p| (in units of 1/longest key difference) below which a direction is not yet a limit: log-weights of order ten may
+#: still be reordering.
+LEAST_NORM = 1e3
+
+#: Largest Newton step, relative to 1 + |p|, at a point that is called stationary.
+NEWTON_TOLERANCE = 1e-7
+
+#: Eigenvalues of the Jacobian must be below minus this times its norm for a stationary point to be called attracting.
+CURVATURE_TOLERANCE = 1e-10
+
+#: Singular values of the key differences below this, relative to the largest, span nothing.
+SPAN_TOLERANCE = 1e-12
+
+
+class LimitKind(Enum):
+    """Where the path goes; the value of each member says it in words."""
+
+    DIVERGES = "diverges"
+    FINITE = "finite"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The limit of a trajectory with the numbers that certify it."""
+
+    kind: LimitKind
+    p: Vector  #: last point, shape (d,)
+    direction: Vector  #: p/|p|, which approaches the limit like 1/|p|
+    velocity: Vector  #: G/|G|, which approaches it exponentially; zeros where the field vanishes
+    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
+    support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
+    support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
+    gap_spread: float  #: largest |gap/mean gap - 1| over weighted pairs
+    least_excess: float  #: smallest gap/mean gap - 1 over the other tokens; inf if there are none
+    adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
+    newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
+    largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
+    reason: str  #: one sentence
+
+    @property
+    def diverges(self) -> bool:
+        """Whether |p| goes to infinity along `velocity`."""
+        return self.kind is LimitKind.DIVERGES
+
+    @property
+    def finite(self) -> bool:
+        """Whether p converges to an attracting stationary point."""
+        return self.kind is LimitKind.FINITE
+
+    @property
+    def stalled(self) -> bool:
+        """Whether neither could be certified."""
+        return self.kind is LimitKind.STALLED
+
+
+@keep_precision
+def judge(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> list[Limit]:
+    """Judge where each point is going under its objective's gradient flow.
+
+    Args:
+        objectives: risks; those of one shape are evaluated together.
+        points: one point of shape (d,) for each.
+    """
+    reduced = [in_span_of_differences(objective.pair_field) for objective in objectives]
+    points = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for j, ((system, _), objective) in enumerate(zip(reduced, objectives, strict=True)):
+        groups.setdefault((*system.keys.shape, objective.loss), []).append(j)
+    limits: list[Limit | None] = [None] * len(objectives)
+    for members in groups.values():
+        systems = [reduced[j][0] for j in members]
+        inside = np.stack([reduced[j][1].inward(points[j]) for j in members])
+        evaluated = jax.device_get(_evaluate(jax.tree.map(lambda *x: np.stack(x), *systems), inside))
+        for lane, j in enumerate(members):
+            field_j, jacobian_j, signed_j = (x[lane] for x in evaluated)
+            limits[j] = _judge_one(objectives[j], reduced[j], points[j], field_j, jacobian_j, signed_j)
+    return [limit for limit in limits if limit is not None]
+
+
+@eqx.filter_jit
+def _evaluate(systems: PairField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def one(system: PairField, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        signed, _ = system.pair_weights(y)
+        return *system.field_and_jacobian(y), signed
+
+    return jax.vmap(one)(systems, points)
+
+
+def _judge_one(
+    objective: AttentionRisk,
+    reduced: tuple[PairField, Coordinates],
+    p: np.ndarray,
+    force: np.ndarray,
+    jacobian: np.ndarray,
+    signed: np.ndarray,
+) -> Limit:
+    system, coordinates = reduced
+    keys, present = np.asarray(system.keys), np.isfinite(np.asarray(system.log_multiplicity))
+    speed = float(np.linalg.norm(force))
+    norm = float(np.linalg.norm(p)) * coordinates.kappa
+    velocity = coordinates.velocity(force / speed) if speed > 0 else np.zeros(len(p))
+    newton, top_eigenvalue = _stationarity(keys, present, force, jacobian, norm)
+    chosen, support, weights, spread, excess, adverse = _separation(keys, present, force / speed if speed > 0 else force, signed)
+    if speed == 0.0 and not np.abs(signed).any():
+        kind, reason = LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
+    elif norm >= LEAST_NORM and spread <= GAP_TOLERANCE and excess >= -GAP_TOLERANCE and adverse <= WEIGHT_FLOOR:
+        kind = LimitKind.DIVERGES
+        reason = "The weighted pairs separate at one common speed and every other token falls behind faster."
+    elif newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
+        kind, reason = LimitKind.FINITE, "The gradient vanishes at a strict local minimum."
+    elif newton <= NEWTON_TOLERANCE:
+        kind = LimitKind.STALLED
+        reason = "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
+    else:
+        kind, reason = LimitKind.STALLED, "Neither a common separation speed nor a stationary point was reached yet."
+    selection = _selection(objective, chosen if kind is LimitKind.DIVERGES else _top(keys, present, coordinates.inward(p)))
+    diverging = kind is LimitKind.DIVERGES
+    length = float(np.linalg.norm(p))
+    return Limit(
+        kind,
+        p,
+        p / length if length > 0 else p,
+        velocity,
+        selection,
+        support if diverging else (),
+        weights if diverging else np.zeros(0),
+        spread,
+        excess,
+        adverse,
+        newton,
+        top_eigenvalue,
+        reason,
+    )
+
+
+def _separation(
+    keys: np.ndarray, present: np.ndarray, u: np.ndarray, signed: np.ndarray
+) -> tuple[np.ndarray, tuple[tuple[int, int, int], ...], np.ndarray, float, float, float]:
+    """Selected tokens along u, the weighted pairs between them and the rest, and how well these certify a margin."""
+    logits = np.where(present, keys @ u, -np.inf)
+    gaps = logits.max(axis=1, keepdims=True) - logits  # masked: inf
+    # Mean gap over the weighted pairs (t ahead of u in score), by which ties and slack are measured.
+    ahead = np.maximum(signed, 0.0)
+    with np.errstate(invalid="ignore"):
+        between = np.where(ahead > WEIGHT_FLOOR, gaps[:, None, :] - gaps[:, :, None], 0.0)
+    heavy = np.where(ahead > WEIGHT_FLOOR, ahead, 0.0)
+    unit = float((heavy * between).sum() / max(heavy.sum(), 1e-300))
+    chosen = present & (gaps <= GAP_TOLERANCE * max(unit, 0.0))
+    from_chosen = ahead * (chosen[:, :, None] & ~chosen[:, None, :])
+    adverse = float(max(0.0, ahead.sum() - from_chosen.sum()))
+    per_token = from_chosen.sum(axis=1)  # weight by which each unselected token is held back
+    held = per_token > WEIGHT_FLOOR
+    if unit <= 0.0 or not held.any():
+        return chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse
+    spread = float(np.abs(gaps[held] / unit - 1.0).max())
+    others = present & ~chosen & ~held
+    excess = float((gaps[others] / unit - 1.0).min()) if others.any() else float("inf")
+    first = chosen.argmax(axis=1)
+    i, t = np.nonzero(held)
+    support = tuple((int(a), int(first[a]), int(b)) for a, b in zip(i, t, strict=True))
+    return chosen, support, per_token[held], spread, excess, adverse
+
+
+def _stationarity(
+    keys: np.ndarray, present: np.ndarray, force: np.ndarray, jacobian: np.ndarray, norm: float
+) -> tuple[float, float]:
+    """Newton step relative to 1 + norm, and the largest eigenvalue of J relative to |J|, on the span of differences."""
+    differences = keys[present]
+    if not len(differences):
+        return 0.0, -np.inf
+    _, values, right = np.linalg.svd(differences, full_matrices=False)
+    basis = right[values > SPAN_TOLERANCE * max(values.max(), 1e-300)].T
+    if not basis.shape[1]:
+        return 0.0, -np.inf
+    inner = basis.T @ jacobian @ basis
+    size = float(np.linalg.norm(inner))
+    if size == 0.0:
+        return (0.0, 0.0) if not force.any() else (np.inf, 0.0)
+    step, *_ = np.linalg.lstsq(inner, basis.T @ force, rcond=None)
+    return float(np.linalg.norm(step)) / (1.0 + norm), float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size
+
+
+def _top(keys: np.ndarray, present: np.ndarray, y: np.ndarray) -> np.ndarray:
+    logits = np.where(present, keys @ y, -np.inf)
+    return logits >= logits.max(axis=1, keepdims=True)
+
+
+def _selection(objective: AttentionRisk, chosen: np.ndarray) -> Selection:
+    """Selected tokens with every copy of a repeated token."""
+    keys, mask = objective.sequences.keys, objective.sequences.mask
+    same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1) & mask[:, :, None] & mask[:, None, :]
+    return Selection((same & chosen[:, :, None]).any(axis=1))

@@ -1,0 +1,139 @@
+"""Decreasing losses, with what a saturated softmax needs of them: log|l'| instead of l' [M, Assumption A].
+
+A gradient past saturation is a sum of tiny weights; their logarithms add up without underflow, so every loss offers
+log|l'(u)| and its derivative l''/l'. Losses are values: compare, hash and pass them around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from tokenmargin.errors import InvalidInputError
+
+
+class Loss(eqx.Module):
+    """A strictly decreasing loss l: R -> R of the signed output u = Y f(X)."""
+
+    def value(self, u: Array) -> Array:
+        """l(u), elementwise."""
+        raise NotImplementedError
+
+    def log_slope(self, u: Array) -> Array:
+        """log|l'(u)|, elementwise."""
+        return jnp.log(-_elementwise_derivative(self.value, u))
+
+    def log_slope_derivative(self, u: Array) -> Array:
+        """d/du log|l'(u)| = l''(u)/l'(u), elementwise."""
+        return _elementwise_derivative(self.log_slope, u)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """(M0, M1) on [low, high]: a Lipschitz constant of l' and a bound on |l'| [M, Assumption A]."""
+        raise NotImplementedError
+
+
+class Logistic(Loss):
+    """l(u) = log(1 + exp(-u))."""
+
+    def value(self, u: Array) -> Array:
+        """log(1 + exp(-u))."""
+        return jax.nn.softplus(-u)
+
+    def log_slope(self, u: Array) -> Array:
+        """-log(1 + exp(u))."""
+        return -jax.nn.softplus(u)
+
+    def log_slope_derivative(self, u: Array) -> Array:
+        """-sigmoid(u)."""
+        return -jax.nn.sigmoid(u)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """l'' <= 1/4 and |l'| <= 1 everywhere."""
+        return 0.25, 1.0
+
+
+class Exponential(Loss):
+    """l(u) = exp(-u)."""
+
+    def value(self, u: Array) -> Array:
+        """exp(-u)."""
+        return jnp.exp(-u)
+
+    def log_slope(self, u: Array) -> Array:
+        """-u."""
+        return -u
+
+    def log_slope_derivative(self, u: Array) -> Array:
+        """-1."""
+        return -jnp.ones_like(u)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """Both are largest at the left end."""
+        largest = float(jnp.exp(-low))
+        return largest, largest
+
+
+class Correlation(Loss):
+    """l(u) = -u."""
+
+    def value(self, u: Array) -> Array:
+        """-u."""
+        return -u
+
+    def log_slope(self, u: Array) -> Array:
+        """0."""
+        return jnp.zeros_like(u)
+
+    def log_slope_derivative(self, u: Array) -> Array:
+        """0."""
+        return jnp.zeros_like(u)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """l'' = 0 and |l'| = 1."""
+        return 0.0, 1.0
+
+
+class Decreasing(Loss):
+    """Any strictly decreasing differentiable function; derivatives by autodiff.
+
+    Args:
+        function: scalar JAX function u -> l(u).
+        curvature_bound: M0, a Lipschitz constant of l' over the scores in use; only `smoothness` needs it.
+        slope_bound: M1, a bound on |l'| over the scores in use; only `smoothness` needs it.
+    """
+
+    function: Callable[[Array], Array] = eqx.field(static=True)
+    curvature_bound: float | None = eqx.field(static=True, default=None)
+    slope_bound: float | None = eqx.field(static=True, default=None)
+
+    def value(self, u: Array) -> Array:
+        """The function, elementwise."""
+        return _elementwise(self.function, u)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """The bounds given; a bound sampled on a grid would not be one."""
+        if self.curvature_bound is None or self.slope_bound is None:
+            raise InvalidInputError(
+                "smoothness needs bounds on this loss: pass curvature_bound (of l'') and slope_bound (of |l'|) "
+                f"valid for scores in [{low:.4g}, {high:.4g}]."
+            )
+        return self.curvature_bound, self.slope_bound
+
+
+logistic = Logistic()
+exponential = Exponential()
+correlation = Correlation()
+
+
+def _elementwise(function: Callable[[Array], Array], u: Array) -> Array:
+    for _ in range(jnp.ndim(u)):
+        function = jax.vmap(function)
+    return function(u)
+
+
+def _elementwise_derivative(function: Callable[[Array], Array], u: Array) -> Array:
+    return _elementwise(jax.grad(lambda x: function(x)), u)
