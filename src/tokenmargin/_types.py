@@ -34,4 +34,8 @@ PairNumbersJ = Float[Array | np.ndarray, "n T T"]
 VectorJ = Float[Array | np.ndarray, "d"]
 MatrixJ = Float[Array | np.ndarray, "d d"]
 InputNumbersJ = Float[Array | np.ndarray, "n"]
+InputVectorsJ = Float[Array | np.ndarray, "n d"]
 ScalarJ = Float[Array | np.ndarray, ""]
+
+#: An array of any shape, on the host or traced: batches and states, whose leading axis depends on the caller.
+AnyArray = Array | np.ndarray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +41,7 @@ class Selection:
         object.__setattr__(self, "chosen", array)
 
     @classmethod
-    def from_indices(cls, indices: Sequence[int] | np.ndarray, T: int) -> Selection:
+    def from_indices(cls, indices: ArrayLike, T: int) -> Selection:
         """One token per input: the index choice alpha of [M, (ATT-SVM)]."""
         alpha = np.asarray(indices)
         if alpha.ndim != 1 or alpha.size == 0 or alpha.dtype.kind not in "iu":
@@ -52,9 +51,7 @@ class Selection:
         outside = np.flatnonzero((alpha < 0) | (alpha >= T))
         if outside.size:
             i = outside[0]
-            raise InvalidInputError(
-                f"input {i} selects token {alpha[i]}, but tokens are numbered 0 to {T - 1}."
-            )
+            raise InvalidInputError(f"input {i} selects token {alpha[i]}, but tokens are numbered 0 to {T - 1}.")
         return cls(np.arange(T) == alpha[:, None])
 
     @property
@@ -113,9 +110,7 @@ class Selection:
         return f"Selection({' '.join(shown)}{' ...' if len(self.chosen) > 12 else ''}; T={self.chosen.shape[1]})"
 
 
-def selection_of(
-    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE
-) -> Selection:
+def selection_of(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE) -> Selection:
     """The tokens that p selects: S_X(p) = argmax_{s in X} p'k_s, ties included [E, (8)].
 
     Args:
@@ -140,9 +135,7 @@ def secondary_selection(
     return (rest >= rest.max(axis=1, keepdims=True) - width) & np.isfinite(rest)
 
 
-def _logits_and_tie_width(
-    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float
-) -> tuple[TokenNumbers, float]:
+def _logits_and_tie_width(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float) -> tuple[TokenNumbers, float]:
     """Logits p'k (masked: -inf) and the distance below which two of them are a tie."""
     vector = sequences.direction(p)
     keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)

@@ -67,8 +67,7 @@ class EmbeddedSequences:
             if bad.any():
                 i, t = np.argwhere(bad)[0]
                 raise InvalidInputError(
-                    f"{name} hold NaN or infinity, first at input {i}, token {t}: "
-                    "remove those tokens or mask them."
+                    f"{name} hold NaN or infinity, first at input {i}, token {t}: remove those tokens or mask them."
                 )
         for name, value in (
             ("tokens", tokens_array),
@@ -100,9 +99,8 @@ class EmbeddedSequences:
         """Shapes, not numbers."""
         beside = "" if self.keys_are_tokens else f", keys beside X (d={self.width})"
         masked = int((~self.mask).sum())
-        return (
-            f"EmbeddedSequences(n={self.n_inputs}, T={self.n_tokens}, k={self.tokens.shape[2]}{beside}"
-            + (f", {masked} masked)" if masked else ")")
+        return f"EmbeddedSequences(n={self.n_inputs}, T={self.n_tokens}, k={self.tokens.shape[2]}{beside}" + (
+            f", {masked} masked)" if masked else ")"
         )
 
     def direction(self, p: ArrayLike, name: str = "p") -> np.ndarray:

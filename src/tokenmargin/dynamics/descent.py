@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._types import AnyArray
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.errors import InvalidInputError
 
@@ -53,7 +53,12 @@ class NormalizedDescent:
 
 
 def descend(
-    systems: PairField, starts: np.ndarray, kappa: np.ndarray, method: Descent | NormalizedDescent, steps: int, every: int
+    systems: PairField,
+    starts: np.ndarray,
+    kappa: np.ndarray,
+    method: Descent | NormalizedDescent,
+    steps: int,
+    every: int,
 ) -> np.ndarray:
     """Run a batch for `steps` steps, in the coordinates y = kappa Q'p.
 
@@ -74,20 +79,20 @@ def descend(
     return np.concatenate([starts[:, None], np.asarray(path)], axis=1)
 
 
-@partial(eqx.filter_jit)
+@eqx.filter_jit
 def _descend(
     systems: PairField,
-    starts: jax.Array,
-    kappa: jax.Array,
-    rates: tuple[jax.Array, jax.Array],
+    starts: AnyArray,
+    kappa: AnyArray,
+    rates: tuple[AnyArray, AnyArray],
     normalized: bool,
     records: int,
     every: int,
-) -> jax.Array:
+) -> AnyArray:
     lr, epsilon = rates
 
-    def one(system: PairField, start: jax.Array, scale: jax.Array) -> jax.Array:
-        def step(y: jax.Array) -> jax.Array:
+    def one(system: PairField, start: AnyArray, scale: AnyArray) -> AnyArray:
+        def step(y: AnyArray) -> AnyArray:
             # grad_p = kappa Q grad_y, so a step in p is a step in y times kappa.
             if not normalized:
                 return y - lr * scale**2 * system.gradient(y)
@@ -99,7 +104,7 @@ def _descend(
             damping = 1.0 + jnp.where(epsilon > 0, jnp.exp(jnp.log(epsilon) - log_norm), 0.0)
             return y + jnp.where(moving, lr * scale / (jnp.where(moving, size, 1.0) * damping), 0.0) * direction
 
-        def record(y: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        def record(y: AnyArray, _: None) -> tuple[AnyArray, AnyArray]:
             y = jax.lax.fori_loop(0, every, lambda _, z: step(z), y)
             return y, y
 

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._types import AnyArray
 from tokenmargin.dynamics.descent import positive
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.dynamics.rosenbrock import rosenbrock_step
@@ -29,6 +30,18 @@ LANES = 128
 
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
+
+#: Past `until_norm` a lane goes on at this tolerance until its gaps have settled: at norm 1e6 the running tolerance
+#: leaves log-weights 1e-3 off, which the direction does not feel but the velocity and the weights do.
+SETTLING_TOLERANCE = 1e-7
+
+#: Spread of the gaps (see `PairField.separation`) at which a diverging lane has settled, and the same in units of what
+#: rounding allows: logits of size |p| carry an error of eps |p|, which is compared with the gap, |G|.
+SETTLED_SPREAD, SETTLED_ROUNDING = 1e-9, 8.0
+
+#: Steps after which a lane that does not settle is reported as it is, and how far the norm may grow in each, relative
+#: to `until_norm`: rounding grows with the norm, so overshooting costs digits.
+SETTLING_STEPS, SETTLING_GROWTH = 400, 1.0
 
 #: |G| (keys scaled to unit differences) below which a point is stationary.
 STATIONARY_FIELD = 1e-12
@@ -65,17 +78,18 @@ class Flow:
 class _Lane(eqx.Module):
     """The state of one integration."""
 
-    y: jax.Array
-    here: jax.Array  # field(y)
-    step: jax.Array
-    time: jax.Array
-    taken: jax.Array  # attempts so far
-    until: jax.Array
-    tolerance: jax.Array  # (atol, rtol)
+    y: AnyArray
+    step: AnyArray
+    time: AnyArray
+    taken: AnyArray  # attempts so far
+    settling: AnyArray  # attempts since the norm was reached
+    finished: AnyArray
+    until: AnyArray
+    tolerance: AnyArray  # (atol, rtol)
 
-    def finished(self) -> jax.Array:
-        """Whether the norm is reached or the field vanishes."""
-        return (jnp.sqrt(jnp.sum(self.y**2)) >= self.until) | (jnp.sqrt(jnp.sum(self.here**2)) <= STATIONARY_FIELD)
+
+#: Points, times and "was the step accepted" of a chunk, each with the step first and the lane second.
+_Trail = tuple[AnyArray, AnyArray, AnyArray]
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ class FlowEnd:
     time: float
     n_steps: int
     reached: bool
-    stationary: bool
+    finished: bool
     path: np.ndarray
     times: np.ndarray
 
@@ -100,47 +114,46 @@ def integrate(
     owner = np.full(lanes, -1)
     paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     system = jax.tree.map(lambda *x: np.stack(x), *([systems[0]] * lanes))
-    state = _fresh(systems[0], starts[0], np.inf, method)
+    state = _fresh(starts[0], np.inf, method)
     state = jax.tree.map(lambda x: np.stack([x] * lanes), state)
-    # An idle lane counts as spent, so it is never stepped into trouble and never reported.
-    state = eqx.tree_at(lambda s: s.taken, state, np.full(lanes, method.max_steps))
+    state = eqx.tree_at(lambda s: s.finished, state, np.ones(lanes, dtype=bool))  # idle lanes stand still
     while True:
-        for lane in np.flatnonzero(owner < 0):
+        for lane in np.flatnonzero(owner < 0).tolist():
             j = next(waiting, None)
             if j is None:
                 break
             owner[lane] = j
-            fresh = _fresh(systems[j], starts[j], until[j], method)
+            fresh = _fresh(starts[j], until[j], method)
             _put(system, lane, systems[j])
             _put(state, lane, fresh)
             paths[j] = []
         if (owner < 0).all():
             return
-        advanced, finished, trail = _advance(system, state, method.max_steps, record)
+        advanced, trail = _advance(system, state, record)
         state = jax.tree.map(lambda x: np.array(x), advanced)
-        finished = np.asarray(finished)
-        if record:
+        if trail is not None:
             trail_y, trail_time, accepted = (np.asarray(x) for x in trail)
-        for lane in np.flatnonzero(owner >= 0):
+        for lane in np.flatnonzero(owner >= 0).tolist():
             j = int(owner[lane])
-            if record:
+            if trail is not None:
                 kept = accepted[:, lane]
                 paths[j].append((trail_y[kept, lane], trail_time[kept, lane]))
-            if finished[lane] or state.taken[lane] >= method.max_steps:
+            if state.finished[lane] or state.taken[lane] >= method.max_steps:
                 owner[lane] = -1
                 yield j, _end(state, lane, starts[j], paths.pop(j))
 
 
-def _fresh(system: PairField, start: np.ndarray, until: float, method: Flow) -> _Lane:
+def _fresh(start: np.ndarray, until: float, method: Flow) -> _Lane:
     dtype = start.dtype
     return _Lane(
-        np.asarray(start),
-        np.full_like(start, np.nan),  # asked for on the first step
-        np.asarray(_FIRST_STEP, dtype),
-        np.asarray(0.0, dtype),
-        np.asarray(0),
-        np.asarray(until, dtype),
-        np.asarray([method.atol, method.rtol], dtype),
+        y=np.asarray(start),
+        step=np.asarray(_FIRST_STEP, dtype),
+        time=np.asarray(0.0, dtype),
+        taken=np.asarray(0),
+        settling=np.asarray(0),
+        finished=np.asarray(False),
+        until=np.asarray(until, dtype),
+        tolerance=np.asarray([method.atol, method.rtol], dtype),
     )
 
 
@@ -151,50 +164,54 @@ def _put(batch: eqx.Module, lane: int, value: eqx.Module) -> None:
 
 
 def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarray, np.ndarray]]) -> FlowEnd:
-    y, here = state.y[lane].copy(), state.here[lane]
-    reached = bool(np.sqrt((y**2).sum()) >= state.until[lane])
-    stationary = bool(np.sqrt((here**2).sum()) <= STATIONARY_FIELD)
-    time = float(state.time[lane])
+    y, time = np.array(state.y[lane]), float(state.time[lane])
     if trail:
         path = np.concatenate([start[None], *(ys for ys, _ in trail)])
         times = np.concatenate([[0.0], *(ts for _, ts in trail)])
     else:
         path, times = np.stack([start, y]), np.array([0.0, time])
-    return FlowEnd(y, time, int(state.taken[lane]), reached, stationary, path, times)
+    reached = bool(np.sqrt((y**2).sum()) >= state.until[lane])
+    return FlowEnd(y, time, int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
 
 
 @eqx.filter_jit
-def _advance(
-    systems: PairField, states: _Lane, max_steps: int, record: bool
-) -> tuple[_Lane, jax.Array, tuple[jax.Array, jax.Array, jax.Array] | None]:
-    """CHUNK attempted steps in every lane; finished and spent lanes stand still."""
+def _advance(systems: PairField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
+    """CHUNK attempted steps in every lane; finished lanes stand still."""
 
-    def attempt(system: PairField, state: _Lane) -> tuple[_Lane, jax.Array]:
+    def attempt(system: PairField, state: _Lane) -> tuple[_Lane, AnyArray]:
         here, jacobian = system.field_and_jacobian(state.y)
-        state = eqx.tree_at(lambda s: s.here, state, here)
-        y, there, error = rosenbrock_step(system.field, state.y, here, jacobian, state.step)
-        allowed = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
+        norm, speed = jnp.sqrt(jnp.sum(state.y**2)), jnp.sqrt(jnp.sum(here**2))
+        reached = norm >= state.until
+        rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD)
+        spread, excess = system.separation(state.y)
+        near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
+        settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
+        finished = state.finished | settled | (speed <= STATIONARY_FIELD)
+        room = jnp.maximum(state.until - norm, 0.0) + SETTLING_GROWTH * state.until
+        step = jnp.minimum(state.step, room / jnp.maximum(speed, STATIONARY_FIELD))
+        y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
+        running = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
+        allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
         good = (error <= allowed) & jnp.all(jnp.isfinite(y))
         factor = _SAFETY * jnp.cbrt(allowed / jnp.maximum(error, 1e-30))
         factor = jnp.where(jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
-        active = ~state.finished() & (state.taken < max_steps)
-        move = active & good
+        move = good & ~finished
         return (
             _Lane(
-                jnp.where(move, y, state.y),
-                jnp.where(move, there, here),
-                jnp.where(active, state.step * factor, state.step),
-                jnp.where(move, state.time + state.step, state.time),
-                state.taken + active,
-                state.until,
-                state.tolerance,
+                y=jnp.where(move, y, state.y),
+                step=jnp.where(finished, state.step, step * factor),
+                time=jnp.where(move, state.time + step, state.time),
+                taken=state.taken + ~finished,
+                settling=state.settling + (reached & ~finished),
+                finished=finished,
+                until=state.until,
+                tolerance=state.tolerance,
             ),
             move,
         )
 
-    def chunk(states: _Lane, _: None) -> tuple[_Lane, tuple[jax.Array, jax.Array, jax.Array] | None]:
+    def chunk(states: _Lane, _: None) -> tuple[_Lane, _Trail | None]:
         states, moved = jax.vmap(attempt)(systems, states)
         return states, (states.y, states.time, moved) if record else None
 
-    states, trail = jax.lax.scan(chunk, states, None, length=CHUNK)
-    return states, jax.vmap(lambda s: s.finished())(states), trail
+    return jax.lax.scan(chunk, states, None, length=CHUNK)

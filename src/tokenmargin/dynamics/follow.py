@@ -46,7 +46,8 @@ def follow_all(
 ) -> list[Trajectory]:
     """Follow many objectives at once, each from its own start; only the first and last points are kept.
 
-    Problems of one shape and loss run together in one compiled batch. To follow one objective from many starts, repeat it.
+    Problems of one shape and loss run together in one compiled batch. To follow one objective from many starts,
+    repeat it.
     """
     if len(objectives) != len(starts):
         raise InvalidInputError(f"{len(objectives)} objectives but {len(starts)} starts: give one start for each.")
@@ -81,7 +82,7 @@ def _follow(
             for lane, end in integrate(systems, inside, until, method, record):
                 j = members[lane]
                 outcome = (
-                    Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.stationary else Outcome.STEPS_SPENT
+                    Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
                 )
                 path = reduced[j][1].outward(end.path, points[j])
                 path[0] = points[j]

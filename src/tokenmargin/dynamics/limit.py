@@ -1,8 +1,8 @@
 """Where a trajectory goes, judged by the dynamics alone: to infinity in a direction, to a finite point, or unknown.
 
-Diverging: along the velocity u = G/|G| all pairs that carry weight have the same gap, every one pulls towards the
-higher score, and every other token is further behind. As G is the weighted sum of those differences, this *is* a dual
-certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
+Diverging: along the velocity u = G/|G| all pairs that carry weight have the same gap, every one pulls from a selected
+token of higher score, and no other token is closer behind. As G is the weighted sum of those differences, this *is* a
+dual certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
 comparison of independent things. Finite: the Newton step is negligible and the Jacobian negative definite on the span
 of the token differences. Neither: `stalled`, and never called finite. A saturated softmax proves nothing either way.
 """
@@ -19,17 +19,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import Vector
+from tokenmargin._types import AnyArray, Vector
 from tokenmargin.data import Selection
 from tokenmargin.dynamics.coordinates import Coordinates, in_span_of_differences
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.dynamics.risk import AttentionRisk
 
-#: Gaps of weighted pairs along the velocity must agree to this, relative to their mean, and tokens this close (in the
-#: same unit) to the top are tied. The velocity converges exponentially, so true limits reach 1e-10 and better.
+#: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
+#: and no token may lie closer behind than 1 minus this. The velocity converges exponentially; 1e-6 is far above what is
+#: left of that and far below gaps in general position.
 GAP_TOLERANCE = 1e-6
 
-#: Pairs with less than this share of the total weight are not part of the support.
+#: Largest mean deviation of the weighted pairs' gaps from their mean, relative to it: the complementarity of the
+#: certificate. The flow settles to 1e-9.
+SPREAD_TOLERANCE = 1e-7
+
+#: Logits of size |p| carry a rounding error of eps |p|; gaps are compared to this many times that error if it is larger
+#: than the tolerances above.
+ROUNDING_FACTOR = 32.0
+
+#: Pairs with less than this share of the total weight are left out of the support.
 WEIGHT_FLOOR = 1e-9
 
 #: |p| (in units of 1/longest key difference) below which a direction is not yet a limit: log-weights of order ten may
@@ -65,8 +74,8 @@ class Limit:
     selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
     support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
     support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
-    gap_spread: float  #: largest |gap/mean gap - 1| over weighted pairs
-    least_excess: float  #: smallest gap/mean gap - 1 over the other tokens; inf if there are none
+    gap_spread: float  #: weighted mean of |gap/mean gap - 1| over the weighted pairs
+    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
     adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
     newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
     largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
@@ -97,24 +106,24 @@ def judge(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> l
         points: one point of shape (d,) for each.
     """
     reduced = [in_span_of_differences(objective.pair_field) for objective in objectives]
-    points = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
+    ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
     groups: dict[tuple[object, ...], list[int]] = {}
     for j, ((system, _), objective) in enumerate(zip(reduced, objectives, strict=True)):
         groups.setdefault((*system.keys.shape, objective.loss), []).append(j)
     limits: list[Limit | None] = [None] * len(objectives)
     for members in groups.values():
         systems = [reduced[j][0] for j in members]
-        inside = np.stack([reduced[j][1].inward(points[j]) for j in members])
+        inside = np.stack([reduced[j][1].inward(ends[j]) for j in members])
         evaluated = jax.device_get(_evaluate(jax.tree.map(lambda *x: np.stack(x), *systems), inside))
         for lane, j in enumerate(members):
             field_j, jacobian_j, signed_j = (x[lane] for x in evaluated)
-            limits[j] = _judge_one(objectives[j], reduced[j], points[j], field_j, jacobian_j, signed_j)
+            limits[j] = _judge_one(objectives[j], reduced[j], ends[j], field_j, jacobian_j, signed_j)
     return [limit for limit in limits if limit is not None]
 
 
 @eqx.filter_jit
-def _evaluate(systems: PairField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    def one(system: PairField, y: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _evaluate(systems: PairField, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    def one(system: PairField, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
         signed, _ = system.pair_weights(y)
         return *system.field_and_jacobian(y), signed
 
@@ -135,10 +144,19 @@ def _judge_one(
     norm = float(np.linalg.norm(p)) * coordinates.kappa
     velocity = coordinates.velocity(force / speed) if speed > 0 else np.zeros(len(p))
     newton, top_eigenvalue = _stationarity(keys, present, force, jacobian, norm)
-    chosen, support, weights, spread, excess, adverse = _separation(keys, present, force / speed if speed > 0 else force, signed)
+    rounding = ROUNDING_FACTOR * float(np.finfo(keys.dtype).eps) * norm / max(speed, 1e-300)
+    along = _separation(system, present, force / speed if speed > 0 else force, signed)
     if speed == 0.0 and not np.abs(signed).any():
-        kind, reason = LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
-    elif norm >= LEAST_NORM and spread <= GAP_TOLERANCE and excess >= -GAP_TOLERANCE and adverse <= WEIGHT_FLOOR:
+        kind, reason = (
+            LimitKind.FINITE,
+            "No two tokens of an input differ in score and key, so no p moves at all.",
+        )
+    elif (
+        norm >= LEAST_NORM
+        and along.spread <= max(SPREAD_TOLERANCE, rounding)
+        and along.excess >= -max(GAP_TOLERANCE, rounding)
+        and along.adverse <= WEIGHT_FLOOR
+    ):
         kind = LimitKind.DIVERGES
         reason = "The weighted pairs separate at one common speed and every other token falls behind faster."
     elif newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
@@ -147,9 +165,12 @@ def _judge_one(
         kind = LimitKind.STALLED
         reason = "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
     else:
-        kind, reason = LimitKind.STALLED, "Neither a common separation speed nor a stationary point was reached yet."
-    selection = _selection(objective, chosen if kind is LimitKind.DIVERGES else _top(keys, present, coordinates.inward(p)))
+        kind, reason = (
+            LimitKind.STALLED,
+            "Neither a common separation speed nor a stationary point was reached yet.",
+        )
     diverging = kind is LimitKind.DIVERGES
+    selection = _selection(objective, along.chosen if diverging else _top(keys, present, coordinates.inward(p)))
     length = float(np.linalg.norm(p))
     return Limit(
         kind,
@@ -157,43 +178,52 @@ def _judge_one(
         p / length if length > 0 else p,
         velocity,
         selection,
-        support if diverging else (),
-        weights if diverging else np.zeros(0),
-        spread,
-        excess,
-        adverse,
+        along.support if diverging else (),
+        along.weights if diverging else np.zeros(0),
+        along.spread,
+        along.excess,
+        along.adverse,
         newton,
         top_eigenvalue,
         reason,
     )
 
 
-def _separation(
-    keys: np.ndarray, present: np.ndarray, u: np.ndarray, signed: np.ndarray
-) -> tuple[np.ndarray, tuple[tuple[int, int, int], ...], np.ndarray, float, float, float]:
-    """Selected tokens along u, the weighted pairs between them and the rest, and how well these certify a margin."""
-    logits = np.where(present, keys @ u, -np.inf)
+@dataclass(frozen=True)
+class _Separation:
+    """Selected tokens along a velocity, the weighted pairs between them and the rest, and how well these certify it."""
+
+    chosen: np.ndarray
+    support: tuple[tuple[int, int, int], ...]
+    weights: np.ndarray
+    spread: float
+    excess: float
+    adverse: float
+
+
+def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: np.ndarray) -> _Separation:
+    logits = np.where(present, np.asarray(system.keys) @ u, -np.inf)
     gaps = logits.max(axis=1, keepdims=True) - logits  # masked: inf
-    # Mean gap over the weighted pairs (t ahead of u in score), by which ties and slack are measured.
-    ahead = np.maximum(signed, 0.0)
+    ahead = np.maximum(signed, 0.0)  # weight of (t, u), t of higher score
+    weighted = ahead > 0
     with np.errstate(invalid="ignore"):
-        between = np.where(ahead > WEIGHT_FLOOR, gaps[:, None, :] - gaps[:, :, None], 0.0)
-    heavy = np.where(ahead > WEIGHT_FLOOR, ahead, 0.0)
-    unit = float((heavy * between).sum() / max(heavy.sum(), 1e-300))
+        between = np.where(weighted, gaps[:, None, :] - gaps[:, :, None], 0.0)
+    unit = float((ahead * between).sum())  # the weights sum to 1, so this is their mean gap, and equals |G|
     chosen = present & (gaps <= GAP_TOLERANCE * max(unit, 0.0))
-    from_chosen = ahead * (chosen[:, :, None] & ~chosen[:, None, :])
-    adverse = float(max(0.0, ahead.sum() - from_chosen.sum()))
-    per_token = from_chosen.sum(axis=1)  # weight by which each unselected token is held back
+    held_back = ahead * (chosen[:, :, None] & ~chosen[:, None, :])
+    adverse = float(max(0.0, ahead.sum() - held_back.sum()))
+    per_token = held_back.sum(axis=1)  # weight by which each unselected token is held back
+    if unit <= 0.0 or not per_token.any():
+        return _Separation(chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse)
+    spread = float((ahead * np.abs(between / unit - 1.0))[weighted].sum())
+    gamma = np.asarray(system.scores)
+    top = gaps.argmin(axis=1)
+    feels = present & ~chosen & (gamma != gamma[np.arange(len(gamma)), top][:, None])
+    excess = float((gaps[feels] / unit - 1.0).min()) if feels.any() else float("inf")
     held = per_token > WEIGHT_FLOOR
-    if unit <= 0.0 or not held.any():
-        return chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse
-    spread = float(np.abs(gaps[held] / unit - 1.0).max())
-    others = present & ~chosen & ~held
-    excess = float((gaps[others] / unit - 1.0).min()) if others.any() else float("inf")
-    first = chosen.argmax(axis=1)
     i, t = np.nonzero(held)
-    support = tuple((int(a), int(first[a]), int(b)) for a, b in zip(i, t, strict=True))
-    return chosen, support, per_token[held], spread, excess, adverse
+    support = tuple((int(a), int(chosen[a].argmax()), int(b)) for a, b in zip(i, t, strict=True))
+    return _Separation(chosen, support, per_token[held] / per_token[held].sum(), spread, excess, adverse)
 
 
 def _stationarity(

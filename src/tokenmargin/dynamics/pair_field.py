@@ -4,8 +4,8 @@ For input i with softmax s, scores gamma (label absorbed), f = sum s gamma and k
 
     -grad L = (1/n) sum_i |l'(f_i)| sum_{t<u} s_t s_u (gamma_t - gamma_u)(x_t - x_u).
 
-The textbook form s_t (gamma_t - f) x_t cancels to rounding noise once 1 - s rounds to 0, at a logit gap of 37 in float64
-and 17 in float32; here every term is a product, so nothing cancels, and log-weights
+The textbook form s_t (gamma_t - f) x_t cancels to rounding noise once 1 - s rounds to 0, at a logit gap of 37 in
+float64 and 17 in float32; here every term is a product, so nothing cancels, and log-weights
 
     log w = log|l'_i| + log s_t + log s_u + log|gamma_t - gamma_u|
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax.numpy as jnp
 
-from tokenmargin._types import InputNumbersJ, KeysJ, MatrixJ, PairNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
+from tokenmargin._types import InputVectorsJ, KeysJ, MatrixJ, PairNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
 from tokenmargin.models import Loss, attended_score, log_attention
 
 
@@ -90,6 +90,26 @@ class PairField(eqx.Module):
         signed, _ = self.pair_weights(p)
         return jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
 
+    def separation(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
+        """(spread, excess): how far p is from separating tokens at one speed, both 0 or better in the limit.
+
+        The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is
+        taken over the weights. Spread is the weighted mean of |gap/mean gap - 1|. Excess is the smallest
+        gap/mean gap - 1 of a token of another score behind the first of its input: negative while one is catching up.
+        """
+        signed, _ = self.pair_weights(p)
+        field = jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
+        reach = self.keys @ field
+        mean_gap = jnp.sum(field**2)
+        unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
+        gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
+        spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
+        reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
+        top = jnp.argmax(reach, axis=-1, keepdims=True)
+        behind = (jnp.take_along_axis(reach, top, axis=-1) - reach) / unit
+        feels = self.scores != jnp.take_along_axis(self.scores, top, axis=-1)
+        return spread, jnp.min(jnp.where(feels, behind, jnp.inf)) - 1.0
+
     def field_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
         """G(p) and its derivative J(p), shape (d, d).
 
@@ -109,7 +129,7 @@ class PairField(eqx.Module):
         jacobian = jnp.einsum("ntc,ntd->cd", self.keys, mixed) + force.T @ bend - jnp.outer(field, mean_change)
         return field, jacobian
 
-    def _log_slope_gradient(self, s: TokenNumbersJ) -> KeysJ | InputNumbersJ:
+    def _log_slope_gradient(self, s: TokenNumbersJ) -> InputVectorsJ:
         """grad_p log|l'(f_i)| = (l''/l')(f_i) grad f_i, shape (n, d)."""
         f = jnp.sum(s * self.scores, axis=-1)
         ahead = self.scores[:, :, None] - self.scores[:, None, :]

@@ -48,7 +48,7 @@ class AttentionRisk:
 
     @cached_property
     def pair_field(self) -> PairField:
-        """The same risk as pure JAX: repeated tokens merged, tied scores made equal, keys relative to the first token."""
+        """The same risk as pure JAX: repeated tokens merged, tied scores made equal, keys relative to a first token."""
         return _pair_field(self.sequences, self.loss)
 
     @keep_precision
@@ -124,8 +124,8 @@ def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
 def _ties_made_equal(gamma: np.ndarray, width: float) -> np.ndarray:
     """Scores of one input that differ by rounding become one number.
 
-    A pair of selected tokens keeps its full weight for ever; with a score gap of 1e-17 it would outweigh, past a norm of
-    39, everything that decides the direction.
+    A pair of selected tokens keeps its full weight for ever; with a score gap of 1e-17 it would outweigh, past a norm
+    of 39, everything that decides the direction.
     """
     order = np.argsort(gamma, axis=1)
     ordered = np.take_along_axis(gamma, order, axis=1)

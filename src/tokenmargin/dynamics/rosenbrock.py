@@ -23,7 +23,7 @@ _E32 = 6.0 + sqrt(2.0)
 
 def rosenbrock_step(
     field: Callable[[VectorJ], VectorJ], y: VectorJ, here: VectorJ, jacobian: MatrixJ, step: ScalarJ
-) -> tuple[VectorJ, VectorJ, ScalarJ]:
+) -> tuple[VectorJ, ScalarJ]:
     """Advance y' = field(y) by `step`: second order, with an estimate of the local error.
 
     Args:
@@ -34,7 +34,7 @@ def rosenbrock_step(
         step: step size.
 
     Returns:
-        (y at the next point, field there, largest entry of the estimated local error).
+        (y at the next point, largest entry of the estimated local error).
     """
     system = jnp.eye(y.shape[0], dtype=y.dtype) - step * _DIAGONAL * jacobian
     factors = jax.scipy.linalg.lu_factor(system)
@@ -45,4 +45,4 @@ def rosenbrock_step(
     there = field(y_next)
     k3 = jax.scipy.linalg.lu_solve(factors, there - _E32 * (k2 - middle) - 2.0 * (k1 - here))
     error = step / 6.0 * jnp.max(jnp.abs(k1 - 2.0 * k2 + k3))
-    return y_next, there, error
+    return y_next, error

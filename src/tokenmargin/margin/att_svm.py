@@ -69,9 +69,7 @@ def gmm(sequences: EmbeddedSequences) -> MarginSolution:
     return att_svm(sequences, optimal_selection(sequences))
 
 
-def att_svm_batch(
-    sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection]
-) -> list[MarginSolution]:
+def att_svm_batch(sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection]) -> list[MarginSolution]:
     """`att_svm` for many problems; those of one shape, one token per input and no mask share their array work."""
     if len(sequences) != len(selections):
         raise InvalidInputError(f"{len(sequences)} problems but {len(selections)} selections: give one for each.")
@@ -95,10 +93,9 @@ def att_svm_batch(
         triples[..., 0] = np.arange(n)[:, None]
         triples[..., 1] = alpha[:, :, None]
         triples[..., 2] = others
-        triples = triples.reshape(len(members), -1, 3)
         required = np.ones(rows.shape[:2])
         for j, triple, one, answer in zip(
-            members, triples, required, least_norm_batch(rows, required), strict=True
+            members, triples.reshape(len(members), -1, 3), required, least_norm_batch(rows, required), strict=True
         ):
             answers[j] = _packed(sequences[j], selections[j], triple, one, _NO_TIES, answer)
     return [answer for answer in answers if answer is not None]

@@ -18,7 +18,7 @@ from tokenmargin._types import EqualityTriples, Keys, Triples
 #: Weights below this fraction of the largest are rounding debris of the solver and are dropped before the exact solve.
 DEBRIS = 1e-9
 
-#: Largest number of weighted rows for which the exact null vector is attempted (elimination is cubic, on long integers).
+#: Largest number of weighted rows for which the exact null vector is attempted: elimination is cubic, on long integers.
 EXACT_LIMIT = 80
 
 
@@ -144,9 +144,7 @@ def _null_vector(rows: list[list[Fraction]]) -> list[Fraction] | None:
         pivot = system[top][column]
         for r in range(top + 1, len(system)):
             factor = system[r][column]
-            system[r] = [
-                (pivot * x - factor * y) // previous for x, y in zip(system[r], system[top], strict=True)
-            ]
+            system[r] = [(pivot * x - factor * y) // previous for x, y in zip(system[r], system[top], strict=True)]
         previous, top = pivot, top + 1
         pivots.append(column)
         if top == len(system):

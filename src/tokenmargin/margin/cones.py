@@ -70,7 +70,7 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
         radius=float(radius),
         score_gap=gap,
         score_spread=spread,
-        every_input_has_neighbors=bool(has_neighbor[(~chosen & sequences.mask).any(axis=1)].all()),
+        every_input_has_neighbors=bool((has_neighbor | ~(~chosen & sequences.mask).any(axis=1)).all()),
     )
 
 

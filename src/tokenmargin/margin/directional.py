@@ -49,6 +49,4 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
     gamma, chosen = scores(sequences), selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(near)
-    return DirectionalMargin(
-        selection, margin, near, bool((selected[i] - gamma[i, t] > score_tie_width(gamma)).all())
-    )
+    return DirectionalMargin(selection, margin, near, bool((selected[i] - gamma[i, t] > score_tie_width(gamma)).all()))

@@ -40,9 +40,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
         )
         if len(present) > 1:
             added = np.stack([keys[i, s] - keys[i, present[present != s]] for s in present])
-            rows = np.concatenate(
-                [np.repeat(rows, len(present), axis=0), np.tile(added, (len(rows), 1, 1))], axis=1
-            )
+            rows = np.concatenate([np.repeat(rows, len(present), axis=0), np.tile(added, (len(rows), 1, 1))], axis=1)
         else:
             rows = np.repeat(rows, len(present), axis=0)
         if rows.shape[1]:

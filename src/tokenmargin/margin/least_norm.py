@@ -10,11 +10,11 @@ units of the largest b/|row|, so that the shortest vector has length >= 1 whatev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """KKT residuals of the scaled problem (unit rows), relative to the solution's length; all 0 at the exact optimum."""
+    """KKT residuals of the scaled problem (unit rows), relative to the solution's length; all 0 at the optimum."""
 
     primal: float  #: largest violation of A p >= b or E p = 0
     dual: float  #: most negative multiplier
@@ -116,8 +116,9 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     duals = np.zeros((len(rows), m))
     found = np.zeros(len(rows), dtype=bool)
     backend = _active_set()
-    for j in np.flatnonzero(plain) if backend else ():
-        found[j] = backend(reduced[j], bound[j], y[j], duals[j])
+    if backend is not None:
+        for k in np.flatnonzero(plain).tolist():
+            found[k] = backend(reduced[k], bound[k], y[k], duals[k])
     p = np.matmul(duals[:, None, :], unit)[:, 0, :] if d > m else y
     residuals = _residuals_batch(unit, bound, p, duals)
     good = found & (residuals.max(axis=1) <= KKT_TOLERANCE) & (np.linalg.norm(p, axis=1) * INFEASIBLE_MARGIN < 1)
@@ -127,9 +128,7 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     solutions = []
     for j, (is_good, numbers) in enumerate(zip(good.tolist(), residuals.tolist(), strict=True)):
         if is_good:
-            solutions.append(
-                LeastNormSolution(Verdict.OPTIMAL, p[j], duals[j], no_equalities, Residuals(*numbers))
-            )
+            solutions.append(LeastNormSolution(Verdict.OPTIMAL, p[j], duals[j], no_equalities, Residuals(*numbers)))
         else:
             solutions.append(least_norm(rows[j], rhs[j]))
     return solutions
@@ -244,7 +243,7 @@ def _residuals_batch(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: 
 def _polish(
     unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Re-solve on the rows that carry a multiplier, and on all rows that are tight: two better guesses at the optimum."""
+    """Re-solve on the rows that carry a multiplier, and on all rows that are tight: two better guesses."""
     from scipy.optimize import nnls
 
     scale = max(1.0, float(np.sqrt(p @ p)))
@@ -348,11 +347,16 @@ def _with_equalities(
         inner_bound = bound / keep
         stretch = float(inner_bound.max())
         inner = _solve_unit(
-            np.where(inner_norms[:, None] > RANK_TOLERANCE, projected, 0.0) / keep[:, None], inner_bound / stretch
+            np.where(inner_norms[:, None] > RANK_TOLERANCE, projected, 0.0) / keep[:, None],
+            inner_bound / stretch,
         )
         inner_weights = None if inner.weights is None else inner.weights / keep
         answer = _Unit(
-            inner.verdict, free @ inner.p * stretch, inner.duals * stretch / keep, inner.residuals, inner_weights
+            inner.verdict,
+            free @ inner.p * stretch,
+            inner.duals * stretch / keep,
+            inner.residuals,
+            inner_weights,
         )
     finished = _finish(answer, norms, unit_length, len(equalities))
     if answer.verdict is Verdict.INFEASIBLE:
@@ -372,9 +376,7 @@ def _with_equalities(
     verdict = answer.verdict
     if verdict is Verdict.OPTIMAL and residuals.worst > KKT_TOLERANCE:
         verdict = Verdict.UNDECIDED
-    return LeastNormSolution(
-        verdict, finished.p, finished.duals, multipliers * unit_length / back, residuals
-    )
+    return LeastNormSolution(verdict, finished.p, finished.duals, multipliers * unit_length / back, residuals)
 
 
 def _equality_residuals(
@@ -441,7 +443,7 @@ def _row_constants(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def _active_set() -> Any | None:
+def _active_set() -> Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], bool] | None:
     """A dual active-set solver, as fill(unit, bound, p, duals) -> solved; None where daqp is not installed.
 
     Without it every problem goes through non-negative least squares, which decides the same things more slowly.
@@ -455,9 +457,7 @@ def _active_set() -> Any | None:
         m, d = unit.shape
         hessian, linear = _identity(d)
         upper, sense = _row_constants(m)
-        point, _, flag, info = daqp.solve(
-            hessian, linear, unit, upper, bound, sense, primal_tol=1e-11, dual_tol=1e-12
-        )
+        point, _, flag, info = daqp.solve(hessian, linear, unit, upper, bound, sense, primal_tol=1e-11, dual_tol=1e-12)
         if flag != 1:
             return False
         p[:] = point

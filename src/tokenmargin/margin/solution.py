@@ -148,7 +148,9 @@ class MarginSolution:
         sum_text = " + ".join(
             f"{_weight(w)}(k[{i},{s}] - k[{i},{t}])"
             for (i, s, t), w in zip(
-                certificate.pairs + certificate.ties, certificate.weights + certificate.tie_weights, strict=True
+                certificate.pairs + certificate.ties,
+                certificate.weights + certificate.tie_weights,
+                strict=True,
             )
         )
         if certificate.exact:

@@ -11,23 +11,23 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
+from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 
 
 class Loss(eqx.Module):
     """A strictly decreasing loss l: R -> R of the signed output u = Y f(X)."""
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: AnyArray) -> AnyArray:
         """l(u), elementwise."""
         raise NotImplementedError
 
-    def log_slope(self, u: Array) -> Array:
+    def log_slope(self, u: AnyArray) -> AnyArray:
         """log|l'(u)|, elementwise."""
         return jnp.log(-_elementwise_derivative(self.value, u))
 
-    def log_slope_derivative(self, u: Array) -> Array:
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """d/du log|l'(u)| = l''(u)/l'(u), elementwise."""
         return _elementwise_derivative(self.log_slope, u)
 
@@ -39,15 +39,15 @@ class Loss(eqx.Module):
 class Logistic(Loss):
     """l(u) = log(1 + exp(-u))."""
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: AnyArray) -> AnyArray:
         """log(1 + exp(-u))."""
         return jax.nn.softplus(-u)
 
-    def log_slope(self, u: Array) -> Array:
+    def log_slope(self, u: AnyArray) -> AnyArray:
         """-log(1 + exp(u))."""
         return -jax.nn.softplus(u)
 
-    def log_slope_derivative(self, u: Array) -> Array:
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-sigmoid(u)."""
         return -jax.nn.sigmoid(u)
 
@@ -59,15 +59,15 @@ class Logistic(Loss):
 class Exponential(Loss):
     """l(u) = exp(-u)."""
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: AnyArray) -> AnyArray:
         """exp(-u)."""
         return jnp.exp(-u)
 
-    def log_slope(self, u: Array) -> Array:
+    def log_slope(self, u: AnyArray) -> AnyArray:
         """-u."""
         return -u
 
-    def log_slope_derivative(self, u: Array) -> Array:
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-1."""
         return -jnp.ones_like(u)
 
@@ -80,15 +80,15 @@ class Exponential(Loss):
 class Correlation(Loss):
     """l(u) = -u."""
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: AnyArray) -> AnyArray:
         """-u."""
         return -u
 
-    def log_slope(self, u: Array) -> Array:
+    def log_slope(self, u: AnyArray) -> AnyArray:
         """0."""
         return jnp.zeros_like(u)
 
-    def log_slope_derivative(self, u: Array) -> Array:
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """0."""
         return jnp.zeros_like(u)
 
@@ -106,11 +106,11 @@ class Decreasing(Loss):
         slope_bound: M1, a bound on |l'| over the scores in use; only `smoothness` needs it.
     """
 
-    function: Callable[[Array], Array] = eqx.field(static=True)
+    function: Callable[[AnyArray], AnyArray] = eqx.field(static=True)
     curvature_bound: float | None = eqx.field(static=True, default=None)
     slope_bound: float | None = eqx.field(static=True, default=None)
 
-    def value(self, u: Array) -> Array:
+    def value(self, u: AnyArray) -> AnyArray:
         """The function, elementwise."""
         return _elementwise(self.function, u)
 
@@ -129,11 +129,11 @@ exponential = Exponential()
 correlation = Correlation()
 
 
-def _elementwise(function: Callable[[Array], Array], u: Array) -> Array:
+def _elementwise(function: Callable[[AnyArray], AnyArray], u: AnyArray) -> AnyArray:
     for _ in range(jnp.ndim(u)):
         function = jax.vmap(function)
     return function(u)
 
 
-def _elementwise_derivative(function: Callable[[Array], Array], u: Array) -> Array:
+def _elementwise_derivative(function: Callable[[AnyArray], AnyArray], u: AnyArray) -> AnyArray:
     return _elementwise(jax.grad(lambda x: function(x)), u)

@@ -1,0 +1,84 @@
+"""Basins of attraction: which start goes to which locally-optimal direction [M, Thm 3 and Fig. 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.dynamics import AttentionRisk, Flow, Limit, follow_all, judge
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin import MarginSolution, att_svm
+from tokenmargin.models import Loss, logistic
+from tokenmargin.theory.agreement import Agreement, compared_with
+
+#: Entry of `BasinMap.basin` for a start whose flow ends at a finite point, and for one that was not decided.
+FINITE, STALLED = -1, -2
+
+
+@dataclass(frozen=True, eq=False)
+class BasinMap:
+    """For every start, the limit of its flow and the max-margin direction it belongs to."""
+
+    starts: np.ndarray  #: shape (s, d)
+    basin: np.ndarray  #: shape (s,): index into `solutions`, or FINITE, or STALLED
+    solutions: tuple[MarginSolution, ...]  #: (ATT-SVM) for each selection that was reached, most reached first
+    limits: tuple[Limit, ...]
+    agreements: tuple[Agreement | None, ...]  #: None where the flow does not diverge
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of starts that reach each of `solutions`."""
+        return np.bincount(self.basin[self.basin >= 0], minlength=len(self.solutions))
+
+    def explain(self) -> str:
+        """One line per basin."""
+        lines = [
+            f"{count} of {len(self.starts)} starts go to {solution.selection}, "
+            f"direction {np.round(solution.direction, 6)}"
+            for solution, count in zip(self.solutions, self.counts, strict=True)
+        ]
+        for code, words in ((FINITE, "converge to a finite point"), (STALLED, "were not decided")):
+            if (self.basin == code).any():
+                lines.append(f"{int((self.basin == code).sum())} of {len(self.starts)} starts {words}")
+        return "\n".join(lines)
+
+
+def basin_map(
+    sequences: EmbeddedSequences,
+    starts: ArrayLike | Sequence[ArrayLike],
+    loss: Loss = logistic,
+    method: Flow | None = None,
+) -> BasinMap:
+    """Follow the flow from every start and match each limit with its max-margin direction.
+
+    Args:
+        sequences: n inputs of T tokens with keys of width d.
+        starts: shape (s, d).
+        loss: the training loss.
+        method: how to follow; `Flow()` when absent.
+    """
+    points = np.asarray(starts, dtype=float)
+    if points.ndim != 2 or points.shape[1] != sequences.width or len(points) == 0:
+        raise InvalidInputError(
+            f"starts have shape {points.shape}: give at least one start of width {sequences.width}, "
+            f"shape (s, {sequences.width})."
+        )
+    risk = AttentionRisk(sequences, loss)
+    ends = follow_all([risk] * len(points), points, Flow() if method is None else method)
+    limits = judge([risk] * len(points), [trajectory.final for trajectory in ends])
+    reached: dict[Selection, int] = {}
+    for limit in limits:
+        if limit.diverges:
+            reached[limit.selection] = reached.get(limit.selection, 0) + 1
+    order = sorted(reached, key=lambda selection: -reached[selection])
+    solutions = {selection: att_svm(sequences, selection) for selection in order}
+    place = {selection: j for j, selection in enumerate(order)}
+    basin = np.array(
+        [place[limit.selection] if limit.diverges else FINITE if limit.finite else STALLED for limit in limits]
+    )
+    agreements = tuple(compared_with(limit, solutions[limit.selection]) if limit.diverges else None for limit in limits)
+    return BasinMap(points, basin, tuple(solutions.values()), tuple(limits), agreements)

@@ -1,0 +1,118 @@
+"""Slow, obvious twins of what the package computes fast. Loops and definitions; no cleverness."""
+
+from __future__ import annotations
+
+import itertools
+from decimal import Decimal, getcontext
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.margin import MarginSolution, MarginStatus, att_svm
+
+
+def risk(sequences: EmbeddedSequences, loss, p):
+    """L(p) as [M, (ERM)] is written, differentiable by JAX."""
+    total = 0.0
+    for i in range(sequences.n_inputs):
+        present = np.flatnonzero(sequences.mask[i])
+        attention = jax.nn.softmax(sequences.keys[i][present] @ p)
+        output = sequences.head @ (sequences.tokens[i][present].T @ attention)
+        total = total + loss.value(sequences.labels[i] * output)
+    return total / sequences.n_inputs
+
+
+def usual_gradient(sequences: EmbeddedSequences, loss, p):
+    """K' (diag(s) - s s') gamma as every framework computes it: cancels past saturation [M, (15a)]."""
+    total = 0.0
+    gamma = jnp.asarray(scores(sequences), sequences.keys.dtype)
+    for i in range(sequences.n_inputs):
+        s = jax.nn.softmax(sequences.keys[i] @ p)
+        f = s @ gamma[i]
+        slope = jax.grad(loss.value)(f)
+        total = total + slope * (s * (gamma[i] - f)) @ sequences.keys[i]
+    return total / sequences.n_inputs
+
+
+def exact_logistic_gradient(sequences: EmbeddedSequences, p, digits: int = 400) -> np.ndarray:
+    """The gradient for the logistic loss in long decimals: the truth past saturation, as a unit vector."""
+    getcontext().prec = digits
+    gamma = scores(sequences)
+    d = sequences.width
+    total = [Decimal(0)] * d
+    for i in range(sequences.n_inputs):
+        keys = [[Decimal(float(x)) for x in row] for row in sequences.keys[i]]
+        logits = [sum(k * Decimal(float(q)) for k, q in zip(row, p, strict=True)) for row in keys]
+        top = max(logits)
+        weights = [(a - top).exp() for a in logits]
+        s = [w / sum(weights) for w in weights]
+        g = [Decimal(float(x)) for x in gamma[i]]
+        f = sum(a * b for a, b in zip(s, g, strict=True))
+        slope = -1 / (1 + f.exp())
+        for c in range(d):
+            total[c] += slope * sum(s[t] * (g[t] - f) * keys[t][c] for t in range(len(s)))
+    length = sum(x * x for x in total).sqrt()
+    return np.array([float(x / length) for x in total])
+
+
+def field_by_pairs(sequences: EmbeddedSequences, loss, p: np.ndarray) -> np.ndarray:
+    """G(p) by a double loop over pairs of tokens, straight from the formula."""
+    gamma = scores(sequences)
+    total, weight = np.zeros(sequences.width), 0.0
+    for i in range(sequences.n_inputs):
+        logits = sequences.keys[i] @ p
+        s = np.exp(logits - logits.max())
+        s /= s.sum()
+        slope = abs(float(jax.grad(loss.value)(float(s @ gamma[i]))))
+        for t, u in itertools.combinations(range(sequences.n_tokens), 2):
+            w = slope * s[t] * s[u] * (gamma[i, t] - gamma[i, u])
+            total += w * (sequences.keys[i, t] - sequences.keys[i, u])
+            weight += abs(w)
+    return total / weight
+
+
+def is_locally_optimal_by_definition(solution: MarginSolution, tight: float = 1e-7) -> bool:
+    """[M, Def. 2] token by token."""
+    if solution.status is not MarginStatus.OPTIMAL:
+        return False
+    gamma, keys = scores(solution.sequences), solution.sequences.keys
+    for i, alpha in enumerate(solution.selection.indices):
+        for t in range(keys.shape[1]):
+            if t == alpha:
+                continue
+            difference = keys[i, alpha] - keys[i, t]
+            is_neighbor = difference @ solution.p - 1 < tight * max(1, np.linalg.norm(difference))
+            if is_neighbor and not gamma[i, alpha] > gamma[i, t]:
+                return False
+    return True
+
+
+def lmm_by_brute_force(sequences: EmbeddedSequences) -> list[MarginSolution]:
+    """Every one of the T^n selections, one problem at a time."""
+    found = []
+    for alpha in itertools.product(range(sequences.n_tokens), repeat=sequences.n_inputs):
+        solution = att_svm(sequences, Selection.from_indices(np.array(alpha), sequences.n_tokens))
+        if is_locally_optimal_by_definition(solution):
+            found.append(solution)
+    return found
+
+
+def descent_in_matrix_space(sequences: EmbeddedSequences, loss, start, u, lr: float, steps: int) -> list[np.ndarray]:
+    """Gradient descent on W for L(W) with attention softmax(X W'u), as in [M, Lemma 1]; autodiff in W."""
+
+    def objective(W):
+        total = 0.0
+        for i in range(sequences.n_inputs):
+            attention = jax.nn.softmax(sequences.tokens[i] @ W.T @ u)
+            total = total + loss.value(sequences.labels[i] * (sequences.head @ (sequences.tokens[i].T @ attention)))
+        return total / sequences.n_inputs
+
+    gradient = jax.jit(jax.grad(objective))
+    W = np.outer(u, start) / (u @ u)
+    path = [W]
+    for _ in range(steps):
+        W = W - lr / (u @ u) * np.asarray(gradient(W))
+        path.append(W)
+    return path

@@ -1,0 +1,81 @@
+"""The layer table, walked over every import: a lower layer never imports a higher one, siblings keep apart."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tokenmargin
+
+ROOT = Path(tokenmargin.__file__).parent
+
+#: What each part of the package may import of the rest. `dynamics` and `margin` never see each other.
+ALLOWED: dict[str, set[str]] = {
+    "_types": set(),
+    "errors": set(),
+    "_precision": set(),
+    "data": {"_types", "errors"},
+    "models": {"_types", "errors"},
+    "dynamics": {"_types", "errors", "_precision", "data", "models"},
+    "margin": {"_types", "errors", "data"},
+    "theory": {"_types", "errors", "_precision", "data", "models", "dynamics", "margin"},
+    "__init__": {"data", "models", "dynamics", "margin", "theory"},
+}
+
+#: Third parties that only one file may import.
+BEHIND_ONE_FILE = {"daqp": "margin/least_norm.py"}
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_layers(path):
+    own = part_of(path)
+    assert own in ALLOWED, f"{own} is not in the layer table: add it with what it may import"
+    for name in imports_of(path):
+        if name == "tokenmargin" or name.startswith("tokenmargin."):
+            target = name.split(".")[1] if "." in name else "__init__"
+            assert target == own or target in ALLOWED[own], f"{path.name} ({own}) may not import {name}"
+
+
+def test_the_least_norm_solver_never_sees_a_token():
+    names = imports_of(ROOT / "margin" / "least_norm.py")
+    assert not {name for name in names if name.startswith("tokenmargin.") and name != "tokenmargin._types"}
+
+
+@pytest.mark.parametrize("package", BEHIND_ONE_FILE)
+def test_third_parties_stay_behind_one_file(package):
+    users = [str(p.relative_to(ROOT)) for p in FILES if any(n.split(".")[0] == package for n in imports_of(p))]
+    assert users == [BEHIND_ONE_FILE[package]]
+
+
+def test_import_is_light():
+    heavy = ["daqp", "clarabel", "matplotlib", "pandas", "polars", "torch", "sklearn", "rich", "diffrax", "dask"]
+    code = f"import sys, tokenmargin; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_public_names_exist_and_are_documented():
+    for name in tokenmargin.__all__:
+        thing = getattr(tokenmargin, name)
+        assert thing.__doc__, f"{name} has no docstring"
