@@ -4,6 +4,8 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+import tests.typechecker  # noqa: F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -68,3 +68,15 @@ def random_sphere(rng: np.random.Generator, n: int = 4, T: int = 6, d: int = 5) 
     tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
     head = rng.normal(size=d)
     return EmbeddedSequences(tokens, rng.choice([-1, 1], size=n), head / np.linalg.norm(head))
+
+
+def fig8() -> EmbeddedSequences:
+    """[M, Fig. 8]: n = T = d = 2, Assumption B, two max-margin directions, (1, 1) global and (1, 0) local.
+
+    Optimal differences are (1, 0) and (-2, 3), scored by v = (1, 1). Selecting the *non*-optimal token of the second
+    input together with the optimal one of the first is locally optimal, as it has no SVM-neighbour there (margin 2).
+    """
+    return EmbeddedSequences([[(0.0, 0.0), (1, 0)], [(0, 0), (-2, 3)]], [1, 1], [1.0, 1.0])
+
+
+FIG8_STARTS = [(0.0, 2.0), (4.0, -1.0)]

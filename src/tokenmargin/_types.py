@@ -6,8 +6,16 @@ m: inequality rows of a margin problem, q: its equality rows, s: points of a tra
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike as ArrayLike
+else:
+    # What a user may pass for an array is checked where it enters, with an error that says what to do.
+    ArrayLike = Any
 
 # Host arrays: data, selections and margin problems (NumPy).
 Tokens = Float[np.ndarray, "n T k"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tokenmargin._types import TokenFlags, TokenNumbers
+from tokenmargin._types import ArrayLike, TokenFlags, TokenNumbers
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tokenmargin._types import HeadVector, Keys, Labels, TokenFlags, Tokens
+from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, Tokens
 from tokenmargin.errors import InvalidInputError
 
 

@@ -56,7 +56,7 @@ class Flow:
 
     Args:
         until_norm: norm at which to stop; the direction is then known to about 1/until_norm, the velocity far better.
-            For keys whose longest difference is kappa < 1 it is read as until_norm / kappa.
+            For keys whose longest difference kappa lies outside [1, 8] it is the norm of p times kappa (or kappa/8).
         atol: tolerance of the local error of the logits.
         rtol: the same, relative to |p|.
         max_steps: steps after which to give up.

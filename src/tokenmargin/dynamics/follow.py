@@ -6,15 +6,19 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tokenmargin._precision import keep_precision
+from tokenmargin._types import ArrayLike
 from tokenmargin.dynamics.coordinates import in_span_of_differences
 from tokenmargin.dynamics.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.dynamics.flow import Flow, integrate
 from tokenmargin.dynamics.risk import AttentionRisk
 from tokenmargin.dynamics.trajectory import Outcome, Trajectory
 from tokenmargin.errors import InvalidInputError
+
+#: Longest key differences between which `Flow.until_norm` is the norm of p itself. Keys beyond are measured in units of
+#: their own: logits, not |p|, are what saturates a softmax and what rounding is relative to.
+ORDINARY_KEYS = (1.0, 8.0)
 
 Method = Descent | NormalizedDescent | Flow
 
@@ -78,7 +82,7 @@ def _follow(
         systems = [reduced[j][0] for j in members]
         inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
         if isinstance(method, Flow):
-            until = [method.until_norm * max(1.0, reduced[j][1].kappa) for j in members]
+            until = [method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)) for j in members]
             for lane, end in integrate(systems, inside, until, method, record):
                 j = members[lane]
                 outcome = (

@@ -16,10 +16,9 @@ from enum import Enum
 import equinox as eqx
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import AnyArray, Vector
+from tokenmargin._types import AnyArray, ArrayLike, Vector
 from tokenmargin.data import Selection
 from tokenmargin.dynamics.coordinates import Coordinates, in_span_of_differences
 from tokenmargin.dynamics.pair_field import PairField

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import equinox as eqx
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tokenmargin._precision import keep_precision
+from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, score_tie_width, scores
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.errors import InvalidInputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import (

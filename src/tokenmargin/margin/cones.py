@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tokenmargin._types import ArrayLike
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors

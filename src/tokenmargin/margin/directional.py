@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tokenmargin._types import TokenFlags
+from tokenmargin._types import ArrayLike, TokenFlags
 from tokenmargin.data import (
     LOGIT_TIE_TOLERANCE,
     EmbeddedSequences,

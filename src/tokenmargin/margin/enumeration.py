@@ -45,7 +45,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
             rows = np.repeat(rows, len(present), axis=0)
         if rows.shape[1]:
             answers = least_norm_batch(rows, np.ones(rows.shape[:2]))
-            keep = np.array([answer.verdict is not Verdict.INFEASIBLE for answer in answers])
+            keep = np.array([answer.verdict is not Verdict.INFEASIBLE for answer in answers], dtype=bool)
             partial, rows = partial[keep], rows[keep]
     return [Selection.from_indices(alpha, T) for alpha in partial]
 

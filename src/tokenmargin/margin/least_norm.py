@@ -104,6 +104,8 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
 
     A problem whose first answer does not pass its residuals is solved again on its own, with every fallback.
     """
+    if not len(rows):
+        return []
     norms = np.sqrt(np.einsum("bmd,bmd->bm", rows, rows))
     safe = np.where(norms > 0, norms, 1.0)
     unit, bound = rows / safe[:, :, None], rhs / safe

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, optimal_selection
 from tokenmargin.dynamics import Limit
 from tokenmargin.margin import MarginSolution, MarginStatus, att_svm, is_locally_optimal

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.dynamics import AttentionRisk, Flow, Limit, follow_all, judge
 from tokenmargin.errors import InvalidInputError
