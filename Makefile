@@ -28,7 +28,7 @@ lint: venv
 	$(BIN)/mypy
 
 bench: venv
-	$(BIN)/python -c 'import cvxopt' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cvxopt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.att_svm
 	$(BIN)/python -m benchmarks.flow
 

@@ -24,6 +24,7 @@ class Selection:
     """
 
     chosen: TokenFlags
+    is_single: bool  #: whether every input selects exactly one token
 
     def __init__(self, chosen: ArrayLike) -> None:
         """Check that each input selects something."""
@@ -33,11 +34,14 @@ class Selection:
                 f"a selection is booleans of shape (n, T), got {array.dtype} of shape {array.shape}: "
                 "use Selection.from_indices for one token per input."
             )
-        empty = np.flatnonzero(~array.any(axis=1))
-        if empty.size:
-            raise InvalidInputError(f"input {empty[0]} selects no token: choose at least one token of every input.")
+        sizes = array.sum(axis=1)
+        if not sizes.all():
+            raise InvalidInputError(
+                f"input {sizes.argmin()} selects no token: choose at least one token of every input."
+            )
         array.flags.writeable = False
         object.__setattr__(self, "chosen", array)
+        object.__setattr__(self, "is_single", bool((sizes == 1).all()))
 
     @classmethod
     def from_indices(cls, indices: ArrayLike, T: int) -> Selection:
@@ -57,11 +61,6 @@ class Selection:
     def tied_inputs(self) -> np.ndarray:
         """Inputs that select more than one token."""
         return np.flatnonzero(self.chosen.sum(axis=1) > 1)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether every input selects exactly one token."""
-        return bool((self.chosen.sum(axis=1) == 1).all())
 
     @property
     def representatives(self) -> np.ndarray:
@@ -85,6 +84,8 @@ class Selection:
                 f"the selection has shape {self.chosen.shape} but the sequences have "
                 f"{sequences.n_inputs} inputs of {sequences.n_tokens} tokens: give shape {sequences.mask.shape}."
             )
+        if sequences.is_unmasked:
+            return
         masked = np.argwhere(self.chosen & ~sequences.mask)
         if masked.size:
             i, t = masked[0]

@@ -32,6 +32,7 @@ class EmbeddedSequences:
     keys: Keys
     mask: TokenFlags
     keys_are_tokens: bool
+    is_unmasked: bool
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class EmbeddedSequences:
             value.flags.writeable = False
             object.__setattr__(self, name, value)
         object.__setattr__(self, "keys_are_tokens", keys is None)
+        object.__setattr__(self, "is_unmasked", bool(mask_array.all()))
 
     @property
     def n_inputs(self) -> int:

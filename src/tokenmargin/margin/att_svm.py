@@ -77,31 +77,55 @@ def att_svm_batch(sequences: Sequence[EmbeddedSequences], selections: Sequence[S
     groups: dict[tuple[int, ...], list[int]] = {}
     for j, (problem, selection) in enumerate(zip(sequences, selections, strict=True)):
         selection.check_fits(problem)
-        alike = problem.n_tokens > 1 and bool(problem.mask.all()) and selection.is_single
+        alike = problem.n_tokens > 1 and problem.is_unmasked and selection.is_single
         if alike:
             groups.setdefault(problem.keys.shape, []).append(j)
         else:
             answers[j] = att_svm(problem, selection)
-    for (n, T, d), members in groups.items():
-        keys = np.stack([sequences[j].keys for j in members]).astype(np.float64, copy=False)
-        chosen = np.stack([selections[j].chosen for j in members])
-        alpha = chosen.argmax(axis=2)
-        selected = np.take_along_axis(keys, alpha[:, :, None, None], axis=2)
-        others = (~chosen).nonzero()[2].reshape(len(members), n, T - 1)
-        rows = (selected - np.take_along_axis(keys, others[:, :, :, None], axis=2)).reshape(len(members), -1, d)
-        triples = np.empty((len(members), n, T - 1, 3), dtype=np.int64)
-        triples[..., 0] = np.arange(n)[:, None]
-        triples[..., 1] = alpha[:, :, None]
-        triples[..., 2] = others
-        required = np.ones(rows.shape[:2])
-        for j, triple, one, answer in zip(
-            members, triples.reshape(len(members), -1, 3), required, least_norm_batch(rows, required), strict=True
-        ):
-            answers[j] = _packed(sequences[j], selections[j], triple, one, _NO_TIES, answer)
+    for (n, T, d), group in groups.items():
+        size = min(len(group), max(1, BATCH_BYTES // (8 * n * T * d)))
+        space = np.empty((2, size * n * T * d))
+        for begin in range(0, len(group), size):
+            members = group[begin : begin + size]
+            chunk = _solve_alike([sequences[j] for j in members], [selections[j] for j in members], space)
+            for j, answer in zip(members, chunk, strict=True):
+                answers[j] = answer
     return [answer for answer in answers if answer is not None]
 
 
+#: Keys of one batch of problems: small enough that the passes over them stay in a core's cache.
+BATCH_BYTES = 1 << 20
+
 _NO_TIES = np.zeros((0, 3), dtype=np.int64)
+
+
+def _solve_alike(
+    sequences: list[EmbeddedSequences], selections: list[Selection], space: np.ndarray
+) -> list[MarginSolution]:
+    """Problems of one shape, unmasked, one token per input.
+
+    The two arrays as large as the keys live in `space`, two rows of floats: asking the system for fresh memory on every
+    chunk costs more than the arithmetic.
+    """
+    B, (n, T, d) = len(sequences), sequences[0].keys.shape
+    keys = space[0, : B * n * T * d].reshape(B, n, T, d)
+    np.stack([problem.keys for problem in sequences], out=keys)
+    chosen = np.stack([selection.chosen for selection in selections])
+    alpha = chosen.argmax(axis=2)
+    selected = keys[np.arange(B)[:, None], np.arange(n), alpha]
+    np.subtract(selected[:, :, None, :], keys, out=keys)
+    rows = space[1, : B * n * (T - 1) * d].reshape(B, n * (T - 1), d)
+    np.take(keys.reshape(-1, d), np.flatnonzero(~chosen), axis=0, out=rows.reshape(-1, d), mode="clip")
+    triples = np.empty((B, n, T - 1, 3), dtype=np.int64)
+    triples[..., 0] = np.arange(n)[:, None]
+    triples[..., 1] = alpha[:, :, None]
+    triples[..., 2] = (~chosen).nonzero()[2].reshape(B, n, T - 1)
+    required = np.ones(rows.shape[:2])
+    flat = triples.reshape(B, -1, 3)
+    return [
+        _packed(sequences[b], selections[b], flat[b], required[b], _NO_TIES, answer)
+        for b, answer in enumerate(least_norm_batch(rows, required))
+    ]
 
 
 def _solve(sequences: EmbeddedSequences, selection: Selection, relaxed: np.ndarray | None) -> MarginSolution:

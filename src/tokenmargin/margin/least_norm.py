@@ -106,14 +106,19 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     """
     if not len(rows):
         return []
-    norms = np.sqrt(np.einsum("bmd,bmd->bm", rows, rows))
-    safe = np.where(norms > 0, norms, 1.0)
-    unit, bound = rows / safe[:, :, None], rhs / safe
-    unit_length = bound.max(axis=1)
-    plain = norms.all(axis=1) & (unit_length > 0)
-    bound = bound / np.where(unit_length > 0, unit_length, 1.0)[:, None]
     m, d = rows.shape[1:]
-    reduced = _in_span_of_rows(unit) if d > m else unit
+    squares = np.einsum("bmd,bmd->bm", rows, rows)
+    plain = squares.all(axis=1)
+    norms = np.sqrt(np.where(squares > 0, squares, 1.0))
+    bound = rhs / norms
+    unit_length = bound.max(axis=1)
+    plain &= unit_length > 0
+    unit_length = np.where(plain, unit_length, 1.0)
+    bound /= unit_length[:, None]
+    if d > m:
+        reduced = _in_span_of_rows(rows, norms)
+    else:
+        reduced = rows / norms[:, :, None]
     y = np.zeros((len(rows), reduced.shape[2]))
     duals = np.zeros((len(rows), m))
     found = np.zeros(len(rows), dtype=bool)
@@ -121,11 +126,12 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     if backend is not None:
         for k in np.flatnonzero(plain).tolist():
             found[k] = backend(reduced[k], bound[k], y[k], duals[k])
-    p = np.matmul(duals[:, None, :], unit)[:, 0, :] if d > m else y
-    residuals = _residuals_batch(unit, bound, p, duals)
+    combined = np.matmul((duals / norms)[:, None, :], rows)[:, 0, :]
+    p = combined if d > m else y
+    residuals = _residuals_batch(np.matmul(rows, p[:, :, None])[:, :, 0] / norms - bound, combined - p, bound, p, duals)
     good = found & (residuals.max(axis=1) <= KKT_TOLERANCE) & (np.linalg.norm(p, axis=1) * INFEASIBLE_MARGIN < 1)
     p *= unit_length[:, None]
-    duals *= unit_length[:, None] / safe
+    duals *= unit_length[:, None] / norms
     no_equalities = np.zeros(0)
     solutions = []
     for j, (is_good, numbers) in enumerate(zip(good.tolist(), residuals.tolist(), strict=True)):
@@ -136,18 +142,19 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     return solutions
 
 
-def _in_span_of_rows(unit: np.ndarray) -> np.ndarray:
-    """The rows (..., m, d) in m coordinates of their span, where the shortest vector p = A'lambda lies.
+def _in_span_of_rows(rows: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """The unit rows (..., m, d) in m coordinates of their span, where the shortest vector p = A'lambda lies.
 
     By Cholesky of their Gram matrix; it squares the condition number, so nearly dependent rows go through QR instead.
     """
-    gram = unit @ np.swapaxes(unit, -1, -2)
+    gram = np.matmul(rows, np.swapaxes(rows, -1, -2)) / (norms[..., :, None] * norms[..., None, :])
     try:
         triangle = np.linalg.cholesky(gram)
         trusted = np.diagonal(triangle, axis1=-2, axis2=-1).min() >= GRAM_PIVOT
     except np.linalg.LinAlgError:
         trusted = False
     if not trusted:
+        unit = rows / norms[..., :, None]
         triangle = np.swapaxes(np.linalg.qr(np.swapaxes(unit, -1, -2), mode="r"), -1, -2)
     return np.ascontiguousarray(triangle)
 
@@ -167,7 +174,7 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
     """Unit rows, largest bound 1, no equalities: active set first, then a polish, then non-negative least squares."""
     m, d = unit.shape
     if d > m:
-        inner = _solve_unit(_in_span_of_rows(unit), bound)
+        inner = _solve_unit(_in_span_of_rows(unit, np.ones(m)), bound)
         if inner.verdict is Verdict.INFEASIBLE:
             return _Unit(inner.verdict, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
         return _judged(unit, bound, inner.duals @ unit, inner.duals)
@@ -227,10 +234,10 @@ def _residuals(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.nda
     )
 
 
-def _residuals_batch(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> np.ndarray:
-    """`_residuals` for a batch, as the five numbers in order: shape (B, 5)."""
-    slack = np.matmul(unit, p[:, :, None])[:, :, 0] - bound
-    pull = np.matmul(duals[:, None, :], unit)[:, 0, :] - p
+def _residuals_batch(
+    slack: np.ndarray, pull: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray
+) -> np.ndarray:
+    """`_residuals` for a batch, from slack = A p - b and pull = A'duals - p: the five numbers in order, shape (B, 5)."""
     square = np.einsum("bd,bd->b", p, p)
     length = np.maximum(1.0, np.sqrt(square))
     numbers = np.empty((len(p), 5))
