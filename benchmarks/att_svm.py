@@ -1,7 +1,7 @@
 """(ATT-SVM) against cvxopt as a user would call it: sizes of [M, Fig. 9], one at a time and as a batch.
 
-Prints the ratio of times and how far the answers agree: at cvxopt's defaults the margin and the cosine (its relative gap
-of 1e-6 fixes p only to the square root), at tight tolerances p itself.
+Prints the ratio of times and how far the answers agree: at cvxopt's defaults the margin and the cosine (its relative
+gap of 1e-6 fixes p only to the square root), at tight tolerances p itself.
 """
 
 from __future__ import annotations

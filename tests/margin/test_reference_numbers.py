@@ -12,6 +12,7 @@ from tokenmargin import (
     directional_margin,
     gmm,
     is_locally_optimal,
+    is_locally_optimal_direction,
     lmm_directions,
     neighbors,
     relaxed_svm,
@@ -169,3 +170,17 @@ def test_relaxed_support_and_errata_lemma3_closed_form():
     np.testing.assert_allclose(solution.p, [1, 0], atol=CLOSED_FORM)
     rows = np.array([[1.0, 0], [2, 1]])
     np.testing.assert_allclose(np.linalg.pinv(rows) @ np.ones(2), [1, -1], atol=CLOSED_FORM)
+
+
+def test_local_optimality_of_a_direction_looks_at_every_input():
+    """[E, Def. 16]: input 1 prefers its lower score, though input 0, where the margin is smaller, does not."""
+    from tests.instances import planar
+
+    data = planar([[(1, 0), (0, 0)], [(5, 0), (0, 0)]], [[1, 0], [0, 1]])
+    assert directional_margin(data, [1.0, 0.0]).is_neighbor_optimal
+    assert not is_locally_optimal_direction(data, [1.0, 0.0])
+    assert is_locally_optimal_direction(data, [0.0, 1.0])  # everything ties: nothing comes second
+    assert is_locally_optimal_direction(fig1b(), [1.0, -0.1])
+    assert not is_locally_optimal_direction(fig1b(), [1.0, 0.1])  # token 0, of higher score, ties for second
+    tied = planar([[(1, 1), (1, -1), (0, 0)]], [[1, -0.5, 0]])
+    assert is_locally_optimal_direction(tied, [1.0, 0.0])  # the mean of the two selected scores is above 0

@@ -3,7 +3,7 @@
 from tokenmargin.margin.att_svm import att_svm, att_svm_batch, gmm, relaxed_svm
 from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
-from tokenmargin.margin.directional import DirectionalMargin, directional_margin
+from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
 from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, lmm_directions
 from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
@@ -27,6 +27,7 @@ __all__ = [
     "gmm",
     "in_cone",
     "is_locally_optimal",
+    "is_locally_optimal_direction",
     "lmm_directions",
     "neighbor_score_gap",
     "neighbors",

@@ -13,6 +13,7 @@ from tokenmargin.data import (
     Selection,
     score_tie_width,
     scores,
+    secondary_selection,
     selection_of,
 )
 from tokenmargin.errors import InvalidInputError
@@ -49,3 +50,16 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(near)
     return DirectionalMargin(selection, margin, near, bool((selected[i] - gamma[i, t] > score_tie_width(gamma)).all()))
+
+
+def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> bool:
+    """Whether in every input the selected tokens outscore those that come second [E, Def. 16].
+
+    sum over s in S_X(p) of (gamma_s - gamma_j) > 0 for all j in S2_X(p) and all X, with S_X of [E, (8)] and S2_X of
+    [E, Def. 15]. Unlike `DirectionalMargin.is_neighbor_optimal` it looks at every input, not only the closest.
+    """
+    first, second = selection_of(sequences, p).chosen, secondary_selection(sequences, p)
+    gamma = scores(sequences)
+    selected = np.where(first, gamma, 0.0).sum(axis=1) / first.sum(axis=1)
+    i, j = np.nonzero(second)
+    return bool((selected[i] - gamma[i, j] > score_tie_width(gamma)).all())

@@ -115,10 +115,7 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     plain &= unit_length > 0
     unit_length = np.where(plain, unit_length, 1.0)
     bound /= unit_length[:, None]
-    if d > m:
-        reduced = _in_span_of_rows(rows, norms)
-    else:
-        reduced = rows / norms[:, :, None]
+    reduced = _in_span_of_rows(rows, norms) if d > m else rows / norms[:, :, None]
     y = np.zeros((len(rows), reduced.shape[2]))
     duals = np.zeros((len(rows), m))
     found = np.zeros(len(rows), dtype=bool)
@@ -237,7 +234,7 @@ def _residuals(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.nda
 def _residuals_batch(
     slack: np.ndarray, pull: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray
 ) -> np.ndarray:
-    """`_residuals` for a batch, from slack = A p - b and pull = A'duals - p: the five numbers in order, shape (B, 5)."""
+    """`_residuals` for a batch, from slack = A p - b and pull = A'duals - p: the five numbers in order, (B, 5)."""
     square = np.einsum("bd,bd->b", p, p)
     length = np.maximum(1.0, np.sqrt(square))
     numbers = np.empty((len(p), 5))
