@@ -1,0 +1,125 @@
+"""The contract of a figure: a frozen configuration, a computation, a drawing, joined by a file.
+
+A figure is one module in this folder that defines an `Experiment`. `compute` knows nothing of matplotlib and `draw`
+nothing of the computation: what passes between them is a `Result`, which is saved and loaded in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Protocol, Self
+
+import jax
+import numpy as np
+
+
+class Verdict(Enum):
+    """What a number in a summary says; the value of each member is the word shown in tables."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_COMPARABLE = "not comparable"
+    REPORTED = "reported"
+
+
+@dataclass(frozen=True)
+class Number:
+    """One named number of a summary, beside what the paper (or a closed form) states for it.
+
+    Args:
+        name: what it is, in a few words.
+        value: ours.
+        paper: the stated number, if there is one.
+        tolerance: how far `value` may be from `paper`; required with `paper`.
+        at_most: a bound that `value` must not exceed, for checks that no paper states (errors, residuals).
+        depends_on_size: whether a smoke run computes something smaller than the paper did. Such a number is shown but
+            not judged at smoke size.
+    """
+
+    name: str
+    value: float
+    paper: float | None = None
+    tolerance: float | None = None
+    at_most: float | None = None
+    depends_on_size: bool = True
+
+    def verdict(self, preset: str) -> Verdict:
+        """Compare at this preset."""
+        if self.paper is None and self.at_most is None:
+            return Verdict.REPORTED
+        if self.depends_on_size and preset == "smoke":
+            return Verdict.NOT_COMPARABLE
+        good = True
+        if self.paper is not None:
+            if self.tolerance is None:
+                raise ValueError(f"{self.name}: a number compared with the paper's needs a tolerance")
+            good = abs(self.value - self.paper) <= self.tolerance
+        if self.at_most is not None:
+            good = good and self.value <= self.at_most
+        return Verdict.HOLDS if good else Verdict.FAILS
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a computation leaves behind: arrays to draw from, numbers to judge, sentences to read."""
+
+    arrays: Mapping[str, np.ndarray]
+    numbers: tuple[Number, ...]
+    sentences: tuple[str, ...] = ()
+
+
+class Config(Protocol):
+    """A frozen dataclass of hyper-parameters with two presets."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def smoke(cls) -> Self:
+        """Small enough for seconds."""
+        ...
+
+    @classmethod
+    def paper(cls) -> Self:
+        """The size of the paper's figure, or better."""
+        ...
+
+
+#: Called as progress(done, total, what) by long computations.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """A `Progress` that shows nothing."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure of a paper, reproducible by name.
+
+    Args:
+        id: its name on the command line, `<paper>-<figure>`.
+        title: one line.
+        paper: "M" or "E".
+        figure: as the paper numbers it.
+        config: the configuration class.
+        compute: (config, key, progress) -> Result.
+        draw: (result) -> matplotlib Figure.
+        claims: keys of the claims the figure illustrates.
+        data: names of data sets it needs beyond what it generates itself.
+    """
+
+    id: str
+    title: str
+    paper: str
+    figure: str
+    config: type[Config]
+    compute: Callable[[Any, jax.Array, Progress], Result]
+    draw: Callable[[Result], Any]
+    claims: tuple[str, ...] = ()
+    data: tuple[str, ...] = field(default=())
+
+    def preset(self, name: str) -> Config:
+        """The configuration of a preset, "smoke" or "paper"."""
+        return self.config.paper() if name == "paper" else self.config.smoke()

@@ -1,0 +1,81 @@
+"""The contract of a claim: a theorem as something that can be checked, apply or not, hold or not, and by how much.
+
+Hypotheses are examined apart from the conclusion, so that a claim that holds because it says nothing shows as "does not
+apply". Each claim owns an instance just inside its hypotheses, one just outside, and a mutation of what is observed
+under which it must fail: a check that cannot fail checks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+Instance = TypeVar("Instance")
+Observation = TypeVar("Observation")
+
+
+class Applies(Enum):
+    """Whether the hypotheses hold; `NOT_DECIDED` where they quantify over more than can be checked."""
+
+    YES = "yes"
+    NO = "no"
+    NOT_DECIDED = "not decided"
+
+
+@dataclass(frozen=True)
+class ClaimOutcome:
+    """The result of checking a claim on an instance."""
+
+    applies: Applies
+    holds: bool | None  #: None unless the claim applies
+    slack: float  #: how far inside its tolerance the conclusion is, negative when it fails; NaN if it does not apply
+    because: str  #: one sentence
+
+
+@dataclass(frozen=True)
+class Claim(Generic[Instance, Observation]):
+    """A theorem or lemma, executable.
+
+    Args:
+        key: name on the command line, `<paper>-<label>`.
+        paper: "M" or "E".
+        label: as in the paper, "Thm 2".
+        statement: one sentence, as corrected where the paper is wrong.
+        tolerance: how far the conclusion may be missed.
+        tolerance_reason: why that number.
+        hypotheses: instance -> (applies, because).
+        observe: instance -> what happens (follows the flow, solves the problem).
+        error: (instance, observation) -> how far the conclusion is missed, 0 when it is met exactly.
+        inside: an instance just inside the hypotheses.
+        outside: an instance just outside.
+        mutate: turns a true observation into a false one.
+        correction: what the paper has wrong, if anything.
+    """
+
+    key: str
+    paper: str
+    label: str
+    statement: str
+    tolerance: float
+    tolerance_reason: str
+    hypotheses: Callable[[Instance], tuple[Applies, str]]
+    observe: Callable[[Instance], Observation]
+    error: Callable[[Instance, Observation], float]
+    inside: Callable[[], Instance]
+    outside: Callable[[], Instance]
+    mutate: Callable[[Observation], Observation]
+    correction: str = ""
+
+    def check(self, instance: Instance) -> ClaimOutcome:
+        """Examine the hypotheses, and if they hold, the conclusion."""
+        applies, because = self.hypotheses(instance)
+        if applies is not Applies.YES:
+            return ClaimOutcome(applies, None, float("nan"), because)
+        return self.conclude(instance, self.observe(instance), because)
+
+    def conclude(self, instance: Instance, observation: Observation, because: str = "") -> ClaimOutcome:
+        """Judge an observation."""
+        slack = self.tolerance - self.error(instance, observation)
+        return ClaimOutcome(Applies.YES, slack >= 0, slack, because)
