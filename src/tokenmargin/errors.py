@@ -21,3 +21,15 @@ class TooLargeError(TokenMarginError):
 
 class NotDecidedError(TokenMarginError):
     """A question with a yes-or-no answer could not be decided in float64, and a guess would be a lie."""
+
+
+class MissingExtraError(TokenMarginError, ImportError):
+    """A feature needs packages that the core install leaves out."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        """Name the feature and the extra that brings it."""
+        super().__init__(f"{what} needs the extra '{extra}': pip install 'tokenmargin[{extra}]'")
+
+
+class DataAbsentError(TokenMarginError):
+    """A figure needs a data set that was not found; it is listed as not reproduced, and nothing fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -47,15 +47,16 @@ def follow_all(
     method: Method,
     *,
     steps: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Trajectory]:
     """Follow many objectives at once, each from its own start; only the first and last points are kept.
 
     Problems of one shape and loss run together in one compiled batch. To follow one objective from many starts,
-    repeat it.
+    repeat it. `progress(done, total)` is called as problems finish.
     """
     if len(objectives) != len(starts):
         raise InvalidInputError(f"{len(objectives)} objectives but {len(starts)} starts: give one start for each.")
-    return _follow(objectives, starts, method, steps, None, record=False)
+    return _follow(objectives, starts, method, steps, None, record=False, progress=progress)
 
 
 @keep_precision
@@ -66,6 +67,7 @@ def _follow(
     steps: int | None,
     every: int | None,
     record: bool,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Trajectory]:
     n_steps = _checked_steps(method, steps, every)
     points = [
@@ -78,6 +80,7 @@ def _follow(
     for j, ((system, _), risk) in enumerate(zip(reduced, objectives, strict=True)):
         groups.setdefault((*system.keys.shape, system.keys.dtype, risk.loss), []).append(j)
     trajectories: list[Trajectory | None] = [None] * len(objectives)
+    done = 0
     for members in groups.values():
         systems = [reduced[j][0] for j in members]
         inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
@@ -91,6 +94,9 @@ def _follow(
                 path = reduced[j][1].outward(end.path, points[j])
                 path[0] = points[j]
                 trajectories[j] = Trajectory(objectives[j], path, end.times, outcome, end.n_steps)
+                done += 1
+                if progress is not None:
+                    progress(done, len(objectives))
         else:
             kept = every if every is not None else max(n_steps, 1)
             scales = np.array([reduced[j][1].kappa for j in members])
@@ -101,6 +107,9 @@ def _follow(
                 path[0] = points[j]
                 times = np.arange(len(path), dtype=float) * kept
                 trajectories[j] = Trajectory(objectives[j], path, times, Outcome.STEPS_SPENT, n_steps)
+            done += len(members)
+            if progress is not None:
+                progress(done, len(objectives))
     return [trajectory for trajectory in trajectories if trajectory is not None]
 
 

@@ -45,7 +45,7 @@ class PairField(eqx.Module):
         """(D, c) with -grad L(p) = exp(c) D and D of order one, in O(T) per input.
 
         Written with differences to the top token *, |l'|^-1 times an input's term is the covariance
-        sum s_t (gamma_t - gamma_*)(x_t - x_*) - [sum s_t (gamma_t - gamma_*)] [sum s_t (x_t - x_*)]:
+        sum s_t (gamma_t - gamma_*)(x_t - x_*) - sum s_t (gamma_t - gamma_*) * sum s_t (x_t - x_*):
         nothing cancels, and the largest weight over all inputs is taken out as exp(c).
         """
         log_s = self.log_attention(p)

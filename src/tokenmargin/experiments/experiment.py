@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any
 
 import jax
 import numpy as np
@@ -70,20 +70,19 @@ class Result:
     sentences: tuple[str, ...] = ()
 
 
-class Config(Protocol):
-    """A frozen dataclass of hyper-parameters with two presets."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters of a figure: each figure's own frozen dataclass inherits from this and has two presets."""
 
     @classmethod
-    def smoke(cls) -> Self:
+    def smoke(cls) -> Config:
         """Small enough for seconds."""
-        ...
+        raise NotImplementedError
 
     @classmethod
-    def paper(cls) -> Self:
+    def paper(cls) -> Config:
         """The size of the paper's figure, or better."""
-        ...
+        raise NotImplementedError
 
 
 #: Called as progress(done, total, what) by long computations.

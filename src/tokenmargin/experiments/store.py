@@ -177,6 +177,12 @@ def _read_result(folder: Path) -> Result:
         arrays = {name: stored[name] for name in stored.files}
     summary = json.loads((folder / "summary.json").read_text())
     numbers = tuple(
-        Number(**{key: item for key, item in row.items() if key != "verdict"}) for row in summary["numbers"]
+        Number(**{key: item for key, item in row.items() if key != "verdict"} | {"value": _float(row["value"])})
+        for row in summary["numbers"]
     )
     return Result(arrays, numbers, tuple(summary["sentences"]))
+
+
+def _float(value: float | None) -> float:
+    """A number as written: null stands for what is not finite."""
+    return float("nan") if value is None else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,7 @@ def basin_map(
     starts: ArrayLike | Sequence[ArrayLike],
     loss: Loss = logistic,
     method: Flow | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> BasinMap:
     """Follow the flow from every start and match each limit with its max-margin direction.
 
@@ -60,6 +61,7 @@ def basin_map(
         starts: shape (s, d).
         loss: the training loss.
         method: how to follow; `Flow()` when absent.
+        progress: called as progress(done, total) as starts are decided.
     """
     points = np.asarray(starts, dtype=float)
     if points.ndim != 2 or points.shape[1] != sequences.width or len(points) == 0:
@@ -68,7 +70,7 @@ def basin_map(
             f"shape (s, {sequences.width})."
         )
     risk = AttentionRisk(sequences, loss)
-    ends = follow_all([risk] * len(points), points, Flow() if method is None else method)
+    ends = follow_all([risk] * len(points), points, Flow() if method is None else method, progress=progress)
     limits = judge([risk] * len(points), [trajectory.final for trajectory in ends])
     reached: dict[Selection, int] = {}
     for limit in limits:

@@ -1,0 +1,1 @@
+"""Show it: one module per figure of the papers."""

@@ -1,0 +1,25 @@
+"""Every figure by its name on the command line."""
+
+from __future__ import annotations
+
+from tokenmargin.experiments import (
+    maxmargin_fig01_directions,
+    maxmargin_fig02_cone,
+    maxmargin_fig04_evolution,
+    maxmargin_fig05_transients,
+    maxmargin_fig08_two_limits,
+)
+from tokenmargin.experiments.experiment import Experiment
+
+_MODULES = (
+    maxmargin_fig01_directions,
+    maxmargin_fig02_cone,
+    maxmargin_fig04_evolution,
+    maxmargin_fig05_transients,
+    maxmargin_fig08_two_limits,
+)
+
+
+def experiments() -> dict[str, Experiment]:
+    """All figures, in the order of the papers."""
+    return {module.EXPERIMENT.id: module.EXPERIMENT for module in _MODULES}

@@ -1,0 +1,69 @@
+"""Reproduce one figure: compute, judge its claims, save, draw."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+
+from tokenmargin._precision import keep_precision
+from tokenmargin.experiments.experiment import Config, Experiment, Progress, Result, Verdict, silent
+from tokenmargin.experiments.store import Saved, save
+from tokenmargin.theory.claim import ClaimOutcome
+from tokenmargin.theory.registry import claims
+
+
+def reproduce(
+    experiment: Experiment,
+    out: Path,
+    preset: str = "smoke",
+    seed: int = 0,
+    config: Config | None = None,
+    progress: Progress = silent,
+) -> Saved:
+    """Compute a figure and write `out/<id>/<preset>/`.
+
+    Args:
+        experiment: which figure.
+        out: results folder.
+        preset: "smoke" or "paper".
+        seed: of the random key; the same seed gives the same numbers.
+        config: hyper-parameters; those of the preset when absent.
+        progress: shown on long computations.
+    """
+    chosen = experiment.preset(preset) if config is None else config
+    begin = time.perf_counter()
+    result = _compute(experiment, chosen, seed, progress)
+    outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
+    return save(
+        experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
+    )
+
+
+@keep_precision
+def _compute(experiment: Experiment, config: Config, seed: int, progress: Progress) -> Result:
+    return experiment.compute(config, jax.random.key(seed), progress)
+
+
+def _drawer(experiment: Experiment) -> Callable[[Result, Path], None]:
+    def draw(result: Result, folder: Path) -> None:
+        from tokenmargin.plots.canvas import save_figure
+
+        save_figure(experiment.draw(result), folder)
+
+    return draw
+
+
+def in_words(outcome: ClaimOutcome) -> str:
+    """A claim's outcome on its own instance, as a manifest records it."""
+    if outcome.holds is None:
+        return f"does not apply ({outcome.applies.value})"
+    return f"{'holds' if outcome.holds else 'fails'} (slack {outcome.slack:.1e})"
+
+
+def failures(saved: Saved) -> list[str]:
+    """Names of the numbers and claims of a saved result that fail."""
+    numbers = [row["name"] for row in saved.summary["numbers"] if row["verdict"] == Verdict.FAILS.value]
+    return numbers + [key for key, words in saved.manifest["claims"].items() if words.startswith("fails")]

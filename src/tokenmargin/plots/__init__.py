@@ -1,0 +1,1 @@
+"""Show it: the only place that imports matplotlib."""

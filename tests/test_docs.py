@@ -1,0 +1,423 @@
+"""The documents: their code runs, their commands and paths exist, what they cite is in the papers, the site builds."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.test_architecture import ALLOWED
+from tokenmargin.theory.registry import claims
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAPERS = ROOT.parent / "shared" / "papers"
+
+
+# --- code blocks -----------------------------------------------------------------------------------------------------
+
+
+def python_blocks(text: str) -> list[str]:
+    """The contents of ```python fences, in order."""
+    return re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(blocks: list[str], name: str) -> None:
+    """Execute blocks as one script; in a block that has `#>` lines, they are exactly what it prints."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for number, block in enumerate(blocks):
+        shown = io.StringIO()
+        with contextlib.redirect_stdout(shown):
+            exec(compile(block, f"{name}, block {number}", "exec", dont_inherit=True), namespace)
+        expected = [line[2:].strip() for line in block.splitlines() if line.startswith("#>")]
+        printed = [line.rstrip() for line in shown.getvalue().splitlines()]
+        assert not expected or printed == expected, f"{name}, block {number} prints something else"
+
+
+@pytest.mark.parametrize("page", ["tutorial.md", "add-a-claim.md", "add-a-figure.md"])
+def test_python_of_a_page_runs_top_to_bottom(page):
+    """The tutorial and the skeletons of the how-tos."""
+    blocks = python_blocks((ROOT / "docs" / page).read_text())
+    assert blocks
+    run_blocks(blocks, page)
+
+
+def test_python_of_the_readme_runs():
+    blocks = python_blocks((ROOT / "README.md").read_text())
+    assert blocks
+    run_blocks(blocks, "README.md")
+
+
+def test_a_wrong_output_or_a_failed_assertion_is_noticed():
+    with pytest.raises(AssertionError, match="prints something else"):
+        run_blocks(["print(1)\n#> 2\n"], "negative")
+    with pytest.raises(AssertionError):
+        run_blocks(["x = 1\n", "assert x == 2\n"], "negative")
+
+
+ONE_LINERS = re.findall(r'`python -c "([^`]*)"` prints `([^`]*)`', (ROOT / "docs" / "errata.md").read_text())
+
+
+@pytest.mark.parametrize(("code", "printed"), ONE_LINERS)
+def test_one_liners_of_the_errata_print_what_is_stated(code, printed):
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(compile(code, "errata.md", "exec", dont_inherit=True), {})
+    assert shown.getvalue().strip() == printed
+
+
+def test_every_erratum_has_a_check_or_says_that_it_is_to_come():
+    rows = [line for line in (ROOT / "docs" / "errata.md").read_text().splitlines() if re.match(r"\| (\[|early)", line)]
+    assert len(rows) > 25
+    for row in rows:
+        where, _, _, check = row.strip("| ").split(" | ")
+        assert re.search(r"`(pytest|python|tokenmargin) |check to come", check), f"{where}: no check"
+
+
+# --- commands and paths ----------------------------------------------------------------------------------------------
+
+
+def inline_code(text: str) -> list[str]:
+    """What stands in single backticks, outside of fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def missing_paths(text: str) -> list[str]:
+    """Paths named in backticks that do not exist, from the root of the repository or from the package."""
+    roots = (ROOT, ROOT / "src" / "tokenmargin")
+    named = [
+        path
+        for code in inline_code(text)
+        for path in re.findall(r"(?<![\w./<>-])(?:[\w-]+/)+(?:[\w.-]+\.(?:py|md|bib|toml|yml))?(?![\w<{.*])", code)
+        if not path.startswith("results/")
+    ]
+    return [path for path in named if not any((root / path).exists() for root in roots)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_paths_named_in_the_documents_exist(page):
+    assert missing_paths(page.read_text()) == []
+
+
+def test_a_path_that_does_not_exist_is_noticed():
+    assert missing_paths("see `src/tokenmargin/nowhere.py` and `pytest tests/nowhere/test_x.py -k y`") == [
+        "src/tokenmargin/nowhere.py",
+        "tests/nowhere/test_x.py",
+    ]
+    assert missing_paths("see `src/tokenmargin/errors.py` and `data/`") == []
+
+
+def unknown_commands(text: str) -> list[str]:
+    """`pytest FILE -k WORD` that selects no test, `tokenmargin check KEY` of no claim."""
+    unknown = []
+    for code in inline_code(text):
+        if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
+            source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
+            names = re.findall(r"^def (test_\w+)", source, flags=re.MULTILINE)
+            names += re.findall(r'^@pytest.mark.parametrize\("page", \[(.*)\]\)', source, flags=re.MULTILINE)
+            if not any(found[2] in name for name in names):
+                unknown.append(code)
+        elif (found := re.fullmatch(r"tokenmargin check (\S+)", code)) and found[1] not in claims():
+            unknown.append(code)
+    return unknown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_named_in_the_documents_select_something(page):
+    assert unknown_commands(page.read_text()) == []
+
+
+def test_a_command_that_selects_nothing_is_noticed():
+    bad = ["pytest tests/test_docs.py -k no" + "body", "tokenmargin check maxmargin-thm99"]
+    assert unknown_commands(" ".join(f"`{command}`" for command in bad)) == bad
+
+
+def test_the_layer_table_of_the_documentation_is_the_one_that_is_enforced():
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (ROOT / "docs" / "architecture.md").read_text(), flags=re.MULTILINE)
+    written = {part: set(re.findall(r"`(\w+)`", imports)) for part, imports in rows}
+    assert written == {part: ALLOWED[part] for part in written}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert [part for part in ALLOWED if f"`{part}`" not in page] == []
+
+
+# --- citations -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels that a paper has; figures map to their panels."""
+
+    theorem: frozenset[str]
+    lemma: frozenset[str]
+    definition: frozenset[str]
+    assumption: frozenset[str]
+    equation: frozenset[str]
+    section: frozenset[str]
+    appendix: frozenset[str]
+    figure: dict[str, str]
+
+    def has(self, kind: str, label: str) -> bool:
+        if kind != "figure":
+            return label in getattr(self, kind)
+        number, panels = re.fullmatch(r"(\d+)(?:\(([a-z,-]+)\))?", label).groups()
+        return number in self.figure and all(panel in self.figure[number] for panel in _panels(panels or ""))
+
+
+def _panels(written: str) -> str:
+    """ "a,b" and "a-c" as letters."""
+    if "-" in written:
+        first, last = written.split("-")
+        return "".join(map(chr, range(ord(first), ord(last) + 1)))
+    return written.replace(",", "")
+
+
+def _numbers(*ranges: int | tuple[int, int]) -> frozenset[str]:
+    return frozenset(str(k) for r in ranges for k in (range(r[0], r[1] + 1) if isinstance(r, tuple) else [r]))
+
+
+#: Equations of [M] whose lines are labelled one by one; of these the paper cites only (12) and (14) as a whole.
+_M_LINES = {12: "abc", 13: "abc", 14: "ab", 15: "ab", 28: "ab", 31: "abc", 54: "abc", 79: "ab"}
+
+LABELS = {
+    "E": Labels(
+        theorem=_numbers(5),
+        lemma=_numbers(2, 3, (6, 14), (17, 21)),
+        definition=_numbers(1, 15, 16),
+        assumption=_numbers(4),
+        equation=_numbers((1, 37)),
+        section=_numbers((1, 3)),
+        appendix=frozenset("ABCDE") | {f"D.{k}" for k in range(1, 7)},
+        figure=dict.fromkeys("1234", ""),
+    ),
+    "M": Labels(
+        theorem=_numbers((1, 8)),
+        lemma=_numbers((1, 14)),
+        definition=_numbers((1, 3)),
+        assumption=frozenset("ABCD"),
+        equation=_numbers((1, 12), 14, (16, 27), 29, 30, (32, 53), (55, 78), (80, 85))
+        | {f"{k}{line}" for k, lines in _M_LINES.items() for line in lines}
+        | {"ERM", "SVM", "ATT-SVM", "ATT-SVM'"},
+        section=_numbers((1, 6)) | {"1.1", "2.1", "2.2", "2.3", "3.1", "3.2"},
+        appendix=frozenset("ABCDEF")
+        | {"A.1", "A.2", "B.1", "B.2", "B.3", "B.4", "B.5", "B.5.1", "B.5.2", "B.6"}
+        | {"C.1", "C.2", "D.1", "D.2", "F.1", "F.2"},
+        figure={"1": "abc", "2": "", "3": "abc", "4": "ab", "5": "a", "6": "a", "7": "", "8": "", "9": "ab", "10": ""},
+    ),
+}
+
+_KINDS = {
+    "theorem": r"Thms?\.?|Theorems?",
+    "lemma": r"Lemmas?",
+    "definition": r"Defs?\.|Definitions?",
+    "assumption": r"Assumptions?",
+    "section": r"Sections?|Secs?\.",
+    "appendix": r"Apps?\.|Appendix|Appendices",
+    "figure": r"Figs?\.|Figures?",
+}
+_LABEL = {
+    "assumption": r"[A-D]|\d",
+    "appendix": r"[A-F](?:\.\d)*",
+    "section": r"\d(?:\.\d)?",
+    "figure": r"\d+(?:\([a-z,-]+\))?",
+}
+
+Item = tuple[str, str, str]
+
+
+def cited_items(citation: str) -> list[Item]:
+    """(paper, kind, label) of everything a citation names: `M, Def. 2 and (32); E, Def. 16`, brackets left off.
+
+    Raises:
+        ValueError: for words that are no citation.
+    """
+    items: list[Item] = []
+    paper, kind = "", ""
+    for part in citation.split(";"):
+        rest = part.strip()
+        if found := re.match(r"([EM]),\s*", rest):
+            paper, kind, rest = found[1], "", rest[found.end() :]
+        for word in re.split(r",\s+(?:and\s+)?|\s+and\s+|\s*&\s*", rest):
+            named = re.sub(
+                r"^(?:just )?(?:below|above|before|after|(?:the )?proof of|(?:the )?remark after)\s+", "", word.strip()
+            )
+            for candidate, pattern in _KINDS.items():
+                if found := re.match(rf"(?:{pattern})\s+", named):
+                    kind, named = candidate, named[found.end() :]
+                    break
+            else:
+                if named.startswith("("):
+                    kind = "equation"
+            items += [(paper, kind, label) for label in _expanded(kind, named, citation)]
+    return items
+
+
+def _expanded(kind: str, written: str, citation: str) -> list[str]:
+    """One label, or those of a range."""
+    one = r"\((?:\d+[a-e]?|[A-Z]+(?:-[A-Z]+)?['\u2032]?)\)" if kind == "equation" else _LABEL.get(kind, r"\d+")
+    found = re.fullmatch(rf"({one})(?:\s*[-\u2013]\s*({one}))?", written)
+    if not kind or not found:
+        raise ValueError(f"[{citation}]: cannot read {written!r}")
+    first, last = (
+        label and label.strip("()").replace("\u2032", "'") if kind == "equation" else label for label in found.groups()
+    )
+    if last is None:
+        return [first]
+    return [str(k) for k in range(int(first), int(last) + 1)]
+
+
+def citations(text: str) -> list[str]:
+    """Everything of the form [E, ...] or [M, ...], brackets left off, line breaks and comment signs smoothed out."""
+    found = re.findall(r"(?<![\w\])])\[([EM],\s[^\[\]]*)\]", text)
+    return [re.sub(r"\s*\n[\s#:%]*", " ", citation) for citation in found]
+
+
+def wrong_citations(text: str) -> list[str]:
+    """What is cited and does not exist."""
+    wrong = []
+    for citation in citations(text):
+        try:
+            items = cited_items(citation)
+        except ValueError as problem:
+            wrong.append(str(problem))
+            continue
+        wrong += [
+            f"[{citation}]: {paper} has no {kind} {label}"
+            for paper, kind, label in items
+            if not LABELS[paper].has(kind, label)
+        ]
+    return wrong
+
+
+CITING = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(
+        path
+        for folder, kind in (("src", "*.py"), ("tests", "*.py"), ("benchmarks", "*.py"), ("docs", "*.md"))
+        for path in sorted((ROOT / folder).rglob(kind))
+        if path != Path(__file__).resolve()  # the examples of wrong citations below
+    ),
+]
+
+
+def test_every_citation_names_something_that_exists():
+    wrong = {str(path.relative_to(ROOT)): found for path in CITING if (found := wrong_citations(path.read_text()))}
+    assert wrong == {}
+    assert sum(len(citations(path.read_text())) for path in CITING) > 50
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("[M, Thm 2]", [("M", "theorem", "2")]),
+        ("[M, Thms 2 and 3]", [("M", "theorem", "2"), ("M", "theorem", "3")]),
+        ("[E, below (8)]", [("E", "equation", "8")]),
+        ("[M, (ATT-SVM)]", [("M", "equation", "ATT-SVM")]),
+        ("[M, Fig. 1(c) and 4]", [("M", "figure", "1(c)"), ("M", "figure", "4")]),
+        ("[M, Thm 3 and Fig. 1]", [("M", "theorem", "3"), ("M", "figure", "1")]),
+        ("[M, Lemma 7, (32), (39)]", [("M", "lemma", "7"), ("M", "equation", "32"), ("M", "equation", "39")]),
+        ("[M, Def. 2; E, Def. 16]", [("M", "definition", "2"), ("E", "definition", "16")]),
+        ("[M, (5);\n    # E, (1)]", [("M", "equation", "5"), ("E", "equation", "1")]),
+        ("[E, Lemmas 12-14]", [("E", "lemma", "12"), ("E", "lemma", "13"), ("E", "lemma", "14")]),
+        ("[E, App. D.5]", [("E", "appendix", "D.5")]),
+        ("[M, Fig. 3(a,b)]", [("M", "figure", "3(a,b)")]),
+    ],
+)
+def test_citations_are_read(text, items):
+    (citation,) = citations(text)
+    assert cited_items(citation) == items
+    assert wrong_citations(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[M, Thm 9]",
+        "[E, Thm 2]",
+        "[E, Lemma 4]",
+        "[E, Lemmas 14-17]",
+        "[E, (38)]",
+        "[M, (16a)]",
+        "[M, (ATT-SVN)]",
+        "[M, Fig. 2(a)]",
+        "[M, Fig. 1(d)]",
+        "[E, Assumption A]",
+        "[M, Assumption 4]",
+        "[M, Section 2.4]",
+        "[M, App. G]",
+        "[M, Thm 2 and 9]",
+        "[M, somewhere]",
+        "[M, 2]",
+    ],
+)
+def test_a_wrong_citation_is_noticed(text):
+    assert len(wrong_citations(text)) >= 1
+
+
+def _pattern(paper: str, kind: str, label: str) -> str:
+    """How a label stands in the text of a paper."""
+    words = {"theorem": "Theorem", "lemma": "Lemma", "definition": "Definition", "assumption": "Assumption"}
+    escaped = re.escape(label)
+    if kind in words:
+        return rf"{words[kind]} {escaped}\b"
+    if kind == "equation":
+        return rf"\((?:\\text\{{)?{escaped}\}}?\)|\\tag\{{{escaped}\}}"
+    if kind == "figure":
+        return rf"Fig(?:ure|ures)? {escaped}:"
+    if kind == "appendix" and paper == "E":
+        return rf"^(?:Appendix )?{escaped}\. "
+    return rf"^(?:#+ ){escaped} " if paper == "M" else rf"^{escaped}\. "
+
+
+@pytest.mark.skipif(not PAPERS.is_dir(), reason="the papers' texts are not beside this repository")
+@pytest.mark.parametrize(("paper", "file"), [("E", "trained-embeddings.txt"), ("M", "max-margin.txt")])
+def test_the_labels_stand_in_the_papers(paper, file):
+    text = (PAPERS / file).read_text()
+    absent = []
+    for kind in ("theorem", "lemma", "definition", "assumption", "equation", "section", "appendix", "figure"):
+        absent += [
+            f"{kind} {label}"
+            for label in getattr(LABELS[paper], kind)
+            if not re.search(_pattern(paper, kind, label), text, flags=re.MULTILINE)
+        ]
+    for number, panels in LABELS[paper].figure.items():
+        absent += [f"figure {number}({panel})" for panel in panels if f"{number}({panel})" not in text]
+    assert absent == []
+    # The table is complete: one more of each does not occur where such labels are introduced.
+    assert not re.search(rf"^\W*(?:Lemma|Theorem) {22 if paper == 'E' else 15}\b", text, flags=re.MULTILINE)
+    assert f"({38 if paper == 'E' else 86})" not in text
+
+
+def test_the_papers_are_in_the_bibliography():
+    keys = re.findall(r"^@\w+\{(\S+),$", (ROOT / "references.bib").read_text(), flags=re.MULTILINE)
+    assert set(LABELS) <= set(keys)
+    assert len(keys) == len(set(keys))
+
+
+# --- the site --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
+def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    loads = re.compile(r"<(?:script|img|iframe)[^>]+src=\"(?:https?:)?//|<link[^>]+href=\"(?:https?:)?//|@import")
+    pages = sorted(tmp_path.glob("*.html"))
+    assert {page.stem for page in pages} >= {path.stem for path in DOCS}
+    for page in pages:
+        assert not loads.search(page.read_text()), page.name
