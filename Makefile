@@ -1,23 +1,27 @@
-# Two commands on a fresh machine with Python >= 3.11 and make: `make test` and (as figures arrive) `make reproduce`.
+# Two commands on a fresh machine with Python >= 3.11 and make: `make reproduce` and `make test`.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv test lint bench peers clean
+.PHONY: venv reproduce test lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tokenmargin needs Python >= 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,docs,test,lint]'
 	@touch $@
 
 # The peers that some tests and the benchmarks compare with; their tests are skipped, with a reason, where they are absent.
 # torch is pinned to its CPU build: the registry's newest would pull gigabytes of CUDA.
 peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cvxopt torch==2.13.0
+
+# Every figure at smoke size: results/<figure>/smoke/ and results/index.html.
+reproduce: venv
+	$(BIN)/tokenmargin reproduce all --preset smoke --out results
 
 test: venv lint
 	$(BIN)/python -m pytest -q
@@ -27,10 +31,17 @@ lint: venv
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 
+docs: venv
+	$(BIN)/mkdocs build --strict --site-dir site
+
+wheel: venv
+	rm -rf dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks.att_svm
 	$(BIN)/python -m benchmarks.flow
 
 clean:
-	rm -rf $(VENV) results build dist
+	rm -rf $(VENV) results build dist site

@@ -421,3 +421,11 @@ def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
     assert {page.stem for page in pages} >= {path.stem for path in DOCS}
     for page in pages:
         assert not loads.search(page.read_text()), page.name
+
+
+def test_the_readme_lists_every_figure_with_its_command():
+    from tokenmargin.experiments.registry import experiments
+
+    readme = (ROOT / "README.md").read_text()
+    for name in experiments():
+        assert f"`tokenmargin reproduce {name}`" in readme

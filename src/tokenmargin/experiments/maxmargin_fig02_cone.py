@@ -164,7 +164,7 @@ def draw(result: Result) -> Any:
         right.set_yscale("symlog", linthresh=2.0)  # the cone is a degree wide, the basin a hundred
         ticks = [-100, -30, -10, -1, 0, 1, 10, 30, 100]
         right.set_yticks(ticks, [str(tick) for tick in ticks])
-        right.legend(loc="upper right")
+        right.legend(loc="center right", bbox_to_anchor=(1.0, 0.75))
     return figure
 
 

@@ -102,12 +102,10 @@ def _sentence(config: Settings) -> str:
 
 def draw(result: Result) -> Any:
     """One panel per loss: paths and, dotted, their asymptotes."""
-    from matplotlib import colormaps
-
     from tokenmargin.plots import canvas, plane
 
     scores = result.arrays["scores"]
-    colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(scores)))
+    colours = canvas.shades(len(scores))
     titles = {"correlation": r"(a) correlation loss $\ell(x) = -x$", "logistic": "(b) logistic loss"}
     windows = {"correlation": (-0.5, 8, -1.6, 3.2), "logistic": (-0.5, 8, -4.0, 1.6)}
     keys = np.array([[(0, 0), (1, 1)], [(0, 0), (1, -1)]], dtype=float)

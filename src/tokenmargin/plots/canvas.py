@@ -46,6 +46,11 @@ def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure
     return figure, list(axes.flat)
 
 
+def shades(count: int) -> list[Any]:
+    """An ordered family of colours, dark to light."""
+    return [mpl.colormaps["viridis"](0.9 * j / max(1, count - 1)) for j in range(count)]
+
+
 def save_figure(figure: Figure, folder: Path) -> None:
     """Write figure.png and figure.pdf; the PDF carries no date, so the same figure gives the same bytes."""
     with mpl.rc_context(STYLE):

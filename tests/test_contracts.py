@@ -1,0 +1,190 @@
+"""Every method, claim and experiment is swept: a new one is tested by existing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import jax
+import numpy as np
+import pytest
+
+from tests.instances import fig1c
+from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
+from tokenmargin.dynamics import Method
+from tokenmargin.experiments.experiment import Config, Number, Result, Verdict, silent
+from tokenmargin.experiments.registry import experiments
+from tokenmargin.experiments.run import failures, reproduce
+from tokenmargin.experiments.store import load
+from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.registry import claims
+
+METHODS = {Descent: Descent(0.5), NormalizedDescent: NormalizedDescent(0.5), Flow: Flow()}
+EXPERIMENTS = experiments()
+CLAIMS = claims()
+
+
+@pytest.mark.parametrize("method", get_args(Method), ids=lambda m: m.__name__)
+class TestMethods:
+    def test_is_a_frozen_value(self, method):
+        value = METHODS[method]
+        assert dataclasses.is_dataclass(value)
+        assert value == dataclasses.replace(value)
+        assert hash(value) == hash(dataclasses.replace(value))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, dataclasses.fields(value)[0].name, 1.0)
+
+    def test_follow_returns_a_trajectory_that_descends(self, method):
+        risk = AttentionRisk(fig1c())
+        run = follow(risk, [-1.0, 0.5], METHODS[method])
+        assert run.points.shape == (len(run.times), 2)
+        assert run.start.tolist() == [-1.0, 0.5]
+        assert risk.value(run.final) < risk.value(run.start)
+        assert run.limit.kind.value in ("diverges", "finite", "stalled")
+
+    def test_is_documented(self, method):
+        assert method.__doc__
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
+class TestClaims:
+    def test_names_its_paper_and_says_something(self, claim):
+        assert claim.paper in ("M", "E")
+        prefix = {"M": "maxmargin-", "E": "embeddings-"}[claim.paper]
+        assert claim.key.startswith(prefix)
+        assert len(claim.statement) > 40
+        assert claim.statement.endswith(".")
+        assert claim.tolerance > 0
+        assert claim.tolerance_reason
+
+    def test_applies_and_holds_inside(self, claim):
+        outcome = claim.check(claim.inside())
+        assert outcome.applies is Applies.YES
+        assert outcome.holds is True
+        assert outcome.slack >= 0
+        assert outcome.because
+
+    def test_does_not_apply_outside(self, claim):
+        outcome = claim.check(claim.outside())
+        assert outcome.applies is Applies.NO
+        assert outcome.holds is None
+        assert np.isnan(outcome.slack)
+        assert outcome.because
+
+    def test_fails_when_what_is_observed_is_mutated(self, claim):
+        instance = claim.inside()
+        outcome = claim.conclude(instance, claim.mutate(claim.observe(instance)))
+        assert outcome.holds is False
+        assert outcome.slack < 0
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Every figure at smoke size, once."""
+    out = tmp_path_factory.mktemp("results")
+    return {name: reproduce(experiment, out) for name, experiment in EXPERIMENTS.items()}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+class TestExperiments:
+    def test_id_module_and_title(self, experiment):
+        assert re.fullmatch(r"(maxmargin|embeddings)-[a-z0-9]+", experiment.id)
+        assert experiment.title
+        assert set(experiment.claims) <= set(CLAIMS)
+
+    def test_config_is_frozen_with_documented_presets(self, experiment):
+        for config in (experiment.preset("smoke"), experiment.preset("paper")):
+            assert isinstance(config, Config)
+            assert isinstance(config, experiment.config)
+            assert hash(config) is not None
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(experiment.preset("smoke"), dataclasses.fields(experiment.config)[0].name, 0)
+
+    def test_saves_everything_and_nothing_fails(self, experiment, saved):
+        one = saved[experiment.id]
+        assert {p.name for p in one.folder.iterdir()} == {
+            "result.npz",
+            "summary.json",
+            "manifest.json",
+            "figure.png",
+            "figure.pdf",
+        }
+        assert failures(one) == []
+        assert one.result.numbers
+        assert one.result.sentences
+        assert (one.folder / "figure.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert (one.folder / "figure.pdf").read_bytes()[:5] == b"%PDF-"
+        assert [p for p in one.folder.parent.iterdir() if p.name.startswith(".")] == []
+
+    def test_manifest_tells_how_to_make_it_again(self, experiment, saved):
+        manifest = saved[experiment.id].manifest
+        assert manifest["command"] == f"tokenmargin reproduce {experiment.id} --preset smoke --seed 0"
+        for name in ("config", "seed", "commit", "versions", "device", "precision", "wall_seconds", "claims"):
+            assert name in manifest
+        assert set(manifest["claims"]) == set(experiment.claims)
+
+    def test_same_seed_same_numbers(self, experiment, saved):
+        again = experiment.compute(experiment.preset("smoke"), jax.random.key(0), silent)
+        for name, value in again.arrays.items():
+            np.testing.assert_array_equal(value, saved[experiment.id].result.arrays[name])
+
+    def test_draws_from_the_file_alone(self, experiment, saved):
+        figure = experiment.draw(load(saved[experiment.id].folder).result)
+        assert figure.get_axes()
+
+
+def test_every_figure_module_is_registered():
+    import tokenmargin.experiments as package
+
+    folder = Path(package.__file__).parent
+    modules = {path.stem for path in folder.glob("*_fig*.py")}
+    registered = {experiment.compute.__module__.rsplit(".", 1)[-1] for experiment in EXPERIMENTS.values()}
+    assert modules == registered
+
+
+@pytest.mark.parametrize(
+    ("number", "preset", "verdict"),
+    [
+        (Number("x", 1.0), "paper", Verdict.REPORTED),
+        (Number("x", 1.0, paper=1.05, tolerance=0.1), "paper", Verdict.HOLDS),
+        (Number("x", 1.0, paper=1.2, tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", 1.0, paper=1.2, tolerance=0.1), "smoke", Verdict.NOT_COMPARABLE),
+        (Number("x", 1.0, paper=1.2, tolerance=0.1, depends_on_size=False), "smoke", Verdict.FAILS),
+        (Number("x", 1.0, at_most=0.5), "paper", Verdict.FAILS),
+        (Number("x", float("nan"), paper=1.0, tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", float("nan"), at_most=1.0), "paper", Verdict.FAILS),
+    ],
+)
+def test_verdicts(number, preset, verdict):
+    assert number.verdict(preset) is verdict
+
+
+def test_a_run_that_breaks_leaves_the_old_result(tmp_path):
+    from tokenmargin.experiments.store import complete_folder
+
+    with complete_folder(tmp_path / "smoke") as folder:
+        (folder / "a").write_text("old")
+
+    def break_half_way():
+        with complete_folder(tmp_path / "smoke") as folder:
+            (folder / "a").write_text("new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        break_half_way()
+    assert (tmp_path / "smoke" / "a").read_text() == "old"
+    with complete_folder(tmp_path / "smoke") as folder:
+        (folder / "a").write_text("new")
+    assert (tmp_path / "smoke" / "a").read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["smoke"]
+
+
+def test_nan_survives_the_file(tmp_path):
+    from tokenmargin.experiments.store import write_json
+
+    write_json(tmp_path / "x.json", {"a": float("nan"), "b": [np.float64(1.5), np.int64(2)], "c": float("inf")})
+    assert json.loads((tmp_path / "x.json").read_text()) == {"a": None, "b": [1.5, 2], "c": None}
+    assert Result({}, ()).sentences == ()

@@ -1,0 +1,60 @@
+"""The wheel in an empty environment: the core without matplotlib, the README's example, and a figure with its extra."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: str | Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd="/")
+    assert code is None or done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(build, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def empty(wheel, tmp_path_factory) -> Path:
+    """The bin folder of a new environment with the wheel and what it requires, nothing else."""
+    home = tmp_path_factory.mktemp("empty")
+    run(sys.executable, "-m", "venv", home)
+    pip = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    reached = run(*pip, "packaging", code=None)
+    if reached.returncode:
+        pytest.skip("no package index can be reached, so the wheel's requirements cannot be installed")
+    run(*pip, wheel)
+    return home / "bin"
+
+
+def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
+    listed = run(empty / "pip", "list", "--disable-pip-version-check").stdout.lower()
+    for absent in ("matplotlib", "dask", "scikit-learn", "torch", "pandas"):
+        assert absent not in listed
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    assert "diverges" in run(empty / "python", "-c", block.group(1)).stdout
+    refused = run(empty / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path, code=2)
+    assert "pip install 'tokenmargin[figures]'" in refused.stderr
+
+
+def test_one_figure_with_its_extra(empty, wheel, tmp_path):
+    pip = [empty / "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt"]
+    run(*pip, f"{wheel}[figures]")
+    shown = run(empty / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path).stdout
+    assert "holds" in shown
+    assert (tmp_path / "maxmargin-fig4" / "smoke" / "figure.png").is_file()
+    assert (tmp_path / "index.html").is_file()
