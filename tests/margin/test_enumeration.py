@@ -11,7 +11,7 @@ def test_equals_brute_force_on_200_random_problems():
     rng = np.random.default_rng(11)
     several = 0
     for _ in range(200):
-        n, T, d = rng.integers(1, 5), rng.integers(2, 6), rng.integers(1, 7)
+        n, T, d = (int(rng.integers(*bounds)) for bounds in ((1, 5), (2, 6), (1, 7)))
         data = random_sphere(rng, n=n, T=T, d=d)
         slow = lmm_by_brute_force(data)
         fast = lmm_directions(data)
