@@ -36,12 +36,17 @@ CHUNK = 32
 SETTLING_TOLERANCE = 1e-7
 
 #: Spread of the gaps (see `PairField.separation`) at which a diverging lane has settled, and the same in units of what
-#: rounding allows: logits of size |p| carry an error of eps |p|, which is compared with the gap, |G|.
+#: rounding allows: logits of size |p| carry an error of eps |p|, which turns G by eps |p| / |G| and so moves the gaps,
+#: of size |G|, by eps |p| / |G|^2 of themselves.
 SETTLED_SPREAD, SETTLED_ROUNDING = 1e-9, 8.0
 
-#: Steps after which a lane that does not settle is reported as it is, and how far the norm may grow in each, relative
-#: to `until_norm`: rounding grows with the norm, so overshooting costs digits.
-SETTLING_STEPS, SETTLING_GROWTH = 400, 1.0
+#: Steps after which a lane that does not settle is reported as it is. Rounding grows with the norm, so overshooting
+#: costs digits: a lane lands below twice `until_norm` and grows by at most that norm again while it settles.
+SETTLING_STEPS = 400
+
+#: A lane whose margin |G| is so small that logit gaps, |p||G|, are below this at `until_norm` goes on until they are
+#: not: its softmax still mixes tokens. But not beyond so many times `until_norm`.
+SATURATED_GAP, FURTHEST = 60.0, 1e3
 
 #: |G| (keys scaled to unit differences) below which a point is stationary.
 STATIONARY_FIELD = 1e-12
@@ -181,20 +186,22 @@ def _advance(systems: PairField, states: _Lane, record: bool) -> tuple[_Lane, _T
     def attempt(system: PairField, state: _Lane) -> tuple[_Lane, AnyArray]:
         here, jacobian = system.field_and_jacobian(state.y)
         norm, speed = jnp.sqrt(jnp.sum(state.y**2)), jnp.sqrt(jnp.sum(here**2))
-        reached = norm >= state.until
-        rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD)
+        saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
+        reached = (norm >= state.until) & saturated
+        rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
         spread, excess = system.separation(state.y)
         near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
         settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
         finished = state.finished | settled | (speed <= STATIONARY_FIELD)
-        room = jnp.maximum(state.until - norm, 0.0) + SETTLING_GROWTH * state.until
-        step = jnp.minimum(state.step, room / jnp.maximum(speed, STATIONARY_FIELD))
+        limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
+        step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
         y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
         running = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
         allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
-        good = (error <= allowed) & jnp.all(jnp.isfinite(y))
+        fits = jnp.isfinite(error) & (jnp.sqrt(jnp.sum(y**2)) <= limit)
+        good = fits & (error <= allowed)
         factor = _SAFETY * jnp.cbrt(allowed / jnp.maximum(error, 1e-30))
-        factor = jnp.where(jnp.isfinite(error), jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        factor = jnp.where(fits, jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
         move = good & ~finished
         return (
             _Lane(

@@ -9,7 +9,6 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
-from tokenmargin.dynamics.coordinates import in_span_of_differences
 from tokenmargin.dynamics.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.dynamics.flow import Flow, integrate
 from tokenmargin.dynamics.risk import AttentionRisk
@@ -74,8 +73,7 @@ def _follow(
         risk.sequences.direction(start, "start").astype(risk.sequences.keys.dtype, copy=False)
         for risk, start in zip(objectives, starts, strict=True)
     ]
-    known = {id(risk): in_span_of_differences(risk.pair_field) for risk in objectives}
-    reduced = [known[id(risk)] for risk in objectives]
+    reduced = [risk.in_span for risk in objectives]
     groups: dict[tuple[object, ...], list[int]] = {}
     for j, ((system, _), risk) in enumerate(zip(reduced, objectives, strict=True)):
         groups.setdefault((*system.keys.shape, system.keys.dtype, risk.loss), []).append(j)

@@ -20,7 +20,7 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike, Vector
 from tokenmargin.data import Selection
-from tokenmargin.dynamics.coordinates import Coordinates, in_span_of_differences
+from tokenmargin.dynamics.coordinates import Coordinates
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.dynamics.risk import AttentionRisk
 
@@ -33,9 +33,15 @@ GAP_TOLERANCE = 1e-6
 #: certificate. The flow settles to 1e-9.
 SPREAD_TOLERANCE = 1e-7
 
-#: Logits of size |p| carry a rounding error of eps |p|; gaps are compared to this many times that error if it is larger
-#: than the tolerances above.
+#: Logits of size |p| carry a rounding error of eps |p|, which moves the gaps along G by eps |p| / |G|^2 of themselves;
+#: the spread may be this many times that, if it is more than `SPREAD_TOLERANCE`.
 ROUNDING_FACTOR = 32.0
+
+#: No spread above this is put down to rounding.
+LARGEST_SPREAD = 0.05
+
+#: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
+STEADY_WEIGHT = 1e-6
 
 #: Pairs with less than this share of the total weight are left out of the support.
 WEIGHT_FLOOR = 1e-9
@@ -104,7 +110,7 @@ def judge(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> l
         objectives: risks; those of one shape are evaluated together.
         points: one point of shape (d,) for each.
     """
-    reduced = [in_span_of_differences(objective.pair_field) for objective in objectives]
+    reduced = [objective.in_span for objective in objectives]
     ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
     groups: dict[tuple[object, ...], list[int]] = {}
     for j, ((system, _), objective) in enumerate(zip(reduced, objectives, strict=True)):
@@ -143,8 +149,13 @@ def _judge_one(
     norm = float(np.linalg.norm(p)) * coordinates.kappa
     velocity = coordinates.velocity(force / speed) if speed > 0 else np.zeros(len(p))
     newton, top_eigenvalue = _stationarity(keys, present, force, jacobian, norm)
-    rounding = ROUNDING_FACTOR * float(np.finfo(keys.dtype).eps) * norm / max(speed, 1e-300)
+    rounding = ROUNDING_FACTOR * float(np.finfo(keys.dtype).eps) * norm / max(speed, 1e-150) ** 2
     along = _separation(system, present, force / speed if speed > 0 else force, signed)
+    spread = along.spread
+    if norm >= LEAST_NORM and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD)):
+        settled = _settled_velocity(system, force, signed)
+        along = _separation(system, present, settled, signed)
+        velocity = coordinates.velocity(settled)
     if speed == 0.0 and not np.abs(signed).any():
         kind, reason = (
             LimitKind.FINITE,
@@ -152,8 +163,9 @@ def _judge_one(
         )
     elif (
         norm >= LEAST_NORM
-        and along.spread <= max(SPREAD_TOLERANCE, rounding)
-        and along.excess >= -max(GAP_TOLERANCE, rounding)
+        and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD))
+        and along.spread <= SPREAD_TOLERANCE
+        and along.excess >= -GAP_TOLERANCE
         and along.adverse <= WEIGHT_FLOOR
     ):
         kind = LimitKind.DIVERGES
@@ -179,7 +191,7 @@ def _judge_one(
         selection,
         along.support if diverging else (),
         along.weights if diverging else np.zeros(0),
-        along.spread,
+        spread,
         along.excess,
         along.adverse,
         newton,
@@ -223,6 +235,22 @@ def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: n
     i, t = np.nonzero(held)
     support = tuple((int(a), int(chosen[a].argmax()), int(b)) for a, b in zip(i, t, strict=True))
     return _Separation(chosen, support, per_token[held] / per_token[held].sum(), spread, excess, adverse)
+
+
+def _settled_velocity(system: PairField, force: np.ndarray, signed: np.ndarray) -> np.ndarray:
+    """The unit velocity with rounding taken out.
+
+    Once weights are steady, log w_k - log w_l is constant, so the velocity is orthogonal to z_k - z_l for all weighted
+    pairs. G satisfies this only up to the rounding of the logits; here what violates it is projected out of G.
+    """
+    i, t, u = np.nonzero(signed > STEADY_WEIGHT)
+    keys = np.asarray(system.keys)
+    pairs = keys[i, t] - keys[i, u]
+    _, values, right = np.linalg.svd(pairs[1:] - pairs[:1], full_matrices=False)
+    across = right[values > SPAN_TOLERANCE * max(float(values.max(initial=0.0)), 1e-300)]
+    along = force - across.T @ (across @ force)
+    length = float(np.linalg.norm(along))
+    return along / length if length > 0 else force / float(np.linalg.norm(force))
 
 
 def _stationarity(

@@ -11,6 +11,7 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, score_tie_width, scores
+from tokenmargin.dynamics.coordinates import Coordinates, in_span_of_differences
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import Loss, logistic
@@ -50,6 +51,11 @@ class AttentionRisk:
     def pair_field(self) -> PairField:
         """The same risk as pure JAX: repeated tokens merged, tied scores made equal, keys relative to a first token."""
         return _pair_field(self.sequences, self.loss)
+
+    @cached_property
+    def in_span(self) -> tuple[PairField, Coordinates]:
+        """The same again in the span of the key differences, where it is followed."""
+        return in_span_of_differences(self.pair_field)
 
     @keep_precision
     def value(self, p: ArrayLike) -> float:

@@ -8,6 +8,8 @@ from tokenmargin.experiments import (
     maxmargin_fig04_evolution,
     maxmargin_fig05_transients,
     maxmargin_fig08_two_limits,
+    maxmargin_fig09_trials,
+    maxmargin_fig10_gaps,
 )
 from tokenmargin.experiments.experiment import Experiment
 
@@ -17,6 +19,8 @@ _MODULES = (
     maxmargin_fig04_evolution,
     maxmargin_fig05_transients,
     maxmargin_fig08_two_limits,
+    maxmargin_fig09_trials,
+    maxmargin_fig10_gaps,
 )
 
 

@@ -1,0 +1,141 @@
+"""Tables of random trials, what is counted in them, and what the paper says of the counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tokenmargin.experiments.experiment import Number
+from tokenmargin.theory.trials import COLUMNS, wilson
+
+#: Rows of the counts array, per width.
+COUNTS = ("trials", "not ended", "LMM", "GMM", "neither", "undecided")
+
+
+@dataclass
+class TrialTable:
+    """Rows of one treatment, by width."""
+
+    treatment: str
+    widths: tuple[int, ...]
+    rows: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    selected: dict[int, list[np.ndarray]] = field(default_factory=dict)
+
+    def add(self, d: int, table: np.ndarray, selected: np.ndarray) -> None:
+        """Append a block of trials."""
+        self.rows.setdefault(d, []).append(table)
+        self.selected.setdefault(d, []).append(selected)
+
+    def column(self, name: str, d: int | None = None) -> np.ndarray:
+        """One column, of one width or pooled over all."""
+        j = COLUMNS.index(name)
+        return np.concatenate(
+            [block[:, j] for width in self.widths if d in (None, width) for block in self.rows[width]]
+        )
+
+    def ended(self, name: str, d: int | None = None) -> np.ndarray:
+        """One column over the trials that ended in a selection."""
+        return self.column(name, d)[self.column("ended", d) == 1]
+
+    def part(self, d: int, numbers: range) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and selected tokens of some trials of one width."""
+        where = slice(numbers.start, numbers.stop)
+        return np.concatenate(self.rows[d])[where], np.concatenate(self.selected[d])[where]
+
+    def counts(self) -> np.ndarray:
+        """`COUNTS` for every width, shape (widths, 6); a GMM is counted among the LMM as well, as in the paper."""
+        rows = []
+        for d in self.widths:
+            ended = int(self.column("ended", d).sum())
+            undecided = int(self.column("undecided", d).sum())
+            lmm, gmm = (
+                int(self.ended("is_lmm", d).sum()),
+                int((self.ended("is_gmm", d) * self.ended("is_lmm", d)).sum()),
+            )
+            trials = len(self.column("ended", d))
+            rows.append((trials, trials - ended - undecided, lmm, gmm, ended - lmm, undecided))
+        return np.array(rows)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is saved: every trial's row and selected tokens, the counts, and the pooled gaps."""
+        saved = {f"{self.treatment}_counts": self.counts(), f"{self.treatment}_gaps": self.ended("gap")}
+        for d in self.widths:
+            saved[f"{self.treatment}_d{d}"] = np.concatenate(self.rows[d])
+            saved[f"{self.treatment}_d{d}_selected"] = np.concatenate(self.selected[d])
+        return saved
+
+
+def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
+    """Numbers beside the paper's, and a computed sentence on its conjecture about negative gaps at each width."""
+    numbers: list[Number] = []
+    printed, stable, decided = tables["printed"], tables["stable"], tables["decided"]
+    numbers += [
+        Number("printed: mean correlation, pooled over saturated trials", _mean(printed, "correlation"), 0.997, 0.001),
+        Number("printed: share of negative gaps, pooled", _negative(printed), 0.01, 0.005),
+        Number("printed: mean correlation given a negative gap", _given_negative(printed)),
+        Number("stable: 1 - mean correlation, pooled", 1 - _mean(stable, "correlation"), at_most=2e-4),
+        Number("stable: share of negative gaps, pooled", _negative(stable)),
+        Number("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0, depends_on_size=False),
+        Number(
+            "decided: diverging trials that are not an LMM",
+            float((decided.ended("is_lmm") == 0).sum()),
+            at_most=0,
+            depends_on_size=False,
+        ),
+        Number("decided: median 1 - cos(p, p_mm)", float(np.nanmedian(decided.ended("error"))), at_most=1e-11),
+        Number("decided: largest 1 - cos(p, p_mm)", float(np.nanmax(decided.ended("error"))), at_most=1e-6),
+        Number(
+            "decided: largest 1 - cos(velocity, p_mm)",
+            float(np.nanmax(decided.ended("velocity_error"))),
+            at_most=1e-5,
+            depends_on_size=False,
+        ),
+    ]
+    newton = decided.column("newton_step")
+    if np.isfinite(newton).any():
+        numbers.append(
+            Number(
+                "decided: largest Newton step of a finite limit",
+                float(np.nanmax(newton)),
+                at_most=1e-7,
+                depends_on_size=False,
+            )
+        )
+    for d, row in zip(decided.widths, decided.counts(), strict=True):
+        low, high = wilson(int(row[1]), int(row[0]))
+        numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))
+        numbers += [
+            Number(f"decided, d = {d}: lower end of its Wilson interval", low),
+            Number(f"decided, d = {d}: upper end of its Wilson interval", high),
+        ]
+    return numbers, [_conjecture(printed, stable, decided, d) for d in decided.widths]
+
+
+def _mean(table: TrialTable, name: str) -> float:
+    return float(np.nanmean(table.ended(name)))
+
+
+def _negative(table: TrialTable) -> float:
+    return float(np.mean(table.ended("gap") < 0))
+
+
+def _given_negative(table: TrialTable) -> float:
+    chosen = table.ended("correlation")[table.ended("gap") < 0]
+    return float(np.nanmean(chosen)) if len(chosen) else float("nan")
+
+
+def _conjecture(printed: TrialTable, stable: TrialTable, decided: TrialTable, d: int) -> str:
+    """The paper believes negative gaps come from finitely many iterations: true if their flows end in an LMM."""
+    suspects = (printed.column("ended", d) == 1) & (printed.column("gap", d) < 0)
+    count = int(suspects.sum())
+    if not count:
+        return f"d = {d}: no saturated trial has a negative gap as printed, so the conjecture is not tested."
+    lmm = int((decided.column("is_lmm", d)[suspects] == 1).sum())
+    finite = int(((decided.column("ended", d) == 0) & (decided.column("undecided", d) == 0))[suspects].sum())
+    verdict = "holds" if lmm == count else "fails" if lmm == 0 else "holds for some and fails for others"
+    return (
+        f"d = {d}: of {count} saturated trials with a negative gap as printed, {lmm} go to an LMM in the end and "
+        f"{finite} are finite local minima that pass the saturation test: the paper's belief that such gaps come from "
+        f"finitely many iterations {verdict}."
+    )
