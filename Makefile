@@ -39,9 +39,10 @@ wheel: venv
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 bench: venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
 	$(BIN)/python -m benchmarks.att_svm
 	$(BIN)/python -m benchmarks.flow
+	$(BIN)/python -m benchmarks.trials
 
 clean:
 	rm -rf $(VENV) results build dist site

@@ -13,8 +13,8 @@ import jax
 import numpy as np
 
 from tokenmargin.data import Selection, toys
-from tokenmargin.dynamics import AttentionRisk, Flow, NormalizedDescent, follow
-from tokenmargin.dynamics.joint import flow_joint, follow_joint
+from tokenmargin.dynamics import AttentionRisk, Flow, NormalizedDescent, Outcome, follow
+from tokenmargin.dynamics.joint import flow_joint, follow_joint, joint_path
 from tokenmargin.dynamics.joint_field import JointRisk
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
 from tokenmargin.experiments.planar_panel import panel_of, prefixed
@@ -35,6 +35,9 @@ OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 PROBABILITIES = ((0, 0.4230, 0.5249), (30, 0.7186, 0.8686), (60, 0.9669, 0.9963))
 #: lr_p / lr_v of panel (d), the last with v fixed at v_mm.
 REGIMES = {"half": 0.5, "equal": 1.0, "double": 2.0}
+
+#: Radii R of the regularisation path, with r = R lr_v/lr_p.
+RADII = 2.0 ** np.arange(17)
 
 CLOSED_FORM = 1e-9
 FOUR_DIGITS, THREE_DIGITS = 5e-5, 5e-4
@@ -144,12 +147,14 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
     data = toys.fig3(THIRD["b"])
     strict, relaxed = att_svm(data, OPTIMAL).direction, relaxed_solution(data, OPTIMAL).direction
     risk, every = JointRisk(data), max(1, config.long_steps // 100)
-    ends, flows, velocities = {}, {}, {}
+    ends, flows, velocities, minimisers = {}, {}, {}, {}
     for name, ratio in REGIMES.items():
         lr_v, lr_p = config.lr, config.lr * ratio
         ends[name] = follow_joint(risk, START_V, START_P, lr_v, lr_p, config.long_steps, every).points[-1]
         flow = flow_joint(risk, START_V, START_P, 1.0, ratio, config.until_norm)
         flows[name], velocities[name] = flow.points, flow.velocity_p
+        path = joint_path(risk, START_V, START_P, RADII / ratio, RADII)
+        minimisers[name] = path.points[-1] if path.outcome is Outcome.NORM_REACHED else np.full(2, np.nan)
     fixed = AttentionRisk(data)  # its head is v_mm
     ends["fixed"] = follow(fixed, START_P, NormalizedDescent(config.lr), steps=config.long_steps, every=every).final
     alone = follow(fixed, START_P, Flow(until_norm=config.until_norm))
@@ -173,6 +178,10 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
         error = one_minus_cosine(velocities[name], predicted[name])
         what = f"(d) {words}: 1 - cos, velocity of the flow to its predicted limit"
         numbers.append(Number(what, error, at_most=SAME_DIRECTION, **EXACT))
+        if name in minimisers:
+            error = one_minus_cosine(minimisers[name], predicted[name])
+            what = f"(d) |v|/|p| as with {words}: 1 - cos, minimiser under norm constraints to the same limit"
+            numbers.append(Number(what, error, at_most=SAME_DIRECTION, **EXACT))
     arrays = {f"flow_{name}": path for name, path in flows.items()}
     arrays |= {f"limit_{name}": direction for name, direction in predicted.items()}
     nearest = {name: _nearest(ends[name], strict, relaxed) for name in ends}
@@ -180,7 +189,8 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
         f"(d) On the data of (b), descent ends at the {nearest['half']} direction with lr_p = lr_v/2, at the "
         f"{nearest['equal']} one with lr_p = lr_v, at {nearest['double']} with lr_p = 2 lr_v (the limit is "
         f"({between[0]:.4f}, {between[1]:.4f})), and at the {nearest['fixed']} one with v fixed. The proof of Theorem "
-        "6, with its factor 1/2n put back, needs |v| to outgrow exp(|p|); here |v| >= |p| is enough, and less is not."
+        "6, with its factor 1/2n put back, needs |v| to outgrow exp(|p|); here |v| >= |p| is enough, and less is not, "
+        "for descent as for the minimisers over |v| <= r, |p| <= R of which the theorem speaks."
     )
     return arrays, numbers, sentence
 

@@ -136,7 +136,7 @@ def draw(result: Result) -> Any:
             trials.draw_bars(ax, result.arrays["d"], result.arrays[f"{name}_counts"], name)
         trials.draw_gap_histogram(axes[3], {name: result.arrays[f"{name}_gaps"] for name in TREATMENTS})
         axes[0].set_ylabel("share of trials")
-        axes[0].legend(loc="lower right")
+        axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
     return figure
 
 
