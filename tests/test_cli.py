@@ -153,3 +153,26 @@ def test_installed_command(tmp_path):
     out = subprocess.run([sys.executable, "-m", "tokenmargin.cli", "--version"], capture_output=True, text=True)
     assert out.returncode == 0
     assert out.stdout.startswith("tokenmargin ")
+
+
+def test_check_a_problem_of_ones_own(tmp_path, capsys):
+    import numpy as np
+
+    from tests.instances import fig1a, fig1b
+
+    for name, data in (("global", fig1a()), ("local", fig1b())):
+        path = tmp_path / f"{name}.npz"
+        np.savez(path, tokens=data.tokens, labels=data.labels, head=data.head, keys=data.keys, start=[0.0, -1.5])
+        assert run("check", "maxmargin-thm2", "--problem", str(path)) == 0
+    shown = capsys.readouterr().out
+    assert "yes" in shown  # Assumption B holds in the global data
+    assert "no" in shown  # and not in the local
+    np.savez(tmp_path / "bad.npz", tokens=np.ones((1, 2, 3)))
+    assert run("check", "--problem", str(tmp_path / "bad.npz")) == 2
+    assert run("check", "--problem", str(tmp_path / "absent.npz")) == 2
+    (tmp_path / "text.npz").write_text("hello")
+    assert run("check", "--problem", str(tmp_path / "text.npz")) == 2
+    np.savez(tmp_path / "odd.npz", tokens=np.ones((1, 2, 3)), labels=[1], head=[1, 1, 1], colour=[1])
+    assert run("check", "--problem", str(tmp_path / "odd.npz")) == 2
+    complaints = capsys.readouterr().err.strip().splitlines()
+    assert len(complaints) == 4

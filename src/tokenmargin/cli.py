@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tokenmargin.experiments.experiment import Config, Experiment, Progress
     from tokenmargin.experiments.store import Saved
+    from tokenmargin.theory.claim import Claim
 
 HOLDS, FAILED, MISUSE = 0, 1, 2
 
@@ -109,6 +110,7 @@ def _parser() -> _Parser:
     reproduce.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
     check = commands.add_parser("check", help="check theorems on their own instances")
     check.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
+    check.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     check.add_argument("--paper", choices=("maxmargin", "embeddings"), help="only those of one paper")
     report = commands.add_parser("report", help="write index.html from saved results")
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="results folder")
@@ -223,7 +225,7 @@ def _check(known: argparse.Namespace, _: list[str]) -> int:
     table = _table("claim", "label", "instance", "applies", "holds", "slack", "because")
     good = True
     for claim in chosen:
-        for where, instance in (("inside", claim.inside()), ("outside", claim.outside())):
+        for where, instance in _instances(claim, known.problem):
             outcome = claim.check(instance)
             holds = "-" if outcome.holds is None else "yes" if outcome.holds else "NO"
             slack = "-" if outcome.holds is None else f"{outcome.slack:.1e}"
@@ -232,6 +234,16 @@ def _check(known: argparse.Namespace, _: list[str]) -> int:
             good &= outcome.holds is not False
     _console().print(table)
     return HOLDS if good else FAILED
+
+
+def _instances(claim: Claim[Any, Any], problem: Path | None) -> list[tuple[str, Any]]:
+    """A claim's own two instances, or the one a user's problem makes."""
+    if problem is None:
+        return [("inside", claim.inside()), ("outside", claim.outside())]
+    from tokenmargin.theory.problem import load_problem
+
+    given = load_problem(problem)
+    return [] if claim.of_problem is None else [(problem.name, claim.of_problem(given))]
 
 
 def _report(known: argparse.Namespace, _: list[str]) -> int:

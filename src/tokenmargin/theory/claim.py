@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
+from tokenmargin.theory.problem import Problem
+
 Instance = TypeVar("Instance")
 Observation = TypeVar("Observation")
 
@@ -52,6 +54,7 @@ class Claim(Generic[Instance, Observation]):
         outside: an instance just outside.
         mutate: turns a true observation into a false one.
         correction: what the paper has wrong, if anything.
+        of_problem: the claim's instance for a user's own problem, where a data set and a start determine one.
     """
 
     key: str
@@ -67,6 +70,7 @@ class Claim(Generic[Instance, Observation]):
     outside: Callable[[], Instance]
     mutate: Callable[[Observation], Observation]
     correction: str = ""
+    of_problem: Callable[[Problem], Instance] | None = None
 
     def check(self, instance: Instance) -> ClaimOutcome:
         """Examine the hypotheses, and if they hold, the conclusion."""

@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores, toys
+from tokenmargin.data import (
+    EmbeddedSequences,
+    Selection,
+    optimal_selection,
+    score_tie_width,
+    scores,
+    selection_of,
+    toys,
+)
 from tokenmargin.dynamics import AttentionRisk, Flow, Limit, follow
 from tokenmargin.margin import MarginStatus, att_svm, cone_constants, gmm, in_cone, is_locally_optimal
 from tokenmargin.models import Loss, logistic
@@ -76,6 +84,7 @@ THEOREM_2: Claim[Run, Limit] = Claim(
     outside=lambda: Run(toys.theorem2_counterexample(), (3.0,)),
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
     correction="As printed the theorem does not ask that (ATT-SVM) be feasible; without it descent may go to 0.",
+    of_problem=lambda problem: Run(problem.sequences, problem.start),
 )
 
 
@@ -123,6 +132,7 @@ THEOREM_3: Claim[Run, Limit] = Claim(
     outside=lambda: _in_the_local_cone(0.999),
     mutate=lambda limit: replace(limit, velocity=np.array([0.0, 1.0])),
     correction="(32) must take non-neighbours of every input into delta, and (39) needs a neighbour in every input.",
+    of_problem=lambda problem: Run(problem.sequences, problem.start, selection_of(problem.sequences, problem.start)),
 )
 
 CLAIMS: tuple[Claim[Run, Limit], ...] = (THEOREM_2, THEOREM_3)
