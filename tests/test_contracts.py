@@ -142,7 +142,7 @@ def test_every_figure_module_is_registered():
     folder = Path(package.__file__).parent
     modules = {path.stem for path in folder.glob("*_fig*.py")}
     registered = {experiment.compute.__module__.rsplit(".", 1)[-1] for experiment in EXPERIMENTS.values()}
-    assert modules == registered
+    assert modules <= registered
 
 
 @pytest.mark.parametrize(

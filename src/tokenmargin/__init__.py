@@ -20,6 +20,8 @@ from tokenmargin.dynamics import (
     follow,
     follow_all,
     judge,
+    local_path,
+    regularization_path,
 )
 from tokenmargin.margin import (
     ConeConstants,
@@ -78,9 +80,11 @@ __all__ = [
     "is_locally_optimal_direction",
     "judge",
     "lmm_directions",
+    "local_path",
     "logistic",
     "neighbors",
     "optimal_selection",
+    "regularization_path",
     "relaxed_svm",
     "scores",
     "secondary_selection",

@@ -5,6 +5,7 @@ from tokenmargin.dynamics.flow import Flow
 from tokenmargin.dynamics.follow import Method, follow, follow_all
 from tokenmargin.dynamics.limit import Limit, LimitKind, judge
 from tokenmargin.dynamics.pair_field import PairField
+from tokenmargin.dynamics.path import LocalPath, RegularizationPath, local_path, regularization_path
 from tokenmargin.dynamics.risk import AttentionRisk
 from tokenmargin.dynamics.rosenbrock import rosenbrock_step
 from tokenmargin.dynamics.trajectory import Outcome, Trajectory
@@ -15,13 +16,17 @@ __all__ = [
     "Flow",
     "Limit",
     "LimitKind",
+    "LocalPath",
     "Method",
     "NormalizedDescent",
     "Outcome",
     "PairField",
+    "RegularizationPath",
     "Trajectory",
     "follow",
     "follow_all",
     "judge",
+    "local_path",
+    "regularization_path",
     "rosenbrock_step",
 ]

@@ -10,6 +10,7 @@ from tokenmargin.experiments import (
     maxmargin_fig08_two_limits,
     maxmargin_fig09_trials,
     maxmargin_fig10_gaps,
+    maxmargin_path,
 )
 from tokenmargin.experiments.experiment import Experiment
 
@@ -21,6 +22,7 @@ _MODULES = (
     maxmargin_fig08_two_limits,
     maxmargin_fig09_trials,
     maxmargin_fig10_gaps,
+    maxmargin_path,
 )
 
 

@@ -2,6 +2,7 @@
 
 from tokenmargin.theory.agreement import SAME_DIRECTION, Agreement, compare, compared_with, one_minus_cosine
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
+from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 
 __all__ = [
     "FINITE",
@@ -9,8 +10,12 @@ __all__ = [
     "STALLED",
     "Agreement",
     "BasinMap",
+    "PathCertificate",
+    "PathVerdict",
     "basin_map",
+    "certify_path",
     "compare",
     "compared_with",
+    "enumerated_path",
     "one_minus_cosine",
 ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, scores, toys
 from tokenmargin.dynamics import (
     AttentionRisk,
     Flow,
@@ -22,7 +22,8 @@ from tokenmargin.dynamics import (
 )
 from tokenmargin.dynamics.textbook import textbook_descent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import MarginStatus, att_svm_batch, neighbor_score_gap
+from tokenmargin.margin import MarginSolution, MarginStatus, att_svm_batch, neighbor_score_gap, neighbors
+from tokenmargin.margin.multi_token import att_svm_any
 from tokenmargin.theory.agreement import one_minus_cosine
 
 TREATMENTS = ("printed", "stable", "decided")
@@ -47,6 +48,7 @@ COLUMNS = (
     "is_gmm",  # 1 if the selected tokens are those of highest score
     "infeasible",  # 1 if the selected tokens cannot be separated
     "newton_step",  # of a finite limit; decided only
+    "proxy_correlation",  # where the gap is negative: cos of p to the nearest solution of (ATT-SVM'); else NaN
 )
 
 
@@ -148,6 +150,19 @@ def _compare(
         column["gap"][j] = gap
         column["is_lmm"][j] = gap > 0
         column["is_gmm"][j] = selection == optimal_selection(data[j])
+        if gap < 0:
+            column["proxy_correlation"][j] = _proxy_correlation(solution, points[j])
+
+
+def _proxy_correlation(solution: MarginSolution, p: np.ndarray) -> float:
+    """cos of p to (ATT-SVM') when neighbours of no lower score are as good as the selected token [M, App. E]."""
+    gamma, chosen = scores(solution.sequences), solution.selection.chosen
+    selected = np.where(chosen, gamma, -np.inf).max(axis=1, keepdims=True)
+    allowed = chosen | (neighbors(solution) & (gamma >= selected))
+    answer = att_svm_any(solution.sequences, allowed)
+    if not len(answer.minimisers) or not np.linalg.norm(answer.minimisers, axis=1).all():
+        return float("nan")
+    return 1.0 - min(one_minus_cosine(p, q) for q in answer.minimisers)
 
 
 def _top(sequences: EmbeddedSequences, p: np.ndarray) -> np.ndarray:

@@ -1,0 +1,226 @@
+"""(ATT-SVM'): several tokens of an input may be selected, any one of them will do [M, App. D].
+
+    min |p|   s.t.   max_{a in O_i} min_{b not in O_i} p'(k_ia - k_ib) >= 1   for every input i
+
+A choice of one a_i per input makes this a convex problem, so it is a minimum over prod |O_i| of them: not convex, and
+with more than one minimiser in general. Branch and bound: a partial choice asks less than any of its completions, so
+its shortest vector bounds them from below; and where that vector happens to satisfy the inputs left open, it is the
+shortest of the whole subtree and nothing below it need be looked at.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf, prod
+
+import numpy as np
+from jaxtyping import Int
+
+from tokenmargin._types import ArrayLike, Path
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.least_norm import LeastNormSolution, Verdict, least_norm_batch
+
+#: One token of each input for each minimiser.
+Choices = Int[np.ndarray, "m n"]
+
+#: Up to this many choices the search is never cut short, so that the answer is exact.
+EXACT_CHOICES = 1_000_000
+
+#: Partial choices solved before a larger search stops and reports a bracket: some seconds of small problems.
+NODE_LIMIT = 20_000
+
+#: Norms that differ by less than this fraction are one minimum: solutions are optimal to 1e-9 (`KKT_TOLERANCE`).
+NORM_TIE_TOLERANCE = 1e-8
+
+#: Minimisers closer than this fraction of their norm are one vector; a gap of 1e-9 in the square norm is 3e-5 in p at
+#: worst, while active-set solutions agree to 1e-12.
+SAME_MINIMISER = 1e-6
+
+#: An input is satisfied by p when its best margin is at least 1 minus this, in units of |p| times the longest key.
+SATISFIED_TOLERANCE = 1e-9
+
+
+class MultiTokenStatus(Enum):
+    """What became of (ATT-SVM'); the value of each member says it in words."""
+
+    OPTIMAL = "the shortest vectors were found, and every other choice is longer or impossible"
+    INFEASIBLE = "no choice of allowed tokens can be separated from the tokens that are not allowed"
+    TRIVIAL = "every token is allowed, so there is nothing to separate"
+    BRACKETED = "the search was cut short: the minimum lies between the two bounds"
+    UNDECIDED = "a choice that may be the shortest could not be decided in float64"
+
+
+@dataclass(frozen=True, eq=False)
+class MultiTokenSolution:
+    """Global minima of (ATT-SVM'), or a bracket of the minimum norm."""
+
+    status: MultiTokenStatus
+    sequences: EmbeddedSequences = field(repr=False)
+    allowed: Selection
+    minimisers: Path  #: all global minimisers, shape (m, d); the best vector known when bracketed; none when infeasible
+    choices: Choices  #: the allowed token that each minimiser prefers in each input
+    lower: float  #: no feasible p is shorter; inf when infeasible
+    upper: float  #: norm of the best feasible p known; inf when there is none
+    n_solved: int  #: convex problems solved
+
+    @property
+    def margin(self) -> float:
+        """Xi = 1/|p_mm| of the best vector known; inf when trivial, 0 when there is none [M, Thm 8]."""
+        return inf if self.upper == 0 else 1.0 / self.upper
+
+    def distance(self, p: ArrayLike) -> float:
+        """Euclidean distance from p to the set of minimisers; inf when it is empty [M, Thm 8]."""
+        point = self.sequences.direction(p)
+        return float(np.linalg.norm(self.minimisers - point, axis=1).min(initial=inf))
+
+    def explain(self) -> str:
+        """One sentence a person understands."""
+        if self.status is MultiTokenStatus.OPTIMAL:
+            count = len(self.minimisers)
+            return (
+                f"{'One vector separates' if count == 1 else f'{count} vectors separate'} an allowed token of every "
+                f"input from those not allowed with the largest margin, {self.margin:.6g} (|p| = {self.upper:.6g})."
+            )
+        if self.status is MultiTokenStatus.BRACKETED:
+            return (
+                f"The search stopped after {self.n_solved} problems: the shortest p has a norm between "
+                f"{self.lower:.6g} and {self.upper:.6g}. Pass a larger max_nodes to close the gap."
+            )
+        sentence = self.status.value
+        return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def att_svm_any(
+    sequences: EmbeddedSequences, allowed: Selection | ArrayLike, max_nodes: int = NODE_LIMIT
+) -> MultiTokenSolution:
+    """The shortest p that prefers, in every input, some allowed token to all that are not allowed [M, (ATT-SVM')].
+
+    Exact, with all global minimisers (up to `NORM_TIE_TOLERANCE` in norm), for up to `EXACT_CHOICES` choices of one
+    allowed token per input; beyond that the search may be cut short after `max_nodes` problems, and the status says so.
+
+    Args:
+        sequences: n inputs of T tokens.
+        allowed: the sets O_i, a Selection or booleans of shape (n, T), at least one token of every input.
+        max_nodes: convex problems solved before a search over more than `EXACT_CHOICES` choices is cut short.
+    """
+    if not (isinstance(max_nodes, int) and max_nodes > 0):
+        raise InvalidInputError(f"max_nodes must be a positive integer, got {max_nodes!r}.")
+    selection = allowed if isinstance(allowed, Selection) else Selection(allowed)
+    selection.check_fits(sequences)
+    search = _Search(sequences, selection.chosen)
+    if not search.open_inputs:
+        return search.solution(MultiTokenStatus.TRIVIAL, selection, [np.zeros(sequences.width)], 0.0)
+    exact = prod(len(search.tokens[i]) for i in search.open_inputs) <= EXACT_CHOICES
+    return search.run(selection, None if exact else max_nodes)
+
+
+@dataclass(order=True)
+class _Node:
+    """A partial choice: a lower bound on its completions, and the shortest vector of what it asks so far."""
+
+    bound: float
+    order: int
+    p: np.ndarray = field(compare=False)
+    rows: np.ndarray = field(compare=False)
+    chosen: frozenset[int] = field(compare=False)
+
+
+class _Search:
+    """Best-first branch and bound; nodes of equal parent are solved as one batch."""
+
+    def __init__(self, sequences: EmbeddedSequences, chosen: np.ndarray) -> None:
+        self.sequences = sequences
+        keys, outside = sequences.keys.astype(np.float64), ~chosen & sequences.mask
+        self.open_inputs = np.flatnonzero(outside.any(axis=1)).tolist()
+        self.tokens = [np.flatnonzero(row) for row in chosen]
+        #: For each input, the rows k_a - k_b of each of its allowed tokens a, shape (|O_i|, outside tokens, d).
+        self.differences = [keys[i, a][:, None] - keys[i, outside[i]][None] for i, a in enumerate(self.tokens)]
+        self.reach = float(np.linalg.norm(np.where(sequences.mask[:, :, None], keys, 0.0), axis=-1).max())
+        self.n_solved = 0
+        self.created = 0
+        self.undecided = inf
+        self.best = inf
+        self.found: list[np.ndarray] = []
+
+    def run(self, selection: Selection, max_nodes: int | None) -> MultiTokenSolution:
+        """Solve; cut short after `max_nodes` problems unless None."""
+        root = _Node(0.0, 0, np.zeros(self.sequences.width), np.zeros((0, self.sequences.width)), frozenset())
+        self._dive(root)
+        heap = [root]
+        while heap and heap[0].bound <= self.best * (1 + NORM_TIE_TOLERANCE):
+            if max_nodes is not None and self.n_solved >= max_nodes:
+                lower = min(heap[0].bound, self.best, self.undecided)
+                return self.solution(MultiTokenStatus.BRACKETED, selection, self.found, lower)
+            for child in self._children(heapq.heappop(heap)):
+                if child.bound <= self.best * (1 + NORM_TIE_TOLERANCE):
+                    heapq.heappush(heap, child)
+        if np.isfinite(self.undecided) and self.undecided <= self.best:
+            return self.solution(MultiTokenStatus.UNDECIDED, selection, self.found, self.undecided)
+        status = MultiTokenStatus.OPTIMAL if self.found else MultiTokenStatus.INFEASIBLE
+        return self.solution(status, selection, self.found, self.best)
+
+    def solution(
+        self, status: MultiTokenStatus, selection: Selection, minimisers: list[np.ndarray], lower: float
+    ) -> MultiTokenSolution:
+        """Pack the answer."""
+        d = self.sequences.width
+        points = np.array(minimisers).reshape(-1, d)
+        keys = np.where(self.sequences.mask[:, :, None], self.sequences.keys, 0.0)
+        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", keys, points), -np.inf)
+        upper = float(np.linalg.norm(points, axis=1).min(initial=inf))
+        return MultiTokenSolution(
+            status, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
+        )
+
+    def _dive(self, node: _Node) -> None:
+        """Follow the shortest child down to a first feasible vector, so that there is something to prune with."""
+        children = self._children(node)
+        while children:
+            children = self._children(min(children))
+
+    def _children(self, node: _Node) -> list[_Node]:
+        """Branch on the input that the node's vector violates most; feasible vectors are kept as incumbents."""
+        margins = {i: self._margin(i, node.p) for i in self.open_inputs if i not in node.chosen}
+        i = min(margins, key=margins.__getitem__)
+        added = self.differences[i]
+        rows = np.concatenate([np.tile(node.rows, (len(added), 1, 1)), added], axis=1)
+        self.n_solved += len(rows)
+        children = []
+        for row, answer in zip(rows, least_norm_batch(rows, np.ones(rows.shape[:2])), strict=True):
+            child = self._judged(node, i, row, answer)
+            if child is not None:
+                children.append(child)
+        return children
+
+    def _judged(self, parent: _Node, i: int, rows: np.ndarray, answer: LeastNormSolution) -> _Node | None:
+        """The child still to be branched on; None if it is impossible, undecided or already satisfies every input."""
+        if answer.verdict is Verdict.INFEASIBLE:
+            return None
+        if answer.verdict is Verdict.UNDECIDED:
+            self.undecided = min(self.undecided, parent.bound)
+            return None
+        norm = float(np.linalg.norm(answer.p))
+        chosen = parent.chosen | {i}
+        width = SATISFIED_TOLERANCE * norm * self.reach
+        if all(self._margin(j, answer.p) >= 1 - width for j in self.open_inputs if j not in chosen):
+            self._keep(answer.p, norm)
+            return None
+        self.created += 1
+        return _Node(norm, self.created, answer.p, rows, chosen)
+
+    def _margin(self, i: int, p: np.ndarray) -> float:
+        """max over allowed a of min over the others b of p'(k_ia - k_ib)."""
+        return float((self.differences[i] @ p).min(axis=1).max())
+
+    def _keep(self, p: np.ndarray, norm: float) -> None:
+        """Remember a feasible vector if none known is shorter, once."""
+        if norm > self.best * (1 + NORM_TIE_TOLERANCE):
+            return
+        self.best = min(self.best, norm)
+        near = [x for x in self.found if np.linalg.norm(x) <= self.best * (1 + NORM_TIE_TOLERANCE)]
+        if all(np.linalg.norm(x - p) > SAME_MINIMISER * norm for x in near):
+            near.append(p)
+        self.found = near
