@@ -3,6 +3,9 @@
 from tokenmargin.dynamics.descent import Descent, NormalizedDescent
 from tokenmargin.dynamics.flow import Flow
 from tokenmargin.dynamics.follow import Method, follow, follow_all
+from tokenmargin.dynamics.head_risk import HeadRisk, descend_head
+from tokenmargin.dynamics.joint import JointTrajectory, flow_joint, follow_joint, joint_path
+from tokenmargin.dynamics.joint_field import JointRisk
 from tokenmargin.dynamics.limit import Limit, LimitKind, judge
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.dynamics.path import LocalPath, RegularizationPath, local_path, regularization_path
@@ -14,6 +17,9 @@ __all__ = [
     "AttentionRisk",
     "Descent",
     "Flow",
+    "HeadRisk",
+    "JointRisk",
+    "JointTrajectory",
     "Limit",
     "LimitKind",
     "LocalPath",
@@ -23,8 +29,12 @@ __all__ = [
     "PairField",
     "RegularizationPath",
     "Trajectory",
+    "descend_head",
+    "flow_joint",
     "follow",
     "follow_all",
+    "follow_joint",
+    "joint_path",
     "judge",
     "local_path",
     "regularization_path",

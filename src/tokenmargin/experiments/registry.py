@@ -5,6 +5,7 @@ from __future__ import annotations
 from tokenmargin.experiments import (
     maxmargin_fig01_directions,
     maxmargin_fig02_cone,
+    maxmargin_fig03_joint,
     maxmargin_fig04_evolution,
     maxmargin_fig05_transients,
     maxmargin_fig08_two_limits,
@@ -17,6 +18,7 @@ from tokenmargin.experiments.experiment import Experiment
 _MODULES = (
     maxmargin_fig01_directions,
     maxmargin_fig02_cone,
+    maxmargin_fig03_joint,
     maxmargin_fig04_evolution,
     maxmargin_fig05_transients,
     maxmargin_fig08_two_limits,

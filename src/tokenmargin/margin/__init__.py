@@ -5,7 +5,18 @@ from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
 from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, lmm_directions
+from tokenmargin.margin.label_svm import (
+    LabelSolution,
+    LabelStatus,
+    label_svm,
+    rate_direction,
+    relaxed_inputs,
+    relaxed_solution,
+    relaxing_rate,
+    selected_label_svm,
+)
 from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
+from tokenmargin.margin.multi_token import MultiTokenSolution, MultiTokenStatus, att_svm_any
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.margin.solution import TIGHT_TOLERANCE, MarginSolution, MarginStatus
 
@@ -16,10 +27,15 @@ __all__ = [
     "ConeConstants",
     "DirectionalMargin",
     "FarkasCertificate",
+    "LabelSolution",
+    "LabelStatus",
     "MarginSolution",
     "MarginStatus",
+    "MultiTokenSolution",
+    "MultiTokenStatus",
     "Residuals",
     "att_svm",
+    "att_svm_any",
     "att_svm_batch",
     "cone_constants",
     "directional_margin",
@@ -28,8 +44,14 @@ __all__ = [
     "in_cone",
     "is_locally_optimal",
     "is_locally_optimal_direction",
+    "label_svm",
     "lmm_directions",
     "neighbor_score_gap",
     "neighbors",
+    "rate_direction",
+    "relaxed_inputs",
+    "relaxed_solution",
     "relaxed_svm",
+    "relaxing_rate",
+    "selected_label_svm",
 ]

@@ -1,6 +1,7 @@
 """Do they agree? The only place where dynamics meets margin."""
 
 from tokenmargin.theory.agreement import SAME_DIRECTION, Agreement, compare, compared_with, one_minus_cosine
+from tokenmargin.theory.assumption_c import AssumptionC, assumption_c, on_support
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 
@@ -9,13 +10,16 @@ __all__ = [
     "SAME_DIRECTION",
     "STALLED",
     "Agreement",
+    "AssumptionC",
     "BasinMap",
     "PathCertificate",
     "PathVerdict",
+    "assumption_c",
     "basin_map",
     "certify_path",
     "compare",
     "compared_with",
     "enumerated_path",
+    "on_support",
     "one_minus_cosine",
 ]

@@ -1,0 +1,253 @@
+"""Prediction heads psi that follow attention: f(X) = psi(X' softmax(K p)) [M, (83)].
+
+A head maps one attended token z, shape (k,), to a number. `curvature` says what is known of its shape for certain,
+which is what decides whether mixing tokens can only hurt [M, Lemma 14].
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import sqrt
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tokenmargin._types import ArrayLike, InputNumbersJ, TokenNumbersJ
+from tokenmargin.errors import InvalidInputError
+
+TokenVector = Float[Array | np.ndarray, "k"]
+TokensJ = Float[Array | np.ndarray, "n T k"]
+SquareMatrix = Float[Array | np.ndarray, "k k"]
+HiddenMatrix = Float[Array | np.ndarray, "h k"]
+HiddenVector = Float[Array | np.ndarray, "h"]
+PieceMatrix = Float[Array | np.ndarray, "w w"]
+PieceVector = Float[Array | np.ndarray, "w"]
+ScalarOut = Float[Array | np.ndarray, ""]
+
+#: Eigenvalues of a quadratic head within this fraction of the largest in modulus are zero: eigvalsh is that accurate.
+EIGENVALUE_TOLERANCE = 1e-12
+
+
+class Curvature(Enum):
+    """What is known of the shape of a head; the value says it in words."""
+
+    AFFINE = "affine: a mixture of tokens gets the mixture of their values"
+    CONVEX = "convex: a mixture gets at most the mixture of the values"
+    CONCAVE = "concave: a mixture gets at least the mixture of the values"
+    UNKNOWN = "neither convex nor concave, or not known to be"
+
+
+class Head(eqx.Module):
+    """A differentiable head psi: R^k -> R."""
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """psi(z)."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """k, the width of the tokens it reads."""
+        raise NotImplementedError
+
+    @property
+    def curvature(self) -> Curvature:
+        """What is certain about the shape of psi."""
+        return Curvature.UNKNOWN
+
+
+class LinearHead(Head):
+    """psi(z) = v'z, the head of the rest of [M].
+
+    Args:
+        weights: v, shape (k,).
+    """
+
+    weights: TokenVector
+
+    def __init__(self, weights: ArrayLike) -> None:
+        """Check the shape."""
+        self.weights = _real(weights, "weights", 1)
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """v'z."""
+        return jnp.dot(self.weights, z)
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return self.weights.shape[0]
+
+    @property
+    def curvature(self) -> Curvature:
+        """Affine."""
+        return Curvature.AFFINE
+
+
+class QuadraticHead(Head):
+    """psi(z) = z'A z + b'z + c.
+
+    Args:
+        matrix: A, shape (k, k); only its symmetric part matters.
+        weights: b, shape (k,).
+        offset: c.
+    """
+
+    matrix: SquareMatrix
+    weights: TokenVector
+    offset: ScalarOut
+
+    def __init__(self, matrix: ArrayLike, weights: ArrayLike, offset: float = 0.0) -> None:
+        """Check the shapes; A is made symmetric."""
+        square, self.weights = _real(matrix, "matrix", 2), _real(weights, "weights", 1)
+        if square.shape != (self.width, self.width):
+            raise InvalidInputError(
+                f"matrix has shape {square.shape} but weights have {self.width} entries: "
+                f"give shape ({self.width}, {self.width})."
+            )
+        self.matrix = (square + square.T) / 2
+        self.offset = np.asarray(float(offset))  # an array, so that another offset is no other program
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """z'A z + b'z + c."""
+        return jnp.dot(z, self.matrix @ z) + jnp.dot(self.weights, z) + self.offset
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return self.weights.shape[0]
+
+    @property
+    def curvature(self) -> Curvature:
+        """By the signs of the eigenvalues of A."""
+        eigenvalues = np.linalg.eigvalsh(np.asarray(self.matrix))
+        width = EIGENVALUE_TOLERANCE * float(np.abs(eigenvalues).max())
+        if width == 0:
+            return Curvature.AFFINE
+        if eigenvalues.min() >= -width:
+            return Curvature.CONVEX
+        return Curvature.CONCAVE if eigenvalues.max() <= width else Curvature.UNKNOWN
+
+
+class ReLUHead(Head):
+    """psi(z) = a'relu(B z + c): one hidden layer.
+
+    Args:
+        hidden: B, shape (h, k).
+        bias: c, shape (h,).
+        output: a, shape (h,).
+    """
+
+    hidden: HiddenMatrix
+    bias: HiddenVector
+    output: HiddenVector
+
+    def __init__(self, hidden: ArrayLike, bias: ArrayLike, output: ArrayLike) -> None:
+        """Check the shapes."""
+        self.hidden = _real(hidden, "hidden", 2)
+        self.bias, self.output = _real(bias, "bias", 1), _real(output, "output", 1)
+        units = self.hidden.shape[0]
+        for name, value in (("bias", self.bias), ("output", self.output)):
+            if value.shape != (units,):
+                raise InvalidInputError(f"{name} has {value.shape[0]} entries but there are {units} hidden units.")
+
+    @classmethod
+    def random(cls, key: Array, width: int, hidden: int) -> ReLUHead:
+        """Gaussian weights of standard deviation 1/sqrt(fan-in), zero bias."""
+        first, second = jax.random.split(key)
+        inner = jax.random.normal(first, (hidden, width)) / sqrt(width)
+        return cls(inner, jnp.zeros(hidden), jax.random.normal(second, (hidden,)) / sqrt(hidden))
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """a'relu(B z + c)."""
+        return jnp.dot(self.output, jax.nn.relu(self.hidden @ z + self.bias))
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return self.hidden.shape[1]
+
+    @property
+    def curvature(self) -> Curvature:
+        """Convex when no output weight is negative, concave when none is positive."""
+        output = np.asarray(self.output)
+        if (output == 0).all():
+            return Curvature.AFFINE
+        if (output >= 0).all():
+            return Curvature.CONVEX
+        return Curvature.CONCAVE if (output <= 0).all() else Curvature.UNKNOWN
+
+
+class SmallTransformerHead(Head):
+    """A transformer layer behind the attention that is trained: z is cut into parts that attend to each other.
+
+    With Z the (parts, w) matrix of the pieces of z, H = Z + softmax(Z Q (Z K)' / sqrt(w)) Z V and
+    psi(z) = mean over parts of tanh(H) u: the smallest case of "a tunable prompt at the input layer" [M, App. D].
+
+    Args:
+        query: Q, shape (w, w).
+        key: K, shape (w, w).
+        value: V, shape (w, w).
+        output: u, shape (w,).
+        parts: number of pieces; k = parts * w.
+    """
+
+    query: PieceMatrix
+    key: PieceMatrix
+    value: PieceMatrix
+    output: PieceVector
+    parts: int = eqx.field(static=True)
+
+    def __init__(self, query: ArrayLike, key: ArrayLike, value: ArrayLike, output: ArrayLike, parts: int = 2) -> None:
+        """Check the shapes."""
+        self.query, self.key, self.value = (
+            _real(x, name, 2) for x, name in ((query, "query"), (key, "key"), (value, "value"))
+        )
+        self.output = _real(output, "output", 1)
+        w = self.output.shape[0]
+        for name, matrix in (("query", self.query), ("key", self.key), ("value", self.value)):
+            if matrix.shape != (w, w):
+                raise InvalidInputError(f"{name} has shape {matrix.shape} but output has {w} entries: give ({w}, {w}).")
+        if not (isinstance(parts, int) and parts > 0):
+            raise InvalidInputError(f"parts must be a positive integer, got {parts!r}.")
+        self.parts = parts
+
+    @classmethod
+    def random(cls, key: Array, width: int, parts: int = 2) -> SmallTransformerHead:
+        """Gaussian weights of standard deviation 1/sqrt(w), for tokens of `width` = parts * w."""
+        if width % parts:
+            raise InvalidInputError(f"{parts} parts do not divide a width of {width}: choose a divisor.")
+        w = width // parts
+        keys = jax.random.split(key, 4)
+        q, k, v = (jax.random.normal(one, (w, w)) / sqrt(w) for one in keys[:3])
+        return cls(q, k, v, jax.random.normal(keys[3], (w,)) / sqrt(w), parts)
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """The mean over parts of tanh(Z + attention(Z)) u."""
+        w = self.output.shape[0]
+        pieces = jnp.reshape(z, (self.parts, w))
+        logits = (pieces @ self.query) @ (pieces @ self.key).T / sqrt(w)
+        mixed = pieces + jax.nn.softmax(logits, axis=-1) @ (pieces @ self.value)
+        return jnp.mean(jnp.tanh(mixed) @ self.output)
+
+    @property
+    def width(self) -> int:
+        """k = parts * w."""
+        return self.parts * self.output.shape[0]
+
+
+def head_scores(head: Head, tokens: TokensJ, labels: InputNumbersJ) -> TokenNumbersJ:
+    """Score of each token, gamma_it = Y_i psi(x_it), shape (n, T): Definition 1 of [M] with a nonlinear head."""
+    return jnp.asarray(labels)[:, None] * jax.vmap(jax.vmap(head))(jnp.asarray(tokens))
+
+
+def _real(value: ArrayLike, name: str, ndim: int) -> np.ndarray:
+    """A finite float64 array of the stated rank."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != ndim or array.size == 0:
+        raise InvalidInputError(f"{name} has shape {array.shape}: give a non-empty array with {ndim} axes.")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} holds NaN or infinity: give finite weights.")
+    return array
