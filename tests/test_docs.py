@@ -122,11 +122,11 @@ def unknown_commands(text: str) -> list[str]:
     for code in inline_code(text):
         if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
             source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
-            names = re.findall(r"^def (test_\w+)", source, flags=re.MULTILINE)
+            names = re.findall(r"^ *def (test_\w+)", source, flags=re.MULTILINE)
             names += re.findall(r'^@pytest.mark.parametrize\("page", \[(.*)\]\)', source, flags=re.MULTILINE)
             if not any(found[2] in name for name in names):
                 unknown.append(code)
-        elif (found := re.fullmatch(r"tokenmargin check (\S+)", code)) and found[1] not in claims():
+        elif (found := re.fullmatch(r"tokenmargin check ([a-z]\S+)", code)) and found[1] not in claims():
             unknown.append(code)
     return unknown
 
@@ -429,3 +429,10 @@ def test_the_readme_lists_every_figure_with_its_command():
     readme = (ROOT / "README.md").read_text()
     for name in experiments():
         assert f"`tokenmargin reproduce {name}`" in readme
+
+
+def test_the_page_of_claims_is_what_the_command_prints():
+    from tokenmargin.report.claims_page import claims_page
+    from tokenmargin.theory.registry import claims
+
+    assert (ROOT / "docs" / "claims.md").read_text() == claims_page(claims().values())

@@ -111,6 +111,7 @@ def _parser() -> _Parser:
     check = commands.add_parser("check", help="check theorems on their own instances")
     check.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
     check.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
+    check.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
     check.add_argument("--paper", choices=("maxmargin", "embeddings"), help="only those of one paper")
     report = commands.add_parser("report", help="write index.html from saved results")
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="results folder")
@@ -222,6 +223,11 @@ def _check(known: argparse.Namespace, _: list[str]) -> int:
     ]
     if not chosen:
         raise Misuse(f"there is no claim of the paper {known.paper!r} yet; tokenmargin check lists those there are")
+    if known.markdown:
+        from tokenmargin.report.claims_page import claims_page
+
+        print(claims_page(chosen), end="")
+        return HOLDS
     table = _table("claim", "label", "instance", "applies", "holds", "slack", "because")
     good = True
     for claim in chosen:

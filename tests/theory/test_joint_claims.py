@@ -17,22 +17,11 @@ from tokenmargin.margin.label_svm import label_svm, rate_direction, relaxed_solu
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.assumption_c import assumption_c, on_support
 from tokenmargin.theory.claim import Applies
-from tokenmargin.theory.joint_claims import CLAIMS, THEOREM_5, THEOREM_6
+from tokenmargin.theory.joint_claims import THEOREM_5, THEOREM_6
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
 A, B = (0.5, 1.0), (0.5, 1.5)
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.key)
-def test_claims_hold_inside_and_say_nothing_outside(claim):
-    inside = claim.inside()
-    outcome = claim.check(inside)
-    assert outcome.applies is Applies.YES
-    assert outcome.holds
-    assert claim.check(claim.outside()).applies is Applies.NO
-    assert claim.conclude(inside, claim.mutate(claim.observe(inside))).holds is False
-    assert claim.correction
 
 
 @pytest.mark.parametrize("rate_v", [0.1, 0.5, 5.0])

@@ -17,24 +17,11 @@ from tokenmargin.dynamics.head_risk import HeadRisk
 from tokenmargin.margin import MarginStatus, att_svm, cone_constants, directional_margin, neighbors
 from tokenmargin.models.heads import LinearHead
 from tokenmargin.theory.claim import Applies
-from tokenmargin.theory.lemma_claims import (
-    CLAIMS,
-    LEMMA_2,
-    LEMMA_3,
-    LEMMA_5,
-    LEMMA_7,
-    LEMMA_8,
-    ConeCase,
-    CorrelationCase,
-    DominanceCase,
-    KeyLemmaCase,
-    correlation_radius,
-    dominance_radius,
-    excess_risks,
-    key_lemma_case,
-    key_lemma_terms,
-    optimal_between_others,
-)
+from tokenmargin.theory.lemma_02_feasibility import LEMMA_2, optimal_between_others
+from tokenmargin.theory.lemma_03_key import LEMMA_3, KeyLemmaCase, key_lemma_case, key_lemma_terms
+from tokenmargin.theory.lemma_05_correlation import LEMMA_5, CorrelationCase, correlation_radius
+from tokenmargin.theory.lemma_07_cone import LEMMA_7, ConeCase
+from tokenmargin.theory.lemma_08_dominance import LEMMA_8, DominanceCase, dominance_radius, excess_risks
 
 seeds = st.integers(0, 10**6)
 few = settings(max_examples=15)
@@ -44,16 +31,6 @@ def assumption_b_data(seed: int, n: int = 2, T: int = 3) -> EmbeddedSequences:
     rng = np.random.default_rng(seed)
     gamma = np.where(np.arange(T) == 0, rng.uniform(0.1, 2.0, (n, 1)), rng.uniform(-2.0, 0.0, (n, 1)))
     return planar(rng.normal(size=(n, T, 2)), gamma, rng.choice([-1.0, 1.0], n))
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
-def test_contract(claim):
-    inside = claim.inside()
-    outcome = claim.check(inside)
-    assert outcome.applies is Applies.YES
-    assert outcome.holds is True
-    assert claim.check(claim.outside()).applies is Applies.NO
-    assert claim.conclude(inside, claim.mutate(claim.observe(inside))).holds is False
 
 
 class TestLemma2:

@@ -17,7 +17,6 @@ from tokenmargin.margin.multi_token import att_svm_any
 from tokenmargin.models.heads import LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.nonlinear_claims import (
-    CLAIMS,
     LEMMA_14,
     THEOREM_8,
     HeadCase,
@@ -44,16 +43,6 @@ def mixing_helps() -> HeadCase:
     """psi(z) = 1 - z^2 of tokens 0.5 and -0.6: the mixture 0 beats both."""
     sequences = EmbeddedSequences([[[0.5], [-0.6]]], [1], [1.0], keys=[[[1.0], [0.0]]])
     return best_tokens(sequences, QuadraticHead([[-1.0]], [0.0], 1.0))
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
-def test_contract(claim):
-    inside = claim.inside()
-    outcome = claim.check(inside)
-    assert outcome.applies is Applies.YES
-    assert outcome.holds is True
-    assert claim.check(claim.outside()).applies is Applies.NO
-    assert claim.conclude(inside, claim.mutate(claim.observe(inside))).holds is False
 
 
 def test_the_path_approaches_one_of_two_minimisers_like_one_over_the_norm():

@@ -14,6 +14,10 @@ from typing import Generic, TypeVar
 
 from tokenmargin.theory.problem import Problem
 
+#: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
+ROUNDING = 1e-9
+ROUNDING_REASON = "both sides are short sums in float64, scaled to order one"
+
 Instance = TypeVar("Instance")
 Observation = TypeVar("Observation")
 

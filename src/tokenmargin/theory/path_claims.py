@@ -190,7 +190,7 @@ def _onto_axis(path: LocalPath) -> LocalPath:
 THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     key="maxmargin-thm4",
     paper="M",
-    label="Thm 4 (and 7)",
+    label="Thm 4",
     statement="For distinct scores and keys in general position, the regularisation path restricted to a cone around a "
     "direction that is not locally optimal max-margin does not converge to it: it stays bounded or turns away.",
     tolerance=STAYS_AWAY,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokenmargin.theory import convergence_claims, joint_claims, lemma_claims, nonlinear_claims, path_claims
+from tokenmargin.theory import (
+    convergence_claims,
+    joint_claims,
+    lemma_02_feasibility,
+    lemma_03_key,
+    lemma_05_correlation,
+    lemma_07_cone,
+    lemma_08_dominance,
+    nonlinear_claims,
+    path_claims,
+)
 from tokenmargin.theory.claim import Claim
 
 
@@ -15,7 +25,11 @@ def claims() -> dict[str, Claim[Any, Any]]:
         path_claims.CLAIMS,
         joint_claims.CLAIMS,
         nonlinear_claims.CLAIMS,
-        lemma_claims.CLAIMS,
+        lemma_02_feasibility.CLAIMS,
+        lemma_03_key.CLAIMS,
+        lemma_05_correlation.CLAIMS,
+        lemma_07_cone.CLAIMS,
+        lemma_08_dominance.CLAIMS,
     )
     every = [claim for group in groups for claim in group]
     return {claim.key: claim for claim in sorted(every, key=_place)}
