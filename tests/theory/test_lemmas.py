@@ -16,6 +16,7 @@ from tokenmargin.data import Selection, scores
 from tokenmargin.dynamics.head_risk import HeadRisk
 from tokenmargin.margin import MarginStatus, att_svm, cone_constants, directional_margin, neighbors
 from tokenmargin.models.heads import LinearHead
+from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.lemma_02_feasibility import LEMMA_2, optimal_between_others
 from tokenmargin.theory.lemma_03_key import LEMMA_3, KeyLemmaCase, key_lemma_case, key_lemma_terms
@@ -257,3 +258,35 @@ def test_lemma_8_is_what_makes_the_max_margin_direction_best():
         sign, size, _ = risk.log_excess(points, best.selection)
         assert (sign > 0).all()
         assert size[0] < size[1]
+
+
+@given(seeds, st.floats(0.1, 20.0))
+@few
+def test_lemma_12_a_token_with_most_of_the_attention_has_the_largest_logit(seed, norm):
+    """[M, Lemma 12]: once s exceeds 1/2 (the proof says .9) no other token of the input can be ahead."""
+    rng = np.random.default_rng(seed)
+    data = planar(rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4)))
+    p = norm * rng.normal(size=2)
+    attention = AttentionRisk(data).attention(p)
+    for i, t in zip(*np.nonzero(attention > 0.5), strict=True):
+        logits = data.keys[i] @ p
+        assert (logits[t] >= logits).all()
+
+
+def test_lemmas_12_and_13_along_the_joint_path():
+    """[M, Lemma 13] with |v| = |p|, which is enough on Fig. 3(b): selected tokens ahead, p to (10), v to (SVM)."""
+    from tokenmargin.data.toys import fig3
+    from tokenmargin.dynamics import JointRisk, joint_path
+    from tokenmargin.margin import relaxed_solution
+
+    data = fig3((0.5, 1.5))
+    radii = 2.0 ** np.arange(1, 13)
+    path = joint_path(JointRisk(data), [0.0, 1.0], [1.0, 0.1], radii, radii)
+    end = path.points[-1]
+    differences = data.keys[:, 1] - data.keys[:, 0]
+    assert (differences @ end >= 0).all()
+    relaxed = relaxed_solution(data, Selection.from_indices([1, 1, 1], 2))
+    errors = [one_minus_cosine(p, relaxed.p) for p in path.points[-6:]]
+    assert errors[-1] < 1e-5
+    assert (np.diff(errors) < 0).all()
+    assert one_minus_cosine(path.heads[-1], [0.0, 1.0]) < 1e-5

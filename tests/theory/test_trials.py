@@ -62,5 +62,6 @@ def test_wilson_interval():
     low, high = wilson(510, 1000)
     assert low == pytest.approx(0.47904, abs=1e-4)
     assert high == pytest.approx(0.54088, abs=1e-4)
-    assert wilson(0, 1000)[0] == pytest.approx(0.0, abs=1e-15)
+    assert wilson(0, 1000)[0] == 0.0
+    assert wilson(1000, 1000)[1] == 1.0
     assert wilson(0, 0) == (0.0, 1.0)

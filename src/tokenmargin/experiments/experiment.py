@@ -68,6 +68,9 @@ class Result:
     arrays: Mapping[str, np.ndarray]
     numbers: tuple[Number, ...]
     sentences: tuple[str, ...] = ()
+    tables: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: further named numbers, written into summary.json as they are
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         arrays |= table.arrays()
     numbers_judged, sentences = summarise(tables)
     numbers_judged += _rechecked(config, seed, tables["decided"], progress)
-    return Result(arrays, tuple(numbers_judged), tuple(sentences))
+    return Result(arrays, tuple(numbers_judged), tuple(sentences), {n: t.summary() for n, t in tables.items()})
 
 
 def _study(config: Settings) -> Study:

@@ -82,6 +82,7 @@ def save(
             "claims": list(experiment.claims),
             "numbers": [{**asdict(number), "verdict": number.verdict(preset).value} for number in result.numbers],
             "sentences": list(result.sentences),
+            "tables": dict(result.tables),
         }
         write_json(folder / "summary.json", summary)
         write_json(
@@ -180,7 +181,7 @@ def _read_result(folder: Path) -> Result:
         Number(**{key: item for key, item in row.items() if key != "verdict"} | {"value": _float(row["value"])})
         for row in summary["numbers"]
     )
-    return Result(arrays, numbers, tuple(summary["sentences"]))
+    return Result(arrays, numbers, tuple(summary["sentences"]), summary["tables"])
 
 
 def _float(value: float | None) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,32 @@ class TrialTable:
             rows.append((trials, trials - ended - undecided, lmm, gmm, ended - lmm, undecided))
         return np.array(rows)
 
+    def summary(self) -> dict[str, Any]:
+        """Counts with 95% Wilson intervals, correlations and gaps, for every width and pooled over those that ended."""
+        by_width: dict[str, Any] = {}
+        for d, row in zip(self.widths, self.counts().tolist(), strict=True):
+            trials = row[0]
+            counted = {
+                name: {"count": count, "wilson": wilson(count, trials)} for name, count in zip(COUNTS, row, strict=True)
+            }
+            by_width[f"d={d}"] = {**counted, **self._described(d)}
+        return {**by_width, "pooled": self._described(None)}
+
+    def _described(self, d: int | None) -> dict[str, float]:
+        gap, correlation = self.ended("gap", d), self.ended("correlation", d)
+        negative = gap < 0
+        return {
+            "ended": float(len(gap)),
+            "infeasible": float(self.ended("infeasible", d).sum()),
+            "mean correlation": _average(correlation),
+            "share of negative gaps": _average(negative.astype(float)),
+            "mean correlation given a negative gap": _average(correlation[negative]),
+            "median 1 - cos": _average(self.ended("error", d), np.nanmedian),
+            "largest 1 - cos": _average(self.ended("error", d), np.nanmax),
+            "largest 1 - cos of the velocity": _average(self.ended("velocity_error", d), np.nanmax),
+            "largest Newton step": _average(self.column("newton_step", d), np.nanmax),
+        }
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What is saved: every trial's row and selected tokens, the counts, and the pooled gaps."""
         saved = {f"{self.treatment}_counts": self.counts(), f"{self.treatment}_gaps": self.ended("gap")}
@@ -107,13 +135,13 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
             )
         )
     for d, row in zip(decided.widths, decided.counts(), strict=True):
-        low, high = wilson(int(row[1]), int(row[0]))
         numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))
-        numbers += [
-            Number(f"decided, d = {d}: lower end of its Wilson interval", low),
-            Number(f"decided, d = {d}: upper end of its Wilson interval", high),
-        ]
     return numbers, [*(_conjecture(printed, decided, d) for d in decided.widths), _proxy(printed)]
+
+
+def _average(values: np.ndarray, reduce: Callable[[np.ndarray], Any] = np.nanmean) -> float:
+    """A statistic of what is finite, NaN if nothing is."""
+    return float(reduce(values)) if np.isfinite(values).any() else float("nan")
 
 
 def _mean(table: TrialTable, name: str) -> float:

@@ -180,4 +180,5 @@ def wilson(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[f
     share, square = successes / trials, z**2 / trials
     middle = (share + square / 2) / (1 + square)
     half = z * np.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
+    low = 0.0 if successes == 0 else float(middle - half)  # exactly 0 and 1 at the ends, where rounding would not
+    return low, 1.0 if successes == trials else float(middle + half)
