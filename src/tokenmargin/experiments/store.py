@@ -181,7 +181,7 @@ def _read_result(folder: Path) -> Result:
         Number(**{key: item for key, item in row.items() if key != "verdict"} | {"value": _float(row["value"])})
         for row in summary["numbers"]
     )
-    return Result(arrays, numbers, tuple(summary["sentences"]), summary["tables"])
+    return Result(arrays, numbers, tuple(summary["sentences"]), summary.get("tables", {}))
 
 
 def _float(value: float | None) -> float:
