@@ -1,7 +1,7 @@
 """The study of random trials against the official setting: a PyTorch loop, a thousand steps, then cvxopt.
 
-The peer is timed on a few trials of each width and extrapolated to the number of trials, which is said. `decided` is
-compared with SciPy's Radau on the same field to the same norm.
+The peer is timed on a few trials of each width and extrapolated to the number of trials, which is said. The flow behind
+`decided` is compared with SciPy's Radau on the same field to the same norm, both compiled once a shape.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from benchmarks.att_svm import by_cvxopt
-from tokenmargin import AttentionRisk, Selection
+from tokenmargin import AttentionRisk, Flow, Selection, follow_all
 from tokenmargin.theory.trials import Study, run_trials, trial
 
 WIDTHS = (2, 5, 10, 100, 300, 500)
@@ -79,8 +79,8 @@ def main() -> None:
     study = Study()
     print(f"{TRIALS} trials a width, n=4, T=6, 1000 steps; peer timed on {PEER_TRIALS} trials a width and extrapolated")
     for d in WIDTHS:
-        for treatment in ("stable", "decided"):
-            run_trials(study, 0, d, range(TRIALS), treatment)  # compile
+        run_trials(study, 0, d, range(TRIALS), "stable")  # compile
+        follow_all([AttentionRisk(trial(study, 0, d, j)) for j in range(200)], np.zeros((200, d)), Flow())
         ratios, radau = [], []
         data = [trial(study, 0, d, j) for j in range(max(PEER_TRIALS, RADAU_TRIALS))]
         peer_trial(data[0], 10, 1.0)
@@ -89,7 +89,8 @@ def main() -> None:
             ours = seconds(lambda d=d: run_trials(study, 0, d, range(TRIALS), "stable"))
             peer = seconds(lambda data=data: [peer_trial(x, study.steps, study.lr) for x in data[:PEER_TRIALS]])
             ratios.append(peer / PEER_TRIALS * TRIALS / ours)
-            decided = seconds(lambda d=d: run_trials(study, 0, d, range(TRIALS), "decided"))
+            risks = [AttentionRisk(trial(study, 0, d, j)) for j in range(TRIALS)]
+            decided = seconds(lambda risks=risks, d=d: follow_all(risks, np.zeros((TRIALS, d)), Flow()))
             by_radau = seconds(lambda data=data: [radau_trial(x) for x in data[:RADAU_TRIALS]])
             radau.append(by_radau / RADAU_TRIALS * TRIALS / decided)
         print(
