@@ -13,6 +13,9 @@ from tokenmargin._types import AnyArray
 from tokenmargin.dynamics.pair_field import PairField
 from tokenmargin.errors import InvalidInputError
 
+#: Problems that advance together: their keys stay in cache while thousands of steps pass over them.
+LANES = 128
+
 #: Steps taken when the caller does not say: what the experiments of [M] use.
 DEFAULT_STEPS = 1000
 
@@ -75,8 +78,16 @@ def descend(
     """
     rates = jnp.asarray(method.lr, starts.dtype), jnp.asarray(getattr(method, "epsilon", 0.0), starts.dtype)
     normalized = isinstance(method, NormalizedDescent)
-    path = _descend(systems, starts, kappa.astype(starts.dtype), rates, normalized, steps // every, every)
-    return np.concatenate([starts[:, None], np.asarray(path)], axis=1)
+    scales = kappa.astype(starts.dtype)
+    parts = []
+    for begin in range(0, len(starts), LANES):
+        count = min(LANES, len(starts) - begin)
+        # A last block that is short repeats its first problem, so that one compilation serves all blocks.
+        rows = begin + np.arange(min(LANES, len(starts))) % count
+        block = jax.tree.map(lambda x, rows=rows: x[rows], systems)
+        path = _descend(block, starts[rows], scales[rows], rates, normalized, steps // every, every)
+        parts.append(np.asarray(path)[:count])
+    return np.concatenate([starts[:, None], np.concatenate(parts)], axis=1)
 
 
 @eqx.filter_jit
