@@ -123,8 +123,12 @@ def _list(_: argparse.Namespace, __: list[str]) -> int:
 
     table = _table("figure", "paper", "what it shows", "claims")
     for experiment in experiments().values():
-        table.add_row(
-            experiment.id, f"[{experiment.paper}, {experiment.figure}]", experiment.title, ", ".join(experiment.claims)
+        _row(
+            table,
+            experiment.id,
+            f"[{experiment.paper}, {experiment.figure}]",
+            experiment.title,
+            ", ".join(experiment.claims),
         )
     _console().print(table)
     return HOLDS
@@ -236,7 +240,7 @@ def _check(known: argparse.Namespace, _: list[str]) -> int:
             holds = "-" if outcome.holds is None else "yes" if outcome.holds else "NO"
             slack = "-" if outcome.holds is None else f"{outcome.slack:.1e}"
             label = f"[{claim.paper}, {claim.label}]"
-            table.add_row(claim.key, label, where, outcome.applies.value, holds, slack, outcome.because)
+            _row(table, claim.key, label, where, outcome.applies.value, holds, slack, outcome.because)
             good &= outcome.holds is not False
     _console().print(table)
     return HOLDS if good else FAILED
@@ -272,18 +276,23 @@ def _table(*columns: str) -> Any:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
         table.add_column(Text(name), overflow="fold")
-    plain = table.add_row
-    table.add_row = lambda *cells: plain(*(Text(cell) for cell in cells))  # type: ignore[method-assign]
     return table
+
+
+def _row(table: Any, *cells: str) -> None:
+    """Add cells as plain text: square brackets in a citation are not markup."""
+    from rich.text import Text
+
+    table.add_row(*(Text(cell) for cell in cells))
 
 
 def _show(saved: Saved) -> None:
     """The verdict table of one figure, its sentences, and where it lies."""
     table = _table("number", "ours", "the paper's or a bound", "verdict")
     for row in saved.summary["numbers"]:
-        table.add_row(row["name"], _short(row["value"]), _stated(row), row["verdict"])
+        _row(table, row["name"], _short(row["value"]), _stated(row), row["verdict"])
     for key, words in saved.manifest["claims"].items():
-        table.add_row(f"claim {key}", "", "", words)
+        _row(table, f"claim {key}", "", "", words)
     console = _console()
     console.print(f"\n{saved.summary['id']}: {saved.summary['title']}", style="bold", markup=False)
     console.print(table)
