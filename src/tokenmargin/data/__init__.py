@@ -1,17 +1,30 @@
-"""What we look at: sequences of tokens, their scores, and selections among them."""
+"""What we look at: counted texts, sequences of tokens, their scores, and selections among them."""
 
 from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_width, scores
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary_selection, selection_of
 from tokenmargin.data.sequences import EmbeddedSequences
+from tokenmargin.data.statistics import TokenClass, TokenStatistics, signed_frequency, token_statistics
+from tokenmargin.data.synthetic import Assumption4, KLevel, assumption4, k_level, single_relevant
+from tokenmargin.data.tokens import TokenDataset
 
 __all__ = [
     "LOGIT_TIE_TOLERANCE",
     "SCORE_TIE_TOLERANCE",
+    "Assumption4",
     "EmbeddedSequences",
+    "KLevel",
     "Selection",
+    "TokenClass",
+    "TokenDataset",
+    "TokenStatistics",
+    "assumption4",
+    "k_level",
     "optimal_selection",
     "score_tie_width",
     "scores",
     "secondary_selection",
     "selection_of",
+    "signed_frequency",
+    "single_relevant",
+    "token_statistics",
 ]
