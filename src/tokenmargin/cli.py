@@ -104,7 +104,7 @@ def _parser() -> _Parser:
         add_help=False,
     )
     reproduce.add_argument("ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them, or all")
-    reproduce.add_argument("--preset", choices=("smoke", "paper"), default="smoke", help="size (default: smoke)")
+    reproduce.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
     reproduce.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
     reproduce.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     reproduce.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
@@ -196,7 +196,7 @@ def _config_from_flags(experiment: Experiment, preset: str, flags: list[str]) ->
                 args=flags,
                 prog=f"tokenmargin reproduce {experiment.id}",
                 description=f"{experiment.title} [{experiment.paper}, {experiment.figure}]. "
-                "Beside these: --preset smoke|paper, --out DIR, --seed N.",
+                "Beside these: --preset smoke|cpu|paper, --out DIR, --seed N.",
             )
     except SystemExit as stop:
         if stop.code in (0, None):

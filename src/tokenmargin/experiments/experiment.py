@@ -14,6 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin.errors import InvalidInputError
+
+
+#: Sizes a figure may come in, smallest first.
+PRESETS = ("smoke", "cpu", "paper")
+
 
 class Verdict(Enum):
     """What a number in a summary says; the value of each member is the word shown in tables."""
@@ -34,8 +40,8 @@ class Number:
         paper: the stated number, if there is one.
         tolerance: how far `value` may be from `paper`; required with `paper`.
         at_most: a bound that `value` must not exceed, for checks that no paper states (errors, residuals).
-        depends_on_size: whether a smoke run computes something smaller than the paper did. Such a number is shown but
-            not judged at smoke size.
+        depends_on_size: whether a smaller preset computes something smaller than the paper did. Such a number is shown
+            but judged at the paper's size only.
     """
 
     name: str
@@ -49,7 +55,7 @@ class Number:
         """Compare at this preset."""
         if self.paper is None and self.at_most is None:
             return Verdict.REPORTED
-        if self.depends_on_size and preset == "smoke":
+        if self.depends_on_size and preset != "paper":
             return Verdict.NOT_COMPARABLE
         good = True
         if self.paper is not None:
@@ -75,7 +81,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Config:
-    """Hyper-parameters of a figure: each figure's own frozen dataclass inherits from this and has two presets."""
+    """Hyper-parameters of a figure: each figure's own frozen dataclass inherits from this and has two presets.
+
+    A figure whose paper size asks for a GPU has a third, `cpu`: a class method of that name.
+    """
 
     @classmethod
     def smoke(cls) -> Config:
@@ -123,5 +132,10 @@ class Experiment:
     data: tuple[str, ...] = field(default=())
 
     def preset(self, name: str) -> Config:
-        """The configuration of a preset, "smoke" or "paper"."""
-        return self.config.paper() if name == "paper" else self.config.smoke()
+        """The configuration of a preset: "smoke", "paper", and for some figures "cpu"."""
+        maker = getattr(self.config, name, None) if name in PRESETS else None
+        if maker is None:
+            has = ", ".join(each for each in PRESETS if hasattr(self.config, each))
+            raise InvalidInputError(f"{self.id} has no preset {name!r}: it has {has}.")
+        made: Config = maker()
+        return made

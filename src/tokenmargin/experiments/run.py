@@ -28,7 +28,7 @@ def reproduce(
     Args:
         experiment: which figure.
         out: results folder.
-        preset: "smoke" or "paper".
+        preset: "smoke", "cpu" or "paper".
         seed: of the random key; the same seed gives the same numbers.
         config: hyper-parameters; those of the preset when absent.
         progress: shown on long computations.
