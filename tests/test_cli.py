@@ -179,5 +179,5 @@ def test_check_a_problem_of_ones_own(tmp_path, capsys):
 
 
 def test_a_preset_that_a_figure_lacks_is_named(tmp_path, capsys):
-    assert main(["reproduce", "maxmargin-fig4", "--preset", "cpu", "--out", str(tmp_path)]) == 2
+    assert cli.main(["reproduce", "maxmargin-fig4", "--preset", "cpu", "--out", str(tmp_path)]) == 2
     assert "has no preset 'cpu': it has smoke, paper" in capsys.readouterr().err
