@@ -1,0 +1,83 @@
+"""Scatter plots of overlaps <E_s, p> and <E_s, v> over the posterior difference, in the manner of [E, Fig. 1-4]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.plots.canvas import BLUE, GREY, RED
+
+
+def draw_overlap(
+    ax: Any,
+    x: np.ndarray,
+    y: np.ndarray,
+    names: Sequence[str] = (),
+    quantiles: tuple[np.ndarray, np.ndarray] | None = None,
+) -> None:
+    """One point a token, red for negative tokens and blue for positive ones, the most extreme named.
+
+    Args:
+        ax: axes.
+        x: posterior difference, shape (V,).
+        y: overlap, shape (V,).
+        names: V names, or none to name no token.
+        quantiles: (centres, curves of shape (k, bins)) drawn over the points.
+    """
+    colours = np.where(x > 0, BLUE, RED)
+    ax.scatter(x, y, s=4, c=colours, alpha=0.35, linewidths=0, rasterized=True)
+    if quantiles is not None:
+        centres, curves = quantiles
+        for curve in curves:
+            middle = len(curves) // 2
+            ax.plot(centres, curve, color="black", lw=1.2 if curve is curves[middle] else 0.6)
+    if len(names):
+        _name_extremes(ax, x, y, names)
+    ax.axhline(0, color=GREY, lw=0.5)
+    ax.axvline(0, color=GREY, lw=0.5)
+    ax.set(xlabel="posterior difference", xlim=(-1.08, 1.08))
+
+
+def _name_extremes(ax: Any, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 5) -> None:
+    """Name the tokens of largest overlap on either side, apart from one another."""
+    span = float(np.ptp(y)) or 1.0
+    is_s = y[x < 0].mean() < 0 < y[x > 0].mean()  # an S has its extremes below on the left, a V above on both sides
+    for side in (-1, 1):
+        height = side * y if is_s else y
+        candidates = np.flatnonzero(np.sign(x) == side)
+        order = candidates[np.argsort(-height[candidates])][:40]
+        placed: list[float] = []
+        for s in order:
+            if len(placed) == each:
+                break
+            if all(abs(y[s] - other) > 0.045 * span for other in placed):
+                placed.append(float(y[s]))
+                ax.annotate(
+                    names[int(s)],
+                    (x[s], y[s]),
+                    xytext=(-3 if side > 0 else 3, 2),
+                    textcoords="offset points",
+                    ha="right" if side > 0 else "left",
+                    fontsize=6.5,
+                )
+
+
+def draw_levels(ax: Any, x: np.ndarray, y: np.ndarray, level: np.ndarray, colours: Sequence[Any]) -> None:
+    """One point a token, coloured by |level|; the irrelevant cloud (level 0) in grey behind.
+
+    Args:
+        ax: axes.
+        x: posterior difference, shape (V,).
+        y: overlap, shape (V,).
+        level: 0 for irrelevant, +k and -k for level k, shape (V,).
+        colours: one a level.
+    """
+    ax.scatter(
+        x[level == 0], y[level == 0], s=4, color=GREY, alpha=0.4, linewidths=0, label="irrelevant", rasterized=True
+    )
+    for k, colour in enumerate(colours, start=1):
+        rows = np.abs(level) == k
+        ax.scatter(x[rows], y[rows], s=7, color=colour, alpha=0.8, linewidths=0, label=f"level {k}", rasterized=True)
+    ax.set(xlabel="posterior difference", xlim=(-1.08, 1.08))
