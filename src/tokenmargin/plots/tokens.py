@@ -1,0 +1,62 @@
+"""Pictures of tokens: one point a token, and curves of a quantity against the width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.plots.canvas import BLUE, GREY
+
+#: Points beyond which a scatter is stored as pixels in the PDF; axes and text stay vectors.
+RASTERIZED_FROM = 2000
+
+
+def draw_tokens_against(
+    ax: Any, x: np.ndarray, y: np.ndarray, *, colour: Any = BLUE, label: str | None = None, size: float = 9.0
+) -> None:
+    """One point a token.
+
+    Args:
+        ax: axes.
+        x: a statistic of each token, shape (V,).
+        y: what was learnt about it, shape (V,).
+        colour: one colour, or one a token.
+        label: for the legend.
+        size: of the points; smaller for large vocabularies.
+    """
+    ax.scatter(x, y, s=size, c=colour, alpha=0.75, lw=0, label=label, rasterized=len(x) >= RASTERIZED_FROM)
+
+
+def draw_identity(ax: Any, values: np.ndarray, label: str | None = None) -> None:
+    """The line y = x over the range of `values`."""
+    ends = [float(values.min()), float(values.max())]
+    ax.plot(ends, ends, color="black", lw=0.8, ls="--", label=label, zorder=0)
+
+
+def draw_scaling(
+    ax: Any, x: np.ndarray, values: np.ndarray, *, colour: Any = BLUE, label: str | None = None, marker: str = "o"
+) -> None:
+    """Geometric mean over repetitions against x, both logarithmic, with the range of the repetitions as a bar.
+
+    Args:
+        ax: axes; made logarithmic.
+        x: shape (k,), positive.
+        values: positive, shape (k, repetitions).
+        colour: of points and bars.
+        label: for the legend.
+        marker: of the points.
+    """
+    centre = np.exp(np.log(values).mean(axis=1))
+    low, high = values.min(axis=1), values.max(axis=1)
+    bars = np.stack([np.maximum(centre - low, 0.0), np.maximum(high - centre, 0.0)])
+    ax.errorbar(x, centre, yerr=bars, color=colour, fmt=marker, ms=4, lw=1.0, capsize=2, label=label)
+    ax.set(xscale="log", yscale="log")
+
+
+def draw_power_law(
+    ax: Any, x: np.ndarray, factor: float, exponent: float, *, colour: Any = GREY, label: str | None = None
+) -> None:
+    """The line factor * x^exponent over the range of x, on logarithmic axes."""
+    ends = np.array([x.min(), x.max()], dtype=float)
+    ax.plot(ends, factor * ends**exponent, color=colour, lw=1.0, ls="-", label=label, zorder=0)
