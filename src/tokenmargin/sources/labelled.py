@@ -1,0 +1,101 @@
+"""Labelled texts, read a chunk at a time: what every source gives and the text pipeline takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.sources.reading import ReadingReport, total
+
+#: Texts of one chunk: a few MB of reviews, so that a corpus larger than memory passes through.
+CHUNK = 4096
+
+#: A class as the source names it.
+Label = int | str
+
+#: Told how far long work has come: `progress(done, total, what)`; total is None when it is not known beforehand.
+Progress = Callable[[int, int | None, str], None]
+
+
+def silent(done: int, total: int | None, what: str) -> None:
+    """Progress that is told to nobody."""
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """Some texts with their labels, the split that each belongs to (where the source has splits), and their report."""
+
+    texts: tuple[str, ...]
+    labels: tuple[Label, ...]
+    splits: tuple[str, ...] | None = None
+    report: ReadingReport = field(default_factory=ReadingReport)
+
+    def __post_init__(self) -> None:
+        """One label a text."""
+        if len(self.labels) != len(self.texts):
+            raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """A source of labelled texts that can be read as often as needed, a chunk at a time.
+
+    Args:
+        name: of the data set.
+        origin: the file, folder or download that it is read from.
+        read: from the texts of a chunk to the chunks; opens the source anew on each call.
+        rows: in the source, where that is known before reading it.
+    """
+
+    name: str
+    origin: str
+    read: Callable[[int], Iterator[TextChunk]]
+    rows: int | None = None
+
+    def chunks(self, size: int = CHUNK, progress: Progress = silent) -> Iterator[TextChunk]:
+        """Read the source from its beginning, `size` texts at a time."""
+        if size < 1:
+            raise InvalidInputError(f"chunks of {size} texts: give at least 1.")
+        done = 0
+        for chunk in self.read(size):
+            yield chunk
+            done += chunk.report.rows_read
+            progress(done, self.rows, f"reading {self.name}")
+
+    def load(self, progress: Progress = silent) -> TextChunk:
+        """All of it in memory, as one chunk."""
+        chunks = list(self.chunks(progress=progress))
+        has_splits = bool(chunks) and all(chunk.splits is not None for chunk in chunks)
+        return TextChunk(
+            tuple(text for chunk in chunks for text in chunk.texts),
+            tuple(label for chunk in chunks for label in chunk.labels),
+            tuple(split for chunk in chunks for split in chunk.splits or ()) if has_splits else None,
+            total(chunk.report for chunk in chunks),
+        )
+
+    def only_split(self, split: str) -> LabelledTexts:
+        """The texts of one split, such as "train"; the report still tells of all rows read."""
+
+        def read(size: int) -> Iterator[TextChunk]:
+            known: set[str] = set()
+            for chunk in self.read(size):
+                splits = chunk.splits or ()
+                known |= set(splits)
+                picked = [j for j, own in enumerate(splits) if own == split]
+                texts, labels = tuple(chunk.texts[j] for j in picked), tuple(chunk.labels[j] for j in picked)
+                report = replace(chunk.report, rows_kept=len(picked), classes=count_labels(labels))
+                yield TextChunk(texts, labels, (split,) * len(picked), report)
+            if split not in known:
+                found = ", ".join(sorted(known)) or "no splits"
+                raise InvalidInputError(f"{self.origin} has no split {split!r}: it has {found}.")
+
+        return replace(self, name=f"{self.name} ({split})", read=read)
+
+
+def count_labels(labels: tuple[Label, ...]) -> dict[str, int]:
+    """Texts of each class, by the class's name."""
+    counts: dict[str, int] = {}
+    for label in labels:
+        counts[str(label)] = counts.get(str(label), 0) + 1
+    return dict(sorted(counts.items()))

@@ -1,0 +1,77 @@
+"""Where a data set lies: the path given, the folder $TOKENMARGIN_DATA, or a download, in that order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenmargin.errors import DataAbsentError
+from tokenmargin.sources.cache import cached, is_cached
+from tokenmargin.sources.hub import hub_batches, hub_is_installed
+from tokenmargin.sources.labelled import Progress, silent
+from tokenmargin.sources.tables import write_parquet
+
+#: Names the folder that holds the user's copies.
+DATA_VARIABLE = "TOKENMARGIN_DATA"
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """The names under which a data set is found.
+
+    Args:
+        name: of the data set.
+        file_names: of files or folders under $TOKENMARGIN_DATA, the first that exists is taken.
+        hub_name: on the Hugging Face hub.
+        hub_splits: that make up the data set there.
+        convert: from a split and its columns on the hub to the columns that are kept.
+    """
+
+    name: str
+    file_names: tuple[str, ...]
+    hub_name: str
+    hub_splits: tuple[str, ...]
+    convert: Callable[[str, dict[str, list[Any]]], dict[str, list[Any]]]
+
+    @property
+    def cache_name(self) -> str:
+        """The name of the download in the cache."""
+        return f"{self.hub_name.replace('/', '--')}.parquet"
+
+
+def locate(where: Whereabouts, path: str | Path | None = None, progress: Progress = silent) -> Path:
+    """The file or folder of a data set, downloaded if need be; DataAbsentError says what to do when there is none."""
+    if path is not None:
+        if not Path(path).exists():
+            raise DataAbsentError(f"{where.name}: {path} is not there.\n{_ways(where)}")
+        return Path(path)
+    folder = os.environ.get(DATA_VARIABLE)
+    if folder:
+        for name in where.file_names:
+            if (Path(folder) / name).exists():
+                return Path(folder) / name
+    if not (is_cached(where.cache_name) or hub_is_installed()):
+        raise DataAbsentError(f"{where.name} was not found.\n{_ways(where)}")
+    try:
+        return cached(where.cache_name, lambda target: write_parquet(target, _downloaded(where, progress)))
+    except DataAbsentError as problem:
+        raise DataAbsentError(f"{where.name} was not found. {problem}\n{_ways(where)}") from problem
+
+
+def _downloaded(where: Whereabouts, progress: Progress) -> Iterator[dict[str, list[Any]]]:
+    for split, columns in hub_batches(where.hub_name, where.hub_splits, progress):
+        yield where.convert(split, columns)
+
+
+def _ways(where: Whereabouts) -> str:
+    """The three ways to give a data set."""
+    names = ", ".join(where.file_names)
+    return (
+        "Give it in one of three ways:\n"
+        "  1. pass the path of your copy;\n"
+        f"  2. set {DATA_VARIABLE} to a folder that holds one of {names};\n"
+        f"  3. pip install 'tokenmargin[download]', and {where.hub_name} is downloaded once and kept."
+    )

