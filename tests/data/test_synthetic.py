@@ -85,6 +85,13 @@ def test_single_relevant_meets_assumption_4(n, T, unequal):
         assert dataset.counts.max() == 1
 
 
+def test_the_two_signs_may_differ():
+    dataset = single_relevant(np.random.default_rng(0), 4, 4, repeats=(2,), negative_repeats=(1, 1))
+    assert assumption4(dataset)
+    found = token_statistics(dataset)
+    assert found.signed_frequency[:3].tolist() == [2 / 16, -1 / 16, -1 / 16]
+
+
 def test_assumption_4_names_the_documents_that_break_it():
     texts = [[0, 1], [2, 1], [0, 3, 1], [2, 1, 1], [1, 1, 1]]
     verdict = assumption4(TokenDataset.from_token_ids(texts, [1, -1, 1, -1, 1]))

@@ -100,7 +100,13 @@ def _draw(rng: np.random.Generator, law: np.ndarray, size: tuple[int, int]) -> n
 
 
 def single_relevant(
-    rng: np.random.Generator, n: int, T: int, *, irrelevant: int | None = None, repeats: Sequence[int] | None = None
+    rng: np.random.Generator,
+    n: int,
+    T: int,
+    *,
+    irrelevant: int | None = None,
+    repeats: Sequence[int] | None = None,
+    negative_repeats: Sequence[int] | None = None,
 ) -> TokenDataset:
     """A random data set of [E, Assumption 4]: one completely positive or negative token a text, the rest irrelevant.
 
@@ -113,23 +119,25 @@ def single_relevant(
         n: number of texts, even.
         T: tokens of a text, at least 2.
         irrelevant: number of irrelevant tokens in the vocabulary, at least T - 1; T when absent.
-        repeats: how many texts each positive (and each negative) relevant token is in; adds up to n/2.
+        repeats: how many texts each positive relevant token is in; adds up to n/2.
+        negative_repeats: the same for negative ones; as `repeats` when absent.
     """
     pool = max(T, 2) if irrelevant is None else irrelevant
     if n < 2 or n % 2 or T < 2:
         raise InvalidInputError(f"n = {n} must be even and at least 2, T = {T} at least 2.")
     if pool < T - 1:
         raise InvalidInputError(f"{pool} irrelevant tokens cannot fill T - 1 = {T - 1} places with distinct ones.")
-    groups = (1,) * (n // 2) if repeats is None else tuple(repeats)
-    if sum(groups) != n // 2 or min(groups) < 1:
-        raise InvalidInputError(f"repeats {groups} must be positive and add up to n/2 = {n // 2}.")
-    owner = np.repeat(np.arange(len(groups)), groups)
+    plus = (1,) * (n // 2) if repeats is None else tuple(repeats)
+    minus = plus if negative_repeats is None else tuple(negative_repeats)
+    for groups in (plus, minus):
+        if sum(groups) != n // 2 or min(groups) < 1:
+            raise InvalidInputError(f"repeats {groups} must be positive and add up to n/2 = {n // 2}.")
     positive = np.stack([rng.choice(pool, size=T - 1, replace=False) for _ in range(n // 2)])
-    rest = 2 * len(groups) + np.concatenate([positive, _rearranged(rng, positive)])
-    relevant = np.concatenate([owner, len(groups) + owner])
+    rest = len(plus) + len(minus) + np.concatenate([positive, _rearranged(rng, positive)])
+    relevant = np.repeat(np.arange(len(plus) + len(minus)), plus + minus)
     documents = np.concatenate([relevant[:, None], rest], axis=1)
     labels = np.repeat([1, -1], n // 2)
-    names = [f"+{j}" for j in range(len(groups))] + [f"-{j}" for j in range(len(groups))]
+    names = [f"+{j}" for j in range(len(plus))] + [f"-{j}" for j in range(len(minus))]
     dataset = TokenDataset.from_token_ids(documents, labels, names + [f"0.{j}" for j in range(pool)])
     present = np.asarray(dataset.counts.sum(axis=0)) > 0
     return dataset.restrict_vocabulary(present)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tokenmargin.theory import (
     convergence_claims,
+    first_step_claims,
     joint_claims,
     lemma_02_feasibility,
     lemma_03_key,
@@ -13,7 +14,10 @@ from tokenmargin.theory import (
     lemma_07_cone,
     lemma_08_dominance,
     nonlinear_claims,
+    only_important_claims,
     path_claims,
+    selection_claims,
+    selection_margin_claims,
 )
 from tokenmargin.theory.claim import Claim
 
@@ -30,6 +34,10 @@ def claims() -> dict[str, Claim[Any, Any]]:
         lemma_05_correlation.CLAIMS,
         lemma_07_cone.CLAIMS,
         lemma_08_dominance.CLAIMS,
+        first_step_claims.CLAIMS,
+        selection_claims.CLAIMS,
+        only_important_claims.CLAIMS,
+        selection_margin_claims.CLAIMS,
     )
     every = [claim for group in groups for claim in group]
     return {claim.key: claim for claim in sorted(every, key=_place)}
