@@ -1,0 +1,171 @@
+"""Batches of documents as counts, ragged and of one shape: pieces of few tokens instead of rows as long as the longest.
+
+A document is cut once into pieces of `PIECE` distinct tokens. A batch is the pieces of its documents, in their order,
+padded to a number that hardly any batch exceeds: memory and time follow the number of non-zero counts, whatever the
+longest document is, and one compilation serves every batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.one_layer import CountBatch
+
+ShelfIds = Int[Array, "P w"]
+ShelfNumbers = Float[Array, "P w"]
+RowIntegers = Int[Array, "rows"]
+RowNumbers = Float[Array, "rows"]
+EpochRows = Int[Array | np.ndarray, "steps B"]
+PlanPieces = Int[Array, "*steps C"]
+PlanDocumentPieces = Int[Array, "*steps B K"]
+PlanLabels = Float[Array, "*steps B"]
+PlanNumbers = Float[Array, "*steps"]
+
+#: Distinct tokens of one piece: half of it is wasted on average at the end of a document.
+PIECE = 32
+
+#: Capacity is this many standard deviations above the mean number of pieces of a batch: exceeded once in 1e9 batches,
+#: and then that epoch is compiled for more.
+DEVIATIONS = 6.0
+
+#: Capacities are multiples of this, so that data sets of one kind share a compilation.
+CAPACITY_STEP = 32
+
+
+class CountShelves(eqx.Module):
+    """A data set cut into pieces, on the device.
+
+    Args:
+        ids: token ids, shape (P + 1, PIECE); the last piece is empty.
+        log_counts: shape (P + 1, PIECE), -inf at padding.
+        first: the first piece of each document, shape (n + 1,); of the row that is no document, the empty piece.
+        count: how many pieces each document has, shape (n + 1,); 0 for the row that is no document.
+        labels: shape (n + 1,); 0 for the row that is no document.
+    """
+
+    ids: ShelfIds
+    log_counts: ShelfNumbers
+    first: RowIntegers
+    count: RowIntegers
+    labels: RowNumbers
+
+
+class BatchPlan(eqx.Module):
+    """Which pieces make up a batch, what document each belongs to, and the rest of `CountBatch`; steps may lead."""
+
+    numbers: PlanPieces
+    document: PlanPieces
+    pieces: PlanDocumentPieces
+    labels: PlanLabels
+    documents: PlanNumbers
+
+
+@dataclass(frozen=True, eq=False)
+class CountBatches:
+    """Every batch of every epoch of a data set, for models that see counts.
+
+    Attributes:
+        shelves: the data on the device.
+        n_documents: n.
+        batch_size: B.
+        capacity: pieces of a batch, C.
+        most_pieces: pieces of the longest document, K.
+    """
+
+    shelves: CountShelves
+    n_documents: int
+    batch_size: int
+    capacity: int
+    most_pieces: int
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch; the last one holds what is left, as torch's DataLoader gives it."""
+        return -(-self.n_documents // self.batch_size)
+
+    def rows(self, order: np.ndarray) -> np.ndarray:
+        """The documents of each batch, shape (steps, B), in this order; n stands for no document."""
+        rows = np.full(self.steps * self.batch_size, self.n_documents, np.int32)
+        rows[: self.n_documents] = order
+        return rows.reshape(self.steps, self.batch_size)
+
+    def layout(self, rows: np.ndarray) -> tuple[int, int]:
+        """(C, K) of an epoch with these rows: those of the run unless a batch needs more."""
+        needed = int(np.asarray(self._counts)[rows].sum(axis=1).max())
+        return max(self.capacity, _rounded(needed)), self.most_pieces
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.asarray(self.shelves.count)
+
+    @staticmethod
+    def plan(shelves: CountShelves, rows: EpochRows, layout: tuple[int, int]) -> BatchPlan:
+        """The plan of every batch of an epoch at once, so that a training step only gathers."""
+        return jax.vmap(lambda one: _plan(shelves, one, layout))(rows)
+
+    @staticmethod
+    def batch(shelves: CountShelves, plan: BatchPlan) -> CountBatch:
+        """The batch of a plan."""
+        ids, log_counts = shelves.ids[plan.numbers], shelves.log_counts[plan.numbers]
+        return CountBatch(ids, log_counts, plan.document, plan.pieces, plan.labels, plan.documents)
+
+
+def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
+    """Cut a data set into pieces."""
+    if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
+        raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
+    n, matrix = dataset.n_documents, dataset.counts
+    B = min(int(batch_size), n)
+    distinct = np.diff(matrix.indptr)
+    count = -(-distinct // PIECE)
+    first = np.concatenate([[0], np.cumsum(count)])
+    ids = np.zeros((first[-1] + 1) * PIECE, np.int32)
+    log_counts = np.full(ids.shape, -np.inf, dtype)
+    # The k-th distinct token of a document goes to place k of its first piece on.
+    places = np.arange(matrix.nnz) + np.repeat(first[:-1] * PIECE - matrix.indptr[:-1], distinct)
+    ids[places] = matrix.indices
+    log_counts[places] = np.log(matrix.data)
+    shelves = CountShelves(
+        jnp.asarray(ids.reshape(-1, PIECE)),
+        jnp.asarray(log_counts.reshape(-1, PIECE)),
+        jnp.asarray(first.astype(np.int32)),
+        jnp.asarray(np.append(count, 0).astype(np.int32)),
+        jnp.asarray(np.append(dataset.labels, 0.0).astype(dtype)),
+    )
+    return CountBatches(shelves, n, B, _capacity(count, B), int(count.max()))
+
+
+def _capacity(count: np.ndarray, B: int) -> int:
+    """Pieces that a batch of B documents hardly ever exceeds, and never more than the B longest need."""
+    usual = B * count.mean() + DEVIATIONS * np.sqrt(B) * count.std()
+    longest = np.sort(count)[-B:].sum()
+    return _rounded(int(min(np.ceil(usual), longest)))
+
+
+def _rounded(pieces: int) -> int:
+    return -(-pieces // CAPACITY_STEP) * CAPACITY_STEP
+
+
+def _plan(shelves: CountShelves, rows: RowIntegers, layout: tuple[int, int]) -> BatchPlan:
+    capacity, most = layout
+    B = rows.shape[0]
+    count = shelves.count[rows]
+    ends = jnp.cumsum(count)
+    begins = ends - count
+    place = jnp.arange(capacity, dtype=rows.dtype)
+    document = jnp.searchsorted(ends, place, side="right").astype(rows.dtype)
+    there = document < B
+    inside = jnp.minimum(document, B - 1)
+    numbers = jnp.where(there, shelves.first[rows[inside]] + place - begins[inside], shelves.ids.shape[0] - 1)
+    k = jnp.arange(most, dtype=rows.dtype)[None, :]
+    pieces = jnp.where(k < count[:, None], begins[:, None] + k, capacity)
+    labels = shelves.labels[rows]
+    return BatchPlan(numbers, document, pieces, labels, jnp.sum(jnp.abs(labels)))
