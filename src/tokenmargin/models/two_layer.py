@@ -1,0 +1,266 @@
+"""The two-layer attention model and its training gradient, exact and without its layers [E, (36)].
+
+E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X) and f(X) = Softmax(p'E'_X')E'_X v, without 1/sqrt(d) in either softmax,
+LayerNorm over the width, with or without gain and bias. A token that stands c times in a document enters once, with
+log c added to its logits in both softmaxes, so a document is its distinct tokens and their counts. The work per
+document is that of `two_layer_gram`: two products of U x U x d and two of U x U x U.
+
+Float32 has one weak spot: the variance of a token is a mean square less a squared mean, so embeddings whose mean over
+the width is large against their spread lose digits. Centred initial values, as in [E], stay far from it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from tokenmargin._types import ScalarJ, VectorJ
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.row_sums import RowOrder, ordered_row_sums, row_order
+from tokenmargin.models.two_layer_gram import BlockForward, block_backward, block_forward
+
+EmbeddingTable = Float[Array | np.ndarray, "V d"]
+BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
+DocumentIds = Int[Array | np.ndarray, "B U"]
+DocumentNumbers = Float[Array | np.ndarray, "B U"]
+DocumentLabels = Float[Array | np.ndarray, "B"]
+Readings = Float[Array | np.ndarray, "V 3"]
+Readers = Float[Array | np.ndarray, "3 d"]
+ReaderGradients = Float[Array | np.ndarray, "2 d"]
+
+#: Added to the variance in LayerNorm; the default of torch.nn.LayerNorm.
+LAYER_NORM_EPSILON = 1e-5
+
+#: Documents that a CPU takes through the model at once: their embeddings (d=512, U=96: 1.6 MB) then stay in cache.
+DOCUMENTS_IN_CACHE = 8
+
+
+class TwoLayerParameters(eqx.Module):
+    """All that is trained, and, as the same class, the gradients of it.
+
+    Args:
+        embeddings: E, shape (V, d).
+        query: p, shape (d,).
+        head: v, shape (d,).
+        gain: of the LayerNorm, shape (d,), or None for a LayerNorm without.
+        bias: of the LayerNorm, shape (d,), or None for a LayerNorm without.
+    """
+
+    embeddings: EmbeddingTable
+    query: VectorJ
+    head: VectorJ
+    gain: VectorJ | None = None
+    bias: VectorJ | None = None
+
+
+class DocumentShelf(eqx.Module):
+    """Documents as their distinct tokens, padded to one width; a batch is one shelf or several of different widths.
+
+    Args:
+        ids: distinct token ids, shape (B, U); padding holds any valid id.
+        log_counts: logarithm of the count of each, shape (B, U); -inf at padding. Every row needs a finite entry.
+        labels: -1 or +1, shape (B,); 0 marks a row that is no document and adds nothing to loss or gradient.
+    """
+
+    ids: DocumentIds
+    log_counts: DocumentNumbers
+    labels: DocumentLabels
+
+
+class BatchSums(eqx.Module):
+    """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
+
+    loss: ScalarJ
+    correct: ScalarJ
+    documents: ScalarJ
+
+
+class _Settings(NamedTuple):
+    epsilon: float
+    precision: MatmulPrecision
+
+
+class _Sums(NamedTuple):
+    """Sums over documents; `readers` are the gradients in the effective p and v that the Gram form sees."""
+
+    readers: ReaderGradients
+    slope: ScalarJ
+    loss: ScalarJ
+    correct: ScalarJ
+
+
+def batch_row_order(shelves: tuple[DocumentShelf, ...], n_tokens: int) -> RowOrder:
+    """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
+    there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, n_tokens).reshape(-1) for shelf in shelves]
+    return row_order(jnp.concatenate(there), n_tokens, most=sum(shelf.labels.shape[0] for shelf in shelves))
+
+
+def two_layer_outputs(
+    parameters: TwoLayerParameters,
+    shelf: DocumentShelf,
+    *,
+    epsilon: float = LAYER_NORM_EPSILON,
+    precision: MatmulPrecision = MatmulPrecision.FULL,
+) -> DocumentLabels:
+    """f(X) of every document, shape (B,)."""
+    readings = _readings(parameters, precision)
+    forward = _forward(parameters, readings, shelf, _Settings(epsilon, precision))[1]
+    return forward.outputs + _bias_output(parameters)
+
+
+def two_layer_loss_and_gradients(
+    parameters: TwoLayerParameters,
+    shelves: tuple[DocumentShelf, ...],
+    *,
+    order: RowOrder | None = None,
+    epsilon: float = LAYER_NORM_EPSILON,
+    precision: MatmulPrecision = MatmulPrecision.FULL,
+    documents_at_once: int | None = None,
+) -> tuple[BatchSums, TwoLayerParameters]:
+    """Mean logistic loss (1/n) sum_i log(1 + exp(-y_i f(X_i))) of a batch and its gradient in every parameter.
+
+    Args:
+        parameters: E, p, v and the affine terms of the LayerNorm if it has any.
+        shelves: the documents of the batch, at least one of them with a label.
+        order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU; None adds rows as they come there.
+            On a CPU the order is fixed without it.
+        epsilon: of the LayerNorm.
+        precision: of float32 products on an accelerator.
+        documents_at_once: documents of one block; None takes what stays in cache on a CPU and all of them elsewhere.
+            With an `order` every shelf is one block.
+    """
+    n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
+    settings = _Settings(epsilon, precision)
+    if order is not None:
+        table, sums = _in_order(parameters, shelves, n_documents, order, settings)
+    elif documents_at_once is not None:
+        table, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
+    else:
+        table, sums = jax.lax.platform_dependent(
+            parameters,
+            shelves,
+            n_documents,
+            cpu=partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings),
+            default=partial(_in_blocks, at_once=None, settings=settings),
+        )
+    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, table, sums)
+
+
+def _in_blocks(
+    parameters: TwoLayerParameters,
+    shelves: tuple[DocumentShelf, ...],
+    n_documents: ScalarJ,
+    *,
+    at_once: int | None,
+    settings: _Settings,
+) -> tuple[EmbeddingTable, _Sums]:
+    """Block by block, rows added to the gradient of E as they come."""
+    readings = _readings(parameters, settings.precision)
+
+    def add(total: tuple[Array, _Sums], block: DocumentShelf) -> tuple[tuple[Array, _Sums], None]:
+        rows, sums = _block_gradients(parameters, readings, block, n_documents, settings)
+        table = total[0].at[block.ids].add(rows, mode="promise_in_bounds")
+        return (table, jax.tree.map(jnp.add, total[1], sums)), None
+
+    total = jnp.zeros_like(parameters.embeddings), _no_sums(parameters)
+    for shelf in shelves:
+        size = shelf.labels.shape[0]
+        block = size if at_once is None else _largest_divisor(size, at_once)
+        if block == size:
+            total, _ = add(total, shelf)
+        else:
+            blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
+            total, _ = jax.lax.scan(add, total, blocks)
+    return total
+
+
+def _in_order(
+    parameters: TwoLayerParameters,
+    shelves: tuple[DocumentShelf, ...],
+    n_documents: ScalarJ,
+    order: RowOrder,
+    settings: _Settings,
+) -> tuple[EmbeddingTable, _Sums]:
+    """Shelf by shelf, rows kept and added to the gradient of E at the end, token by token."""
+    readings = _readings(parameters, settings.precision)
+    parts = [_block_gradients(parameters, readings, shelf, n_documents, settings) for shelf in shelves]
+    rows = jnp.concatenate([rows.reshape(-1, rows.shape[-1]) for rows, _ in parts])
+    return ordered_row_sums(rows, order), jax.tree.map(lambda *x: sum(x), *(sums for _, sums in parts))
+
+
+def _block_gradients(
+    parameters: TwoLayerParameters,
+    readings: Readings,
+    block: DocumentShelf,
+    n_documents: ScalarJ,
+    settings: _Settings,
+) -> tuple[BlockEmbeddings, _Sums]:
+    embeddings, forward = _forward(parameters, readings, block, settings)
+    signed = block.labels * (forward.outputs + _bias_output(parameters))
+    slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
+    backward = block_backward(embeddings, _readers(parameters), forward, slopes, settings.precision)
+    loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
+    correct = jnp.sum((signed > 0).astype(signed.dtype))
+    return backward.embeddings, _Sums(backward.readers, jnp.sum(slopes), loss, correct)
+
+
+def _forward(
+    parameters: TwoLayerParameters, readings: Readings, block: DocumentShelf, settings: _Settings
+) -> tuple[BlockEmbeddings, BlockForward]:
+    embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
+    of_tokens = jnp.asarray(readings).at[block.ids].get(mode="promise_in_bounds")
+    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, settings.epsilon, settings.precision)
+
+
+def _readers(parameters: TwoLayerParameters) -> Readers:
+    """What each token is read by: gain*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
+    pair = jnp.stack([parameters.query, parameters.head])
+    if parameters.gain is not None:
+        pair = pair * parameters.gain[None, :]
+    width = pair.shape[1]
+    return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
+
+
+def _readings(parameters: TwoLayerParameters, precision: MatmulPrecision) -> Readings:
+    """E[p v 1/d]: one pass over E instead of one over the embeddings of every document."""
+    return jnp.matmul(parameters.embeddings, _readers(parameters).T, precision=precision.lax)
+
+
+def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
+    """What the bias adds to every output; in the logits it is a constant, which a softmax ignores."""
+    if parameters.bias is None:
+        return jnp.zeros((), parameters.head.dtype)
+    return jnp.sum(parameters.bias * parameters.head)
+
+
+def _no_sums(parameters: TwoLayerParameters) -> _Sums:
+    dtype = parameters.embeddings.dtype
+    zero = jnp.zeros((), dtype)
+    return _Sums(jnp.zeros((2, parameters.query.shape[0]), dtype), zero, zero, zero)
+
+
+def _to_parameters(parameters: TwoLayerParameters, table: EmbeddingTable, sums: _Sums) -> TwoLayerParameters:
+    """From the gradients in the effective p and v to those in p, v, gain and bias."""
+    query, head = _centred(sums.readers)
+    gain = bias = None
+    if parameters.gain is not None:
+        gain = parameters.query * query + parameters.head * head
+        query, head = parameters.gain * query, parameters.gain * head
+    if parameters.bias is not None:
+        bias = sums.slope * parameters.head
+        head = head + sums.slope * parameters.bias
+    return TwoLayerParameters(table, query, head, gain, bias)
+
+
+def _centred(pair: ReaderGradients) -> ReaderGradients:
+    return pair - jnp.mean(pair, axis=1, keepdims=True)
+
+
+def _largest_divisor(size: int, limit: int) -> int:
+    return max(k for k in range(1, min(size, limit) + 1) if size % k == 0)

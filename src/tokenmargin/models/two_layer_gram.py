@@ -1,0 +1,141 @@
+"""One block of documents through the two-layer model and back, in Gram form: embeddings enter twice and leave once.
+
+With X the embeddings of the U distinct tokens of a document, G = XX', A = Softmax(G + log c), B = A + I and
+a = X[p v 1/d], every token H = BX that LayerNorm sees needs only H[p v 1/d] = Ba and |H_t|^2 = (BGB')_tt. So X is
+read for G and once more for the gradient dX = (dG + dG')X + da[p v 1/d]', and no other array of its size exists
+[E, (36)]. Gain and bias of the LayerNorm are absorbed: p and v here are gain*p and gain*v less their means.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from tokenmargin.models.matmul_precision import MatmulPrecision
+
+BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
+BlockPairs = Float[Array | np.ndarray, "B U U"]
+BlockNumbers = Float[Array | np.ndarray, "B U"]
+BlockReadings = Float[Array | np.ndarray, "B U 3"]
+BlockOutputs = Float[Array | np.ndarray, "B"]
+Readers = Float[Array | np.ndarray, "3 d"]
+ReaderGradients = Float[Array | np.ndarray, "2 d"]
+Diagonal = Bool[Array, "1 U U"]
+
+
+class BlockForward(NamedTuple):
+    """What the backward pass needs of the forward pass; letters as at the top of the file."""
+
+    attention: BlockPairs  # A
+    mixing: BlockPairs  # B = A + I
+    mixed_gram: BlockPairs  # C = BG
+    readings: BlockReadings  # a
+    query_reading: BlockNumbers  # H p
+    head_reading: BlockNumbers  # H v
+    mean: BlockNumbers  # H 1/d
+    scale: BlockNumbers  # r = (variance + epsilon)^(-1/2)
+    weights: BlockNumbers  # w, the second softmax
+    spread: BlockNumbers  # y_t - sum_s w_s y_s for the values y = r H v
+    outputs: BlockOutputs  # f without the bias term
+
+
+class BlockBackward(NamedTuple):
+    """Gradients of one block."""
+
+    embeddings: BlockEmbeddings
+    readers: ReaderGradients
+
+
+def block_forward(
+    embeddings: BlockEmbeddings,
+    readings: BlockReadings,
+    log_counts: BlockNumbers,
+    epsilon: float,
+    precision: MatmulPrecision,
+) -> BlockForward:
+    """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs."""
+    width = embeddings.shape[-1]
+    gram = jnp.einsum("bud,bvd->buv", embeddings, embeddings, precision=precision.lax)
+    attention = jax.nn.softmax(gram + log_counts[:, None, :], axis=-1)
+    mixing = attention + _diagonal(gram).astype(gram.dtype)
+    mixed_gram = jnp.einsum("bts,bsu->btu", mixing, gram, precision=precision.lax)
+    squared_norm = jnp.sum(mixing * mixed_gram, axis=-1)
+    # Three sums over rows of one matrix: XLA makes one pass of them, and a product with three columns would not.
+    query_reading, head_reading, mean = (jnp.sum(mixing * readings[:, None, :, k], axis=-1) for k in range(3))
+    variance = jnp.maximum(squared_norm / width - mean**2, 0)
+    scale = jax.lax.rsqrt(variance + epsilon)
+    logits = scale * query_reading + log_counts
+    weights = jax.nn.softmax(logits, axis=-1)
+    values = scale * head_reading
+    # Differences to the value of the top token: past saturation y_t - sum w y would cancel to noise there.
+    top = jnp.take_along_axis(values, jnp.argmax(logits, axis=-1, keepdims=True), axis=-1)
+    from_top = values - top
+    shift = jnp.sum(weights * from_top, axis=-1, keepdims=True)
+    return BlockForward(
+        attention=attention,
+        mixing=mixing,
+        mixed_gram=mixed_gram,
+        readings=readings,
+        query_reading=query_reading,
+        head_reading=head_reading,
+        mean=mean,
+        scale=scale,
+        weights=weights,
+        spread=from_top - shift,
+        outputs=(top + shift)[:, 0],
+    )
+
+
+def block_backward(
+    embeddings: BlockEmbeddings,
+    readers: Readers,
+    forward: BlockForward,
+    slopes: BlockOutputs,
+    precision: MatmulPrecision,
+) -> BlockBackward:
+    """Gradients of sum_i slope_i f_i in the embeddings and in the readers p and v, derived by hand."""
+    n_distinct = embeddings.shape[1]
+    query, head, mean, square = _layer_norm_backward(forward, slopes, embeddings.shape[-1])
+    by_reading = (query, head, mean)
+    reading_gradients = [jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading]
+    scores = _scores_backward(forward, by_reading, square)
+    quadratic = jnp.einsum("bts,btu->bsu", forward.mixing * square[:, :, None], forward.mixing, precision=precision.lax)
+    one_sided = scores + quadratic
+    symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
+    # Two more rows of the same product are the gradients of p and v: the embeddings are not read again for them.
+    left = jnp.concatenate([symmetric, jnp.stack(reading_gradients[:2], axis=1)], axis=1)
+    product = jnp.einsum("bms,bsd->bmd", left, embeddings, precision=precision.lax)
+    rank_three = sum(g[:, :, None] * readers[k][None, None, :] for k, g in enumerate(reading_gradients))
+    return BlockBackward(product[:, :n_distinct] + rank_three, jnp.sum(product[:, n_distinct:], axis=0))
+
+
+def _layer_norm_backward(
+    forward: BlockForward, slopes: BlockOutputs, width: int
+) -> tuple[BlockNumbers, BlockNumbers, BlockNumbers, BlockNumbers]:
+    """Gradients in H p, H v, the mean and the squared norm of every token."""
+    values = slopes[:, None] * forward.weights
+    logits = values * forward.spread
+    scale = logits * forward.query_reading + values * forward.head_reading
+    variance = -0.5 * forward.scale**3 * scale
+    return logits * forward.scale, values * forward.scale, -2 * forward.mean * variance, variance / width
+
+
+def _scores_backward(
+    forward: BlockForward, by_reading: tuple[BlockNumbers, BlockNumbers, BlockNumbers], square: BlockNumbers
+) -> BlockPairs:
+    """Gradient in the scores of the first softmax, in differences to the token itself: the top one when saturated."""
+    own = jnp.sum(jnp.where(_diagonal(forward.mixed_gram), forward.mixed_gram, 0), axis=-1)
+    from_own = 2 * square[:, :, None] * (forward.mixed_gram - own[:, :, None])
+    for k, gradient in enumerate(by_reading):
+        reading = forward.readings[..., k]
+        from_own += gradient[:, :, None] * (reading[:, None, :] - reading[:, :, None])
+    shift = jnp.sum(forward.attention * from_own, axis=-1, keepdims=True)
+    return forward.attention * (from_own - shift)
+
+
+def _diagonal(pairs: BlockPairs) -> Diagonal:
+    return jnp.eye(pairs.shape[-1], dtype=bool)[None]

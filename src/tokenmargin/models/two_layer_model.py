@@ -1,0 +1,108 @@
+"""The two-layer model as a value to train: its start, and its gradient whatever layout a batch has [E, (36)]."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.two_layer import (
+    LAYER_NORM_EPSILON,
+    BatchSums,
+    DocumentShelf,
+    TwoLayerParameters,
+    batch_row_order,
+    two_layer_loss_and_gradients,
+)
+
+
+@runtime_checkable
+class ShelvedBatch(Protocol):
+    """A batch that comes in one of a few layouts, which one is known on the device only."""
+
+    @property
+    def n_layouts(self) -> int:
+        """How many layouts there are (static)."""
+
+    @property
+    def layout(self) -> Array:
+        """The number of this batch's layout (traced)."""
+
+    def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
+        """The documents on the shelves of a layout."""
+
+
+class TwoLayer(eqx.Module):
+    """f = Softmax(p'E'_X')E'_X v on E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X), all parameters trained [E, (36)].
+
+    Args:
+        width: d.
+        affine: whether the LayerNorm has a gain and a bias, trained from 1 and 0, as torch's has by default.
+        init_scale: E, p and v start as this times N(0, I/d).
+        precision: of float32 products on an accelerator.
+    """
+
+    width: int = eqx.field(static=True)
+    affine: bool = eqx.field(static=True, default=True)
+    init_scale: float = eqx.field(static=True, default=1.0)
+    precision: MatmulPrecision = eqx.field(static=True, default=MatmulPrecision.FULL)
+    epsilon: float = eqx.field(static=True, default=LAYER_NORM_EPSILON)
+
+    def __check_init__(self) -> None:
+        """A width and a scale."""
+        if self.width < 1:
+            raise InvalidInputError(f"width must be at least 1, got {self.width!r}.")
+        if not (np.isfinite(self.init_scale) and self.init_scale > 0):
+            raise InvalidInputError(f"init_scale must be a positive finite number, got {self.init_scale!r}.")
+
+    def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
+        """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
+        return _initial(self, key, n_tokens, jnp.dtype(dtype).name)
+
+    def loss_and_gradients(
+        self, parameters: TwoLayerParameters, batch: ShelvedBatch
+    ) -> tuple[BatchSums, TwoLayerParameters]:
+        """Mean logistic loss of a batch and its gradients; one branch is compiled for each layout."""
+        branches = [partial(self._in_layout, batch, k) for k in range(batch.n_layouts)]
+        if len(branches) == 1:
+            return branches[0](parameters)
+        return jax.lax.switch(batch.layout, branches, parameters)
+
+    def _in_layout(
+        self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters
+    ) -> tuple[BatchSums, TwoLayerParameters]:
+        shelves = batch.shelves(layout)
+        n_tokens = parameters.embeddings.shape[0]
+        settings: dict[str, Any] = {"epsilon": self.epsilon, "precision": self.precision}
+
+        def as_they_come(
+            parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
+        ) -> tuple[BatchSums, TwoLayerParameters]:
+            return two_layer_loss_and_gradients(parameters, shelves, **settings)
+
+        def in_fixed_order(
+            parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
+        ) -> tuple[BatchSums, TwoLayerParameters]:
+            order = batch_row_order(shelves, n_tokens)
+            return two_layer_loss_and_gradients(parameters, shelves, order=order, **settings)
+
+        # A CPU adds rows in sequence; elsewhere the order of additions must be fixed for the same bytes every time.
+        return jax.lax.platform_dependent(parameters, shelves, cpu=as_they_come, default=in_fixed_order)
+
+
+@eqx.filter_jit
+def _initial(model: TwoLayer, key: Array, n_tokens: int, dtype: str) -> TwoLayerParameters:
+    keys = jax.random.split(key, 3)
+    scale = jnp.asarray(model.init_scale / np.sqrt(model.width), dtype)
+    E = scale * jax.random.normal(keys[0], (n_tokens, model.width), dtype)
+    p, v = (scale * jax.random.normal(k, (model.width,), dtype) for k in keys[1:])
+    if not model.affine:
+        return TwoLayerParameters(E, p, v)
+    return TwoLayerParameters(E, p, v, jnp.ones(model.width, dtype), jnp.zeros(model.width, dtype))

@@ -1,0 +1,250 @@
+"""The two-layer model in Gram form against the model as it is written down, document by document."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.two_layer import (
+    LAYER_NORM_EPSILON,
+    DocumentShelf,
+    TwoLayerParameters,
+    batch_row_order,
+    two_layer_loss_and_gradients,
+    two_layer_outputs,
+)
+
+#: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
+ROUNDING = 1e-10
+
+N_TOKENS, WIDTH = 19, 7
+
+
+def direct_output(parameters, tokens, epsilon=LAYER_NORM_EPSILON):
+    """f of one document, given as its token ids with repeats: every layer as it is written."""
+    x = parameters.embeddings[tokens]
+    h = jax.nn.softmax(x @ x.T, axis=-1) @ x + x
+    centred = h - jnp.mean(h, axis=1, keepdims=True)
+    normed = centred / jnp.sqrt(jnp.mean(centred**2, axis=1, keepdims=True) + epsilon)
+    if parameters.gain is not None:
+        normed = normed * parameters.gain[None, :]
+    if parameters.bias is not None:
+        normed = normed + parameters.bias[None, :]
+    return jax.nn.softmax(normed @ parameters.query) @ (normed @ parameters.head)
+
+
+def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON):
+    outputs = jnp.stack([direct_output(parameters, tokens, epsilon) for tokens in documents])
+    return jnp.mean(jax.nn.softplus(-labels * outputs)), outputs
+
+
+#: Compiled once for each set of lengths and each kind of LayerNorm.
+direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True))
+our_gradients = jax.jit(two_layer_loss_and_gradients, static_argnames=("epsilon", "precision", "documents_at_once"))
+
+
+def shelf_of(documents, labels, width, rows=None):
+    """Documents padded to `width` distinct tokens and, with rows that are no documents, to `rows` rows."""
+    rows = len(documents) if rows is None else rows
+    ids, log_counts = np.full((rows, width), 3, np.int32), np.full((rows, width), -np.inf)
+    log_counts[:, 0] = 0
+    signs = np.zeros(rows)
+    signs[: len(documents)] = labels
+    for i, tokens in enumerate(documents):
+        distinct, counts = np.unique(tokens, return_counts=True)
+        ids[i, : len(distinct)], log_counts[i, : len(distinct)] = distinct, np.log(counts)
+    return DocumentShelf(ids, log_counts, signs)
+
+
+def parameters_of(rng, scale=1.0, gain=False, bias=False):
+    def vector():
+        return jnp.asarray(rng.normal(size=WIDTH))
+
+    table = jnp.asarray(scale * rng.normal(size=(N_TOKENS, WIDTH)))
+    return TwoLayerParameters(table, vector(), vector(), vector() if gain else None, vector() if bias else None)
+
+
+def documents_of(rng, lengths=(1, 30, 2)):
+    """The first has one token, the last one token twice; repeats are certain in the second."""
+    documents = [rng.integers(0, N_TOKENS, size=n) for n in lengths]
+    documents[2][:] = documents[2][0]
+    return documents, np.where(rng.random(len(lengths)) < 0.5, -1.0, 1.0)
+
+
+def assert_same(ours, direct):
+    ours, direct = jax.tree.leaves(ours), jax.tree.leaves(direct)
+    assert len(ours) == len(direct)
+    for mine, other in zip(ours, direct, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=ROUNDING * max(1e-300, float(jnp.max(jnp.abs(other)))))
+
+
+@pytest.mark.parametrize(("gain", "bias"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("scale", [0.02, 1.0, 30.0], ids=["soft", "usual", "saturated"])
+def test_loss_and_every_gradient_are_those_of_the_model_as_written(rng, gain, bias, scale):
+    parameters = parameters_of(rng, scale, gain, bias)
+    documents, labels = documents_of(rng)
+    (loss, outputs), gradients = direct_gradients(parameters, documents, labels)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS + 2),))
+    assert_same(sums.loss, loss)
+    assert_same(ours, gradients)
+    assert float(sums.correct) == float(jnp.sum(outputs * labels > 0))
+
+
+def test_outputs_are_those_of_the_model_as_written(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, labels = documents_of(rng)
+    (_, outputs), _ = direct_gradients(parameters, documents, labels)
+    assert_same(jax.jit(two_layer_outputs)(parameters, shelf_of(documents, labels, N_TOKENS)), outputs)
+
+
+def test_saturated_case_is_saturated(rng):
+    parameters = parameters_of(rng, 30.0)
+    x = parameters.embeddings[jnp.arange(N_TOKENS)]
+    assert float(jnp.median(jnp.max(jax.nn.softmax(x @ x.T, axis=-1), axis=-1))) == 1.0
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.floats(-2, 2))
+def test_any_batch(seed, affine, magnitude):
+    rng = np.random.default_rng(seed)
+    parameters = parameters_of(rng, 10**magnitude, affine, affine)
+    documents, labels = documents_of(rng)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),))
+    (loss, _), gradients = direct_gradients(parameters, documents, labels)
+    assert_same((sums.loss, ours), (loss, gradients))
+
+
+def test_epsilon_is_that_of_the_layer_norm(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, labels = documents_of(rng)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),), epsilon=0.5)
+    (loss, _), gradients = direct_gradients(parameters, documents, labels, 0.5)
+    assert_same((sums.loss, ours), (loss, gradients))
+
+
+def split_batch(rng):
+    documents, labels = documents_of(rng)
+    one = (shelf_of(documents, labels, N_TOKENS),)
+    narrow = shelf_of(documents[::2], labels[::2], 4, rows=6)
+    return one, (narrow, shelf_of(documents[1::2], labels[1::2], N_TOKENS, rows=4))
+
+
+def test_shelves_and_rows_without_documents_change_nothing(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    one, several = split_batch(rng)
+    assert_same(our_gradients(parameters, several), our_gradients(parameters, one))
+
+
+@pytest.mark.parametrize("documents_at_once", [1, 100])
+def test_blocks_change_nothing(rng, documents_at_once):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    one, several = split_batch(rng)
+    ours = our_gradients(parameters, several, documents_at_once=documents_at_once)
+    assert_same(ours, our_gradients(parameters, one))
+
+
+def test_fixed_order_changes_nothing(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    one, several = split_batch(rng)
+    order = batch_row_order(several, N_TOKENS)
+    ours = our_gradients(parameters, several, order=order)
+    assert_same(ours, our_gradients(parameters, one))
+
+
+def test_a_token_and_its_copy_share_the_gradient(rng):
+    """A document that names a token twice under two ids is the document that counts it two times."""
+    parameters = parameters_of(rng)
+    table = parameters.embeddings.at[1].set(parameters.embeddings[0])
+    parameters = TwoLayerParameters(table, parameters.query, parameters.head)
+    counted = (shelf_of([np.array([0, 0, 2, 5])], [1.0], 5),)
+    named = (shelf_of([np.array([0, 1, 2, 5])], [1.0], 5),)
+    (one, by_count), (two, by_name) = (our_gradients(parameters, s) for s in (counted, named))
+    assert_same(one.loss, two.loss)
+    assert_same(by_count.embeddings[0], by_name.embeddings[0] + by_name.embeddings[1])
+
+
+def test_order_of_tokens_and_documents_does_not_matter(rng):
+    parameters = parameters_of(rng, gain=True)
+    documents, labels = documents_of(rng)
+    shelf = shelf_of(documents, labels, N_TOKENS)
+    tokens, rows = rng.permutation(N_TOKENS), rng.permutation(len(labels))
+    moved = DocumentShelf(shelf.ids[rows][:, tokens], shelf.log_counts[rows][:, tokens], labels[rows])
+    assert_same(our_gradients(parameters, (moved,)), our_gradients(parameters, (shelf,)))
+
+
+def test_gradient_survives_a_saturated_second_softmax(rng):
+    """Past a logit gap of 37 the usual s(y - f) is noise; differences to the top token keep the gradient of p."""
+    parameters = parameters_of(rng)
+    parameters = TwoLayerParameters(parameters.embeddings, 40 * parameters.query, parameters.head)
+    tokens = np.array([0, 1, 2, 3])
+    _, ours = our_gradients(parameters, (shelf_of([tokens], [1.0], 4),))
+    x = parameters.embeddings[tokens]
+    h = jax.nn.softmax(x @ x.T, axis=-1) @ x + x
+    centred = h - jnp.mean(h, axis=1, keepdims=True)
+    normed = centred / jnp.sqrt(jnp.mean(centred**2, axis=1, keepdims=True) + LAYER_NORM_EPSILON)
+    logits, values = normed @ parameters.query, normed @ parameters.head
+    weights = jax.nn.softmax(logits)
+    gaps = jnp.sort(logits)[-1] - jnp.sort(logits)[-2]
+    assert float(gaps) > 37
+    pairs = weights[:, None] * weights[None, :] * (values[:, None] - values[None, :])
+    slope = -jax.nn.sigmoid(-jnp.sum(weights * values))
+    expected = slope * 0.5 * jnp.einsum("tu,tud->d", pairs, normed[:, None, :] - normed[None, :, :])
+    assert_same(ours.query, expected)
+
+
+def test_embeddings_of_documents_enter_two_products_only(rng):
+    """One for the Gram matrix, one for the gradient: what the Gram form is for, read off the traced program."""
+    parameters = parameters_of(rng)
+    documents, labels = documents_of(rng)
+    shelf = shelf_of(documents, labels, N_TOKENS)
+
+    def program(parameters, shelf):
+        return two_layer_loss_and_gradients(parameters, (shelf,), documents_at_once=100)
+
+    traced = jax.make_jaxpr(program)(parameters, shelf)
+    dots = [e for e in _equations(traced.jaxpr) if e.primitive.name == "dot_general"]
+    wide = [e for e in dots if any(v.aval.ndim == 3 and v.aval.shape[-1] == WIDTH for v in e.invars)]
+    assert len(wide) == 2
+
+
+def test_precision_is_a_choice_and_full_is_the_default(rng):
+    parameters = jax.tree.map(lambda x: x.astype(jnp.float32), parameters_of(rng))
+    shelf = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype == float else x.dtype), split_batch(rng)[0][0])
+
+    def precisions(**choice):
+        traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), **choice))(parameters, shelf)
+        found = {e.params["precision"] for e in _equations(traced.jaxpr) if e.primitive.name == "dot_general"}
+        return {p if isinstance(p, jax.lax.Precision) or p is None else p[0] for p in found}
+
+    assert precisions() == {jax.lax.Precision.HIGHEST}
+    assert precisions(precision=MatmulPrecision.TENSOR_FLOAT_32) <= {jax.lax.Precision.DEFAULT, None}
+    _, gradients = our_gradients(parameters, (shelf,))
+    assert {leaf.dtype for leaf in jax.tree.leaves(gradients)} == {jnp.dtype("float32")}
+
+
+def test_one_compilation_for_all_batches_of_a_shape(rng):
+    compilations = 0
+
+    def counted(parameters, shelves):
+        nonlocal compilations
+        compilations += 1
+        return two_layer_loss_and_gradients(parameters, shelves)
+
+    run = jax.jit(counted)
+    for _ in range(3):
+        run(parameters_of(rng), split_batch(rng)[1])
+    assert compilations == 1
+
+
+def _equations(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, tuple | list) else (value,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _equations(inner)
