@@ -1,11 +1,13 @@
 """The study of random trials against the official setting: a PyTorch loop, a thousand steps, then cvxopt.
 
 The peer is timed on a few trials of each width and extrapolated to the number of trials, which is said. The flow behind
-`decided` is compared with SciPy's Radau on the same field to the same norm, both compiled once a shape.
+`decided` is compared with SciPy's Radau on the same field to the same norm, both compiled once a shape. Widths may be
+named: `python -m benchmarks.trials 2 10 500`.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import suppress
 
@@ -19,12 +21,14 @@ from tokenmargin.theory.trials import Study, run_trials, trial
 
 WIDTHS = (2, 5, 10, 100, 300, 500)
 TRIALS, PEER_TRIALS, RADAU_TRIALS, RADAU_NORM = 1000, 2, 3, 1e6
+ROUNDS, FLOW_ROUNDS = 7, 2
 
 
 def peer_trial(sequences, steps: int, lr: float) -> None:
     """One trial as the official notebook runs it: autograd, normalised by hand, then a QP."""
     import torch
 
+    torch.set_num_threads(1)  # in its favour: tensors this small only wait for a second thread
     tokens = torch.tensor(np.array(sequences.tokens))
     labels, head = torch.tensor(np.array(sequences.labels)), torch.tensor(np.array(sequences.head))
     p = torch.zeros(tokens.shape[2], dtype=torch.float64, requires_grad=True)
@@ -74,30 +78,52 @@ def radau_trial(sequences) -> None:
     )
 
 
-def main() -> None:
+def study_ratios(study: Study, d: int) -> np.ndarray:
+    """PyTorch + cvxopt over ours, SVMs included, in turns."""
+    data = [trial(study, 0, d, j) for j in range(PEER_TRIALS)]
+    run_trials(study, 0, d, range(TRIALS), "stable")  # compile
+    peer_trial(data[0], 10, 1.0)
+    ratios = []
+    for _ in range(ROUNDS):
+        ours = seconds(lambda: run_trials(study, 0, d, range(TRIALS), "stable"))
+        peer = seconds(lambda: [peer_trial(x, study.steps, study.lr) for x in data])
+        ratios.append(peer / PEER_TRIALS * TRIALS / ours)
+    return np.array(ratios)
+
+
+def flow_ratios(study: Study, d: int) -> np.ndarray:
+    """SciPy's Radau over the flow behind `decided`, in turns."""
+    data = [trial(study, 0, d, j) for j in range(RADAU_TRIALS)]
+    follow_all([AttentionRisk(trial(study, 0, d, j)) for j in range(200)], np.zeros((200, d)), Flow())
+    radau_trial(data[0])
+    ratios = []
+    for _ in range(FLOW_ROUNDS):
+        risks = [AttentionRisk(trial(study, 0, d, j)) for j in range(TRIALS)]
+        decided = seconds(lambda risks=risks: follow_all(risks, np.zeros((TRIALS, d)), Flow()))
+        radau = seconds(lambda: [radau_trial(x) for x in data])
+        ratios.append(radau / RADAU_TRIALS * TRIALS / decided)
+    return np.array(ratios)
+
+
+def main(widths: tuple[int, ...] = WIDTHS) -> None:
     jax.config.update("jax_enable_x64", True)
     study = Study()
-    print(f"{TRIALS} trials a width, n=4, T=6, 1000 steps; peer timed on {PEER_TRIALS} trials a width and extrapolated")
-    for d in WIDTHS:
-        run_trials(study, 0, d, range(TRIALS), "stable")  # compile
-        follow_all([AttentionRisk(trial(study, 0, d, j)) for j in range(200)], np.zeros((200, d)), Flow())
-        ratios, radau = [], []
-        data = [trial(study, 0, d, j) for j in range(max(PEER_TRIALS, RADAU_TRIALS))]
-        peer_trial(data[0], 10, 1.0)
-        radau_trial(data[0])
-        for _ in range(2):  # in turns
-            ours = seconds(lambda d=d: run_trials(study, 0, d, range(TRIALS), "stable"))
-            peer = seconds(lambda data=data: [peer_trial(x, study.steps, study.lr) for x in data[:PEER_TRIALS]])
-            ratios.append(peer / PEER_TRIALS * TRIALS / ours)
-            risks = [AttentionRisk(trial(study, 0, d, j)) for j in range(TRIALS)]
-            decided = seconds(lambda risks=risks, d=d: follow_all(risks, np.zeros((TRIALS, d)), Flow()))
-            by_radau = seconds(lambda data=data: [radau_trial(x) for x in data[:RADAU_TRIALS]])
-            radau.append(by_radau / RADAU_TRIALS * TRIALS / decided)
+    print(
+        f"{TRIALS} trials a width, n=4, T=6, 1000 steps; peer timed on {PEER_TRIALS} trials a width and extrapolated; "
+        f"median of {ROUNDS} rounds in turns (least to most)"
+    )
+    for d in widths:
+        stable = study_ratios(study, d)
         print(
-            f"d={d:<4} stable {min(ratios):6.0f}x to {max(ratios):.0f}x PyTorch + cvxopt;  "
-            f"decided {min(radau):5.0f}x to {max(radau):.0f}x SciPy's Radau"
+            f"d={d:<4} stable  {np.median(stable):6.0f}x ({stable.min():.0f} to {stable.max():.0f}) PyTorch + cvxopt",
+            flush=True,
+        )
+    for d in widths:
+        flow = flow_ratios(study, d)
+        print(
+            f"d={d:<4} decided {np.median(flow):6.0f}x ({flow.min():.0f} to {flow.max():.0f}) SciPy's Radau", flush=True
         )
 
 
 if __name__ == "__main__":
-    main()
+    main(tuple(map(int, sys.argv[1:])) or WIDTHS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tokenmargin._types import ArrayLike
@@ -83,7 +85,20 @@ def theorem2_counterexample() -> EmbeddedSequences:
 
 def random_sphere(rng: np.random.Generator, n: int = 4, T: int = 6, d: int = 5) -> EmbeddedSequences:
     """A trial of [M, Fig. 9]: tokens and head uniform on the sphere, labels uniform."""
-    tokens = rng.normal(size=(n, T, d))
-    tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
-    head = rng.normal(size=d)
-    return EmbeddedSequences(tokens, rng.choice([-1, 1], size=n), head / np.linalg.norm(head))
+    tokens, labels, heads = random_spheres([rng], n, T, d)
+    return EmbeddedSequences(tokens[0], labels[0], heads[0])
+
+
+def random_spheres(
+    streams: Sequence[np.random.Generator], n: int, T: int, d: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(tokens (B, n, T, d), labels (B, n), heads (B, d)): one trial from each random stream, the same as it alone."""
+    drawn = np.empty((len(streams), n * T + 1, d))
+    labels = np.empty((len(streams), n))
+    for rng, rows, signs in zip(streams, drawn, labels, strict=True):
+        rng.standard_normal(out=rows)
+        signs[:] = rng.integers(0, 2, size=n)
+    drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
+    labels *= 2.0
+    labels -= 1.0
+    return drawn[:, :-1].reshape(len(streams), n, T, d), labels, drawn[:, -1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import numpy as np
 
 from tokenmargin.dynamics.pair_field import PairField
@@ -49,7 +48,12 @@ def in_span_of_differences(field: PairField) -> tuple[PairField, Coordinates]:
         moving = differences[np.arange(n * T) % T != 0]  # keys are relative to a token of their own input
         basis = np.linalg.qr(moving.T)[0]
         keys = keys @ basis
-    longest = float(np.sqrt((keys**2).sum(axis=-1).max()))
-    kappa = 2.0 ** np.round(np.log2(longest)) if longest > 0 else 1.0
+    kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
     scaled = (keys / kappa).astype(field.keys.dtype)
-    return eqx.tree_at(lambda f: f.keys, field, scaled), Coordinates(basis, float(kappa))
+    return PairField(scaled, field.scores, field.log_multiplicity, field.loss), Coordinates(basis, kappa)
+
+
+def rounded_length(vectors: np.ndarray) -> np.ndarray:
+    """Length of the longest of m vectors, shape (B, m, d) -> (B,), rounded to a power of two; 1 if all are zero."""
+    longest = np.sqrt((vectors**2).sum(axis=-1).max(axis=-1))
+    return np.where(longest > 0, 2.0 ** np.round(np.log2(np.where(longest > 0, longest, 1.0))), 1.0)

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
-from tokenmargin.dynamics.pair_field import PairField
+from tokenmargin.dynamics.lane_field import LaneField
 from tokenmargin.errors import InvalidInputError
 
 #: Problems that advance together: their keys stay in cache while thousands of steps pass over them.
-LANES = 128
+LANES = 64
 
 #: Steps taken when the caller does not say: what the experiments of [M] use.
 DEFAULT_STEPS = 1000
@@ -56,7 +56,7 @@ class NormalizedDescent:
 
 
 def descend(
-    systems: PairField,
+    fields: LaneField,
     starts: np.ndarray,
     kappa: np.ndarray,
     method: Descent | NormalizedDescent,
@@ -66,7 +66,7 @@ def descend(
     """Run a batch for `steps` steps, in the coordinates y = kappa Q'p.
 
     Args:
-        systems: B problems of one shape, stacked.
+        fields: B problems of one shape, a lane for each.
         starts: shape (B, r).
         kappa: shape (B,), the scale of each problem's coordinates.
         method: the rule.
@@ -79,20 +79,20 @@ def descend(
     rates = jnp.asarray(method.lr, starts.dtype), jnp.asarray(getattr(method, "epsilon", 0.0), starts.dtype)
     normalized = isinstance(method, NormalizedDescent)
     scales = kappa.astype(starts.dtype)
-    parts = []
+    path = np.empty((len(starts), 1 + steps // every, starts.shape[1]), starts.dtype)
+    path[:, 0] = starts
     for begin in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - begin)
         # A last block that is short repeats its first problem, so that one compilation serves all blocks.
         rows = begin + np.arange(min(LANES, len(starts))) % count
-        block = jax.tree.map(lambda x, rows=rows: x[rows], systems)
-        path = _descend(block, starts[rows], scales[rows], rates, normalized, steps // every, every)
-        parts.append(np.asarray(path)[:count])
-    return np.concatenate([starts[:, None], np.concatenate(parts)], axis=1)
+        passed = _descend(fields.lanes(rows), starts[rows].T, scales[rows], rates, normalized, steps // every, every)
+        path[begin : begin + count, 1:] = np.moveaxis(np.asarray(passed), -1, 0)[:count]
+    return path
 
 
 @eqx.filter_jit
 def _descend(
-    systems: PairField,
+    fields: LaneField,
     starts: AnyArray,
     kappa: AnyArray,
     rates: tuple[AnyArray, AnyArray],
@@ -100,25 +100,24 @@ def _descend(
     records: int,
     every: int,
 ) -> AnyArray:
+    """Points of shape (records, r, lanes)."""
     lr, epsilon = rates
 
-    def one(system: PairField, start: AnyArray, scale: AnyArray) -> AnyArray:
-        def step(y: AnyArray) -> AnyArray:
-            # grad_p = kappa Q grad_y, so a step in p is a step in y times kappa.
-            if not normalized:
-                return y - lr * scale**2 * system.gradient(y)
-            direction, log_scale = system.descent_direction(y)
-            size = jnp.sqrt(jnp.sum(direction**2))
-            moving = size > 0
-            log_norm = log_scale + jnp.log(scale) + jnp.log(jnp.where(moving, size, 1.0))
-            # g/(|g| + epsilon) = (g/|g|) / (1 + epsilon/|g|), in logarithms so that |g| may underflow.
-            damping = 1.0 + jnp.where(epsilon > 0, jnp.exp(jnp.log(epsilon) - log_norm), 0.0)
-            return y + jnp.where(moving, lr * scale / (jnp.where(moving, size, 1.0) * damping), 0.0) * direction
+    def step(y: AnyArray) -> AnyArray:
+        # grad_p = kappa Q grad_y, so a step in p is a step in y times kappa.
+        direction, log_scale = fields.descent_direction(y)
+        if not normalized:
+            return y + (lr * kappa**2 * jnp.exp(log_scale))[None] * direction
+        size = jnp.sqrt(jnp.sum(direction**2, axis=0))
+        moving = size > 0
+        log_norm = log_scale + jnp.log(kappa) + jnp.log(jnp.where(moving, size, 1.0))
+        # g/(|g| + epsilon) = (g/|g|) / (1 + epsilon/|g|), in logarithms so that |g| may underflow.
+        damping = 1.0 + jnp.where(epsilon > 0, jnp.exp(jnp.log(epsilon) - log_norm), 0.0)
+        length = jnp.where(moving, lr * kappa / (jnp.where(moving, size, 1.0) * damping), 0.0)
+        return y + length[None] * direction
 
-        def record(y: AnyArray, _: None) -> tuple[AnyArray, AnyArray]:
-            y = jax.lax.fori_loop(0, every, lambda _, z: step(z), y)
-            return y, y
+    def record(y: AnyArray, _: None) -> tuple[AnyArray, AnyArray]:
+        y = jax.lax.fori_loop(0, every, lambda _, z: step(z), y)
+        return y, y
 
-        return jax.lax.scan(record, start, None, length=records)[1]
-
-    return jax.vmap(one)(systems, starts, kappa)
+    return jax.lax.scan(record, starts, None, length=records)[1]

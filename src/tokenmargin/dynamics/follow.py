@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import jax
 import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.dynamics.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.dynamics.flow import Flow, integrate
+from tokenmargin.dynamics.lane_field import LaneField
 from tokenmargin.dynamics.risk import AttentionRisk
 from tokenmargin.dynamics.trajectory import Outcome, Trajectory
 from tokenmargin.errors import InvalidInputError
@@ -98,8 +98,12 @@ def _follow(
         else:
             kept = every if every is not None else max(n_steps, 1)
             scales = np.array([reduced[j][1].kappa for j in members])
-            stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
-            paths = descend(stacked, np.stack(inside), scales, method, n_steps, kept)
+            keys, gamma, log_multiplicity = (
+                np.stack(parts)
+                for parts in zip(*((one.keys, one.scores, one.log_multiplicity) for one in systems), strict=True)
+            )
+            fields = LaneField.of(keys, gamma, log_multiplicity, systems[0].loss)
+            paths = descend(fields, np.stack(inside), scales, method, n_steps, kept)
             for lane, j in enumerate(members):
                 path = reduced[j][1].outward(paths[lane], points[j])
                 path[0] = points[j]

@@ -37,6 +37,7 @@ from tokenmargin._types import (
 )
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.dynamics.pair_field import PairField
+from tokenmargin.dynamics.risk import check_data_and_loss
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import Loss, log_attention, logistic
 
@@ -123,13 +124,7 @@ class JointRisk:
 
     def __post_init__(self) -> None:
         """Refuse anything that is not a data set and a loss."""
-        if not isinstance(self.sequences, EmbeddedSequences):
-            raise InvalidInputError(
-                f"sequences must be EmbeddedSequences, got {type(self.sequences).__name__}: "
-                "wrap the arrays as EmbeddedSequences(tokens, labels, head)."
-            )
-        if not isinstance(self.loss, Loss):
-            raise InvalidInputError(f"loss must be a Loss, got {type(self.loss).__name__}: use logistic, for example.")
+        check_data_and_loss(self.sequences, self.loss)
 
     @cached_property
     def joint_field(self) -> JointField:

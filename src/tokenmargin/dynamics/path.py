@@ -23,6 +23,7 @@ from tokenmargin.data import EmbeddedSequences
 from tokenmargin.dynamics.coordinates import in_span_of_differences
 from tokenmargin.dynamics.descent import positive
 from tokenmargin.dynamics.pair_field import PairField
+from tokenmargin.dynamics.points import PathOfPoints, unit_rows
 from tokenmargin.dynamics.risk import AttentionRisk
 from tokenmargin.dynamics.sphere import Region, Stationary, minimise, risks
 from tokenmargin.errors import InvalidInputError
@@ -47,7 +48,7 @@ _NO_CONE = -2.0
 
 
 @dataclass(frozen=True, eq=False)
-class RegularizationPath:
+class RegularizationPath(PathOfPoints):
     """p_bar(R) = argmin of L over |p| <= R (and a cone, for a local path), for increasing R."""
 
     objective: AttentionRisk = field(repr=False)
@@ -59,17 +60,6 @@ class RegularizationPath:
     residuals: np.ndarray = field(repr=False)  #: |projected G|/|G| on a border, |G| in the interior, shape (s,)
     at_radius: np.ndarray = field(repr=False)  #: whether |p_bar| = R and the bound is felt, shape (s,)
     converged: np.ndarray = field(repr=False)  #: whether the residual is down to rounding, shape (s,)
-
-    @property
-    def norms(self) -> np.ndarray:
-        """|p_bar(R)|, shape (s,)."""
-        return np.linalg.norm(self.points, axis=1)
-
-    @property
-    def directions(self) -> Path:
-        """p_bar/|p_bar|, shape (s, d); zeros where p_bar = 0."""
-        norms = self.norms[:, None]
-        return self.points / np.where(norms > 0, norms, 1.0)
 
     @property
     def is_bounded(self) -> bool:
@@ -199,20 +189,14 @@ class _Starts:
 def _best(system: PairField, region: Region, outer: np.ndarray, tried: _Starts) -> Stationary:
     """Solve every radius from its starts, then from the best of all radii, and keep the best of each."""
     low = float(region.inner)
-    pool = _units(tried.pool)
+    pool = unit_rows(tried.pool)
     first = []
     for R in outer:
         promising = pool[np.argsort(risks(system, R * pool))[: tried.kept]]
-        ways = np.concatenate([_units(tried.always), promising])
+        ways = np.concatenate([unit_rows(tried.always), promising])
         first.append(np.concatenate([(low + share * (R - low)) * ways for share in START_NORMS]))
     shared = _solve(system, region, outer, first).point
-    return _solve(system, region, outer, [np.concatenate([shared, R * _units(shared)]) for R in outer])
-
-
-def _units(vectors: np.ndarray) -> np.ndarray:
-    """Rows divided by their lengths; zeros stay zeros."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(lengths > 0, lengths, 1.0)
+    return _solve(system, region, outer, [np.concatenate([shared, R * unit_rows(shared)]) for R in outer])
 
 
 def _solve(system: PairField, region: Region, outer: np.ndarray, starts: list[np.ndarray]) -> Stationary:
@@ -260,7 +244,7 @@ def _random_directions(count: int, width: int, seed: int) -> np.ndarray:
 def _starts_in_cone(axis: np.ndarray, epsilon: float, count: int, seed: int) -> _Starts:
     """The axis, and directions at all angles up to the cone's."""
     aside = _random_directions(count, len(axis), seed)
-    aside = _units(aside - np.outer(aside @ axis, axis))
+    aside = unit_rows(aside - np.outer(aside @ axis, axis))
     angles = np.arccos(1 - epsilon) * np.linspace(1.0, 0.0, len(aside), endpoint=False)
     angles = np.random.default_rng(seed + 1).permutation(angles)[:, None]
     pool = np.cos(angles) * axis + np.sin(angles) * aside

@@ -17,6 +17,20 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import Loss, logistic
 
 
+def check_data_and_loss(sequences: object, loss: object) -> None:
+    """Raise unless these are what every risk is made of."""
+    if not isinstance(sequences, EmbeddedSequences):
+        raise InvalidInputError(
+            f"sequences must be EmbeddedSequences, got {type(sequences).__name__}: "
+            "wrap the arrays as EmbeddedSequences(tokens, labels, head)."
+        )
+    if not isinstance(loss, Loss):
+        raise InvalidInputError(
+            f"loss must be a Loss, got {type(loss).__name__}: use logistic, exponential, correlation, "
+            "or Decreasing(function) for your own."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class AttentionRisk:
     """L(p) = (1/n) sum_i l(Y_i v'X_i' softmax(K_i p)) for fixed tokens and head [M, (ERM)].
@@ -31,16 +45,7 @@ class AttentionRisk:
 
     def __post_init__(self) -> None:
         """Refuse anything that is not a data set and a loss."""
-        if not isinstance(self.sequences, EmbeddedSequences):
-            raise InvalidInputError(
-                f"sequences must be EmbeddedSequences, got {type(self.sequences).__name__}: "
-                "wrap the arrays as EmbeddedSequences(tokens, labels, head)."
-            )
-        if not isinstance(self.loss, Loss):
-            raise InvalidInputError(
-                f"loss must be a Loss, got {type(self.loss).__name__}: use logistic, exponential, correlation, "
-                "or Decreasing(function) for your own."
-            )
+        check_data_and_loss(self.sequences, self.loss)
 
     @property
     def width(self) -> int:
@@ -121,24 +126,26 @@ def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
     first = sequences.mask.argmax(axis=1)
     keys = np.where(sequences.mask[:, :, None], keys - keys[np.arange(len(keys)), first][:, None, :], 0)
     gamma = np.where(sequences.mask, scores(sequences), 0)
-    gamma = _ties_made_equal(gamma, score_tie_width(gamma))
+    gamma = ties_made_equal(gamma, score_tie_width(gamma))
     gamma, log_multiplicity = _repeats_merged(keys, gamma, sequences.mask)
     dtype = sequences.keys.dtype
     return PairField(keys.astype(dtype), gamma.astype(dtype), log_multiplicity.astype(dtype), loss)
 
 
-def _ties_made_equal(gamma: np.ndarray, width: float) -> np.ndarray:
-    """Scores of one input that differ by rounding become one number.
+def ties_made_equal(gamma: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+    """Scores of one input, along the last axis, that differ by rounding become one number.
 
     A pair of selected tokens keeps its full weight for ever; with a score gap of 1e-17 it would outweigh, past a norm
     of 39, everything that decides the direction.
     """
-    order = np.argsort(gamma, axis=1)
-    ordered = np.take_along_axis(gamma, order, axis=1)
-    starts_group = np.diff(ordered, axis=1, prepend=-np.inf) > width
-    leader = np.maximum.accumulate(np.where(starts_group, np.arange(gamma.shape[1]), 0), axis=1)
+    order = np.argsort(gamma, axis=-1)
+    ordered = np.take_along_axis(gamma, order, axis=-1)
+    starts_group = np.diff(ordered, axis=-1, prepend=-np.inf) > width
+    if starts_group.all():
+        return gamma.copy()
+    leader = np.maximum.accumulate(np.where(starts_group, np.arange(gamma.shape[-1]), 0), axis=-1)
     equal = np.empty_like(gamma)
-    np.put_along_axis(equal, order, np.take_along_axis(ordered, leader, axis=1), axis=1)
+    np.put_along_axis(equal, order, np.take_along_axis(ordered, leader, axis=-1), axis=-1)
     return equal
 
 

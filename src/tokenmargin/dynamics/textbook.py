@@ -2,12 +2,11 @@
 
 s_t (gamma_t - f) x_t [M, (15a)]: once the softmax of the selected token rounds to 1, gamma_selected - f rounds to 0 and
 that token's share of the gradient is gone; with g/(|g| + epsilon) the iterates then freeze, without epsilon they follow
-rounding noise. Tokens are rotated into their own span, which changes nothing but the width.
+rounding noise. Unlike the true gradient this one feels where the origin is, so keys may be rotated (into their span,
+`ProblemBatch.in_span_of_keys`) but not shifted.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import equinox as eqx
 import jax
@@ -16,11 +15,9 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
-from tokenmargin.data import scores
+from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
 from tokenmargin.dynamics.descent import NormalizedDescent
-from tokenmargin.dynamics.risk import AttentionRisk
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import Loss
+from tokenmargin.models import Loss, logistic
 
 #: Problems that run together: their keys stay in cache while a thousand steps pass over them.
 LANES = 128
@@ -28,26 +25,15 @@ LANES = 128
 
 @keep_precision
 def textbook_descent(
-    objectives: Sequence[AttentionRisk], starts: AnyArray, method: NormalizedDescent, steps: int
-) -> np.ndarray:
-    """End points, shape (B, d), of normalised descent with the textbook gradient; one shape, one loss, no mask."""
-    shapes = {objective.sequences.keys.shape for objective in objectives}
-    if len(shapes) != 1 or not all(objective.sequences.is_unmasked for objective in objectives):
-        raise InvalidInputError("textbook_descent runs problems of one shape without masks: group them first.")
+    problems: ProblemBatch, starts: BatchVectors, method: NormalizedDescent, steps: int, loss: Loss = logistic
+) -> BatchVectors:
+    """End points, shape (B, d), of normalised descent with the textbook gradient from one start for each problem."""
     ends = np.array(starts, dtype=float)
-    for begin in range(0, len(objectives), LANES):
-        chunk = objectives[begin : begin + LANES]
-        keys = np.stack([objective.sequences.keys for objective in chunk])
-        gamma = np.stack([scores(objective.sequences) for objective in chunk])
-        B, n, T, d = keys.shape
-        points = ends[begin : begin + LANES]
-        basis = None
-        if d > n * T:
-            basis = np.linalg.qr(np.swapaxes(keys.reshape(B, n * T, d), 1, 2))[0]
-            keys = np.einsum("bntd,bdr->bntr", keys, basis)
-        inside = points if basis is None else np.einsum("bd,bdr->br", points, basis)
-        moved = np.asarray(_run(keys, gamma, inside, method.lr, method.epsilon, chunk[0].loss, steps)) - inside
-        ends[begin : begin + LANES] += moved if basis is None else np.einsum("br,bdr->bd", moved, basis)
+    for begin in range(0, len(problems), LANES):
+        part = slice(begin, begin + LANES)
+        ends[part] = _run(
+            problems.keys[part], problems.scores[part], ends[part], method.lr, method.epsilon, loss, steps
+        )
     return ends
 
 

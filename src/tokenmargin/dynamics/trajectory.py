@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenmargin._types import Path, Vector
 from tokenmargin.dynamics.limit import Limit, judge
+from tokenmargin.dynamics.points import PathOfPoints
 from tokenmargin.dynamics.risk import AttentionRisk
 
 
@@ -22,7 +23,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(PathOfPoints):
     """The path of p: `points` of shape (s, d), the first the start, the last the end.
 
     `times` counts steps for descent. For the flow it is the parameter of dp/ds = G(p), the gradient flow with the
@@ -44,17 +45,6 @@ class Trajectory:
     def final(self) -> Vector:
         """The last point, shape (d,)."""
         return self.points[-1]
-
-    @property
-    def norms(self) -> np.ndarray:
-        """|p| along the path, shape (s,)."""
-        return np.linalg.norm(self.points, axis=1)
-
-    @property
-    def directions(self) -> Path:
-        """p/|p| along the path, shape (s, d); zeros where p = 0."""
-        norms = self.norms[:, None]
-        return self.points / np.where(norms > 0, norms, 1.0)
 
     @cached_property
     def limit(self) -> Limit:

@@ -1,4 +1,4 @@
-"""[M, Lemma 7]: the gradient in the cone of a locally-optimal direction, as a claim with corrected constants.
+"""[M, Lemma 7]: the gradient in the cone of a locally-optimal direction, as claims with corrected constants.
 
 "There exists R" is no hypothesis one can check; the proofs give an R, and where they leave a constant open it is
 derived here. Risks and gradients are compared in log space, because that R may be in the hundreds.
@@ -123,4 +123,83 @@ LEMMA_7: Claim[ConeCase, ConeGradient] = Claim(
     "needs an SVM-neighbour: with delta as printed the descent along p_mm can be negative at the printed R.",
 )
 
-CLAIMS: tuple[Claim, ...] = (LEMMA_7,)
+
+@dataclass(frozen=True, eq=False)
+class ComparisonCase:
+    """A locally-optimal selection, p in its cone, and the pi by which descent along p may exceed that along p_mm."""
+
+    sequences: EmbeddedSequences
+    selection: Selection
+    p: tuple[float, ...]
+    pi: float
+    loss: Loss = logistic
+
+
+def comparison_radius(case: ComparisonCase) -> float:
+    """R_pi of [M, Lemma 7], part L3, with the constants that its proof leaves open.
+
+    (46) with C_0 = 96. Directions farther than pi/(4 A Theta) from p_mm, which lie in the cone if
+    pi < 2 min(1/2, delta), also need (49) and the comparison of (48) with (50), where nu = pi^2/(64 A^2): p_mm is the
+    sum of the support differences weighted by their duals, so one of them has margin at most
+    1 - Theta^2 |p - p_mm|^2 / 2 along p. The slope of the loss is taken to be monotone over the scores.
+    """
+    constants = cone_constants(att_svm(case.sequences, case.selection))
+    T = int(case.sequences.mask.sum(axis=1).max())
+    ratio = T * constants.score_spread * constants.key_norm / (case.pi * constants.score_gap)
+    radius = max(2.0, 1.0 / constants.delta) / constants.margin * np.log(96.0 * ratio)
+    if case.pi < 2 * min(0.5, constants.delta):
+        nu = case.pi**2 / (64.0 * constants.key_norm**2)
+        gamma = scores(case.sequences)[case.sequences.mask]
+        ends = np.asarray(case.loss.log_slope(jnp.asarray([gamma.min(), gamma.max()])))
+        uneven = np.log(8.0 * case.sequences.n_inputs * T * ratio) + float(np.ptp(ends))
+        radius = max(radius, np.log(8.0 * ratio) / (nu * constants.margin))
+        radius = max(radius, uneven / ((case.pi / 2 + 2 * nu) * constants.margin))
+    return float(radius)
+
+
+def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
+    if not 0 < case.pi <= 1:
+        return Applies.NO, "The proof takes pi between 0 and 1."
+    in_the_cone, because = _lemma_7_applies(ConeCase(case.sequences, case.selection, case.p, case.p, case.loss))
+    if in_the_cone is not Applies.YES:
+        return in_the_cone, because
+    radius = comparison_radius(case)
+    if float(np.linalg.norm(case.p)) < radius:
+        return Applies.NO, f"p is shorter than R_pi = {radius:.4g}."
+    return Applies.YES, f"p lies in the cone, beyond R_pi = {radius:.4g}."
+
+
+def _comparison_error(case: ComparisonCase, seen: ConeGradient) -> float:
+    """By how much the descent along p exceeds 1 + pi times that along p_mm, relative to the latter."""
+    axis, p = att_svm(case.sequences, case.selection).direction, np.array(case.p)
+    along_p, along_axis = float(seen.direction @ p) / float(np.linalg.norm(p)), float(seen.direction @ axis)
+    return max(0.0, (along_p - (1 + case.pi) * along_axis) / abs(along_axis))
+
+
+def _on_the_border(scale: float) -> ComparisonCase:
+    """Fig. 1(b), token 1: p on the border of the cone at `scale` times R_pi, pi small enough for both scenarios."""
+    cone = _across_the_cone(1.0)
+    case = ComparisonCase(cone.sequences, cone.selection, cone.p, 0.05)
+    p = np.array(cone.p) * (scale * comparison_radius(case) / float(np.linalg.norm(cone.p)))
+    return replace(case, p=tuple(p.tolist()))
+
+
+LEMMA_7_COMPARISON: Claim[ComparisonCase, ConeGradient] = Claim(
+    key="maxmargin-lemma7-l3",
+    paper="M",
+    label="Lemma 7",
+    statement="If every input has an SVM-neighbour, then for every p of the cone of a locally optimal direction with "
+    "|p| >= R_pi the descent along p/|p| is at most 1 + pi times the descent along the direction itself.",
+    tolerance=ROUNDING,
+    tolerance_reason=ROUNDING_REASON,
+    hypotheses=_comparison_applies,
+    observe=lambda case: cone_gradient(ConeCase(case.sequences, case.selection, case.p, case.p, case.loss)),
+    error=_comparison_error,
+    inside=lambda: _on_the_border(1.001),
+    outside=lambda: _on_the_border(0.999),
+    mutate=lambda seen: replace(seen, direction=-seen.direction),
+    correction="As for (L1) and (L2), delta is over the non-neighbours of every input and every input needs a "
+    "neighbour; the proof leaves C_0 and nu open, and C_0 = 96, nu = pi^2/(64 A^2) do.",
+)
+
+CLAIMS: tuple[Claim, ...] = (LEMMA_7, LEMMA_7_COMPARISON)

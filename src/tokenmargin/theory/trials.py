@@ -7,22 +7,19 @@ gradient flow to norm 1e6, judged by its certificate; a softmax that looks satur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, scores, toys
-from tokenmargin.dynamics import (
-    AttentionRisk,
-    Flow,
-    NormalizedDescent,
-    follow_all,
-    judge,
-)
+from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
+from tokenmargin.data.problem_batch import ProblemBatch
+from tokenmargin.dynamics import AttentionRisk, Flow, NormalizedDescent, follow_all, judge
+from tokenmargin.dynamics.descend_batch import descend_batch
 from tokenmargin.dynamics.textbook import textbook_descent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm_batch, neighbor_score_gap, neighbors
+from tokenmargin.margin import MarginStatus, att_svm, att_svm_batch, neighbors
+from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
 from tokenmargin.margin.multi_token import att_svm_any
 from tokenmargin.theory.agreement import one_minus_cosine
 
@@ -33,6 +30,9 @@ SATURATED = 1 - 1e-5
 
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
+
+#: Tokens drawn before they are put into few coordinates: small enough to stay in a core's cache meanwhile.
+DRAWN_BYTES = 1 << 20
 
 #: Columns of the table of trials, one row per trial.
 COLUMNS = (
@@ -73,7 +73,26 @@ class Study:
 
 def trial(study: Study, seed: int, d: int, number: int) -> EmbeddedSequences:
     """Trial `number` of width d: its own random stream, so that it can be run again alone."""
-    return toys.random_sphere(np.random.default_rng([seed, d, number]), n=study.n, T=study.T, d=d)
+    return toys.random_sphere(_stream(seed, d, number), n=study.n, T=study.T, d=d)
+
+
+def trials(study: Study, seed: int, d: int, numbers: Sequence[int], origin_matters: bool = False) -> ProblemBatch:
+    """The same trials as one batch, in as few coordinates as they need: isometric to `trial`, not equal to it.
+
+    Args:
+        study: sizes.
+        seed: of all random streams.
+        d: width of tokens and head.
+        numbers: which trials.
+        origin_matters: keep the tokens where they are, for a gradient that feels it; else only their differences.
+    """
+    size = max(1, DRAWN_BYTES // (8 * (study.n * study.T + 1) * d))
+    parts = []
+    for begin in range(0, len(numbers), size):
+        streams = [_stream(seed, d, number) for number in numbers[begin : begin + size]]
+        drawn = ProblemBatch.from_tokens(*toys.random_spheres(streams, study.n, study.T, d))
+        parts.append(drawn.in_span_of_keys() if origin_matters else drawn.in_span_of_differences())
+    return ProblemBatch.concatenated(parts)
 
 
 def run_trials(
@@ -85,47 +104,51 @@ def run_trials(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(table, selections): one row of `COLUMNS` and the selected tokens, shape (trials, n), for each trial."""
-    data = [trial(study, seed, d, number) for number in numbers]
-    risks = [AttentionRisk(sequences) for sequences in data]
-    starts = np.zeros((len(data), d))
-    table = np.full((len(data), len(COLUMNS)), np.nan)
+    problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
+    table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
     for name in ("ended", "undecided", "is_lmm", "is_gmm", "infeasible"):
         column[name][:] = 0.0
     if treatment == "decided":
-        points, chosen = _decide(study, risks, starts, column, progress)
+        points, chosen = _decide(study, problems, column, progress)
     else:
-        points = _descend(study, risks, starts, treatment)
-        chosen = np.stack([_top(sequences, p) for sequences, p in zip(data, points, strict=True)])
+        points = _descend(study, problems, treatment)
+        chosen = problems.logits(points).argmax(axis=2)
     column["norm"][:] = np.linalg.norm(points, axis=1)
-    column["softmax"][:] = [_mean_softmax(r, p, c) for r, p, c in zip(risks, points, chosen, strict=True)]
+    column["softmax"][:] = _of_chosen(problems.attention(points), chosen).mean(axis=1)
     if treatment != "decided":
         column["ended"][:] = column["softmax"] >= SATURATED
-    _compare(data, points, chosen, column)
+    _compare(problems, points, chosen, column)
     return table, chosen
 
 
-def _descend(study: Study, risks: list[AttentionRisk], starts: np.ndarray, treatment: str) -> np.ndarray:
+def _stream(seed: int, d: int, number: int) -> np.random.Generator:
+    return np.random.default_rng([seed, d, number])
+
+
+def _descend(study: Study, problems: ProblemBatch, treatment: str) -> np.ndarray:
     if treatment == "printed":
-        return textbook_descent(risks, starts, NormalizedDescent(study.lr, PRINTED_EPSILON), study.steps)
-    ends = follow_all(risks, starts, NormalizedDescent(study.lr), steps=study.steps)
-    return np.stack([end.final for end in ends])
+        starts = np.zeros((len(problems), problems.keys.shape[3]))
+        return textbook_descent(problems, starts, NormalizedDescent(study.lr, PRINTED_EPSILON), study.steps)
+    return descend_batch(problems, NormalizedDescent(study.lr), study.steps)
 
 
 def _decide(
     study: Study,
-    risks: list[AttentionRisk],
-    starts: np.ndarray,
+    problems: ProblemBatch,
     column: dict[str, np.ndarray],
     progress: Callable[[int, int], None] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    method = Flow(until_norm=study.until_norm, atol=study.atol)
-    ends = follow_all(risks, starts, method, progress=progress)
+    """Follow every flow, judge its end, and compare the velocity of those that diverge with (ATT-SVM)."""
+    risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
+    starts = np.zeros((len(problems), problems.keys.shape[3]))
+    ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
     limits = judge(risks, [end.final for end in ends])
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
-    diverging = np.flatnonzero([limit.diverges for limit in limits])
+    # A certified limit may keep tokens tied, which is a problem of its own.
+    diverging = np.flatnonzero(column["ended"]).tolist()
     solutions = att_svm_batch([risks[j].sequences for j in diverging], [limits[j].selection for j in diverging])
     for j, solution in zip(diverging, solutions, strict=True):
         if solution.status is MarginStatus.OPTIMAL:
@@ -133,44 +156,45 @@ def _decide(
     return np.stack([end.final for end in ends]), np.stack([limit.selection.representatives for limit in limits])
 
 
-def _compare(
-    data: list[EmbeddedSequences], points: np.ndarray, chosen: np.ndarray, column: dict[str, np.ndarray]
-) -> None:
+def _compare(problems: ProblemBatch, points: np.ndarray, chosen: np.ndarray, column: dict[str, np.ndarray]) -> None:
     """Solve (ATT-SVM) for what each ended trial selects, and compare."""
     ended = np.flatnonzero(column["ended"])
-    selections = [Selection.from_indices(chosen[j], data[j].n_tokens) for j in ended]
-    solutions = att_svm_batch([data[j] for j in ended], selections)
-    for j, selection, solution in zip(ended, selections, solutions, strict=True):
-        if solution.status is not MarginStatus.OPTIMAL:
-            column["infeasible"][j] = 1.0
-            continue
-        error = one_minus_cosine(points[j], solution.p)
-        gap = neighbor_score_gap(solution)
-        column["error"][j], column["correlation"][j] = error, 1.0 - error
-        column["gap"][j] = gap
-        column["is_lmm"][j] = gap > 0
-        column["is_gmm"][j] = selection == optimal_selection(data[j])
-        if gap < 0:
-            column["proxy_correlation"][j] = _proxy_correlation(solution, points[j])
+    if not len(ended):
+        return
+    alpha, gamma = chosen[ended], problems.scores[ended]
+    answer = att_svm_arrays(problems.keys[ended], alpha)
+    column["infeasible"][ended] = ~answer.solved
+    solved = ended[answer.solved]
+    gap = neighbor_score_gaps(gamma, alpha, answer.neighbors)[answer.solved]
+    error = _one_minus_cosines(points[solved], answer.p[answer.solved])
+    column["error"][solved], column["correlation"][solved] = error, 1.0 - error
+    column["gap"][solved], column["is_lmm"][solved] = gap, gap > 0
+    column["is_gmm"][solved] = problems.is_optimal(chosen)[solved]
+    for j in solved[gap < 0].tolist():
+        column["proxy_correlation"][j] = _proxy_correlation(problems[j], chosen[j], points[j])
 
 
-def _proxy_correlation(solution: MarginSolution, p: np.ndarray) -> float:
+def _proxy_correlation(sequences: EmbeddedSequences, alpha: np.ndarray, p: np.ndarray) -> float:
     """cos of p to (ATT-SVM') when neighbours of no lower score are as good as the selected token [M, App. E]."""
-    gamma, chosen = scores(solution.sequences), solution.selection.chosen
+    solution = att_svm(sequences, Selection.from_indices(alpha, sequences.n_tokens))
+    gamma, chosen = scores(sequences), solution.selection.chosen
     selected = np.where(chosen, gamma, -np.inf).max(axis=1, keepdims=True)
     allowed = chosen | (neighbors(solution) & (gamma >= selected))
-    answer = att_svm_any(solution.sequences, allowed)
+    answer = att_svm_any(sequences, allowed)
     if not len(answer.minimisers) or not np.linalg.norm(answer.minimisers, axis=1).all():
         return float("nan")
     return 1.0 - min(one_minus_cosine(p, q) for q in answer.minimisers)
 
 
-def _top(sequences: EmbeddedSequences, p: np.ndarray) -> np.ndarray:
-    return (sequences.keys @ p).argmax(axis=1)
+def _of_chosen(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Entries (B, n) of values (B, n, T) at the chosen tokens."""
+    return np.take_along_axis(values, chosen[:, :, None], axis=2)[:, :, 0]
 
 
-def _mean_softmax(risk: AttentionRisk, p: np.ndarray, chosen: np.ndarray) -> float:
-    return float(risk.attention(p)[np.arange(len(chosen)), chosen].mean())
+def _one_minus_cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """`one_minus_cosine` of each row of one with the same row of the other."""
+    units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second)]
+    return 0.5 * np.sum((units[0] - units[1]) ** 2, axis=1)
 
 
 def wilson(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:

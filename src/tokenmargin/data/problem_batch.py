@@ -1,0 +1,87 @@
+"""Many problems of one shape as arrays: all that the training of p sees of a data set is its keys and scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from tokenmargin._isometry import isometric_rows
+from tokenmargin.data.scores import SCORE_TIE_TOLERANCE
+from tokenmargin.data.sequences import EmbeddedSequences
+
+BatchKeys = Float[np.ndarray, "B n T d"]
+BatchScores = Float[np.ndarray, "B n T"]
+BatchVectors = Float[np.ndarray, "B d"]
+BatchIndices = Int[np.ndarray, "B n"]
+BatchWidths = Float[np.ndarray, "B"]
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemBatch:
+    """B problems of n inputs of T tokens, no mask; `batch[j]` is problem j as a data set.
+
+    Replacing the keys by others with the same inner products changes no risk, no descent from 0, no norm and no angle:
+    `in_span_of_keys` and, where only differences within an input matter, `in_span_of_differences` do so, after which
+    nothing depends on the width d that the keys came in.
+    """
+
+    keys: BatchKeys
+    scores: BatchScores  #: gamma, the label absorbed [M, Def. 1]
+
+    @classmethod
+    def from_tokens(cls, tokens: np.ndarray, labels: np.ndarray, heads: np.ndarray) -> ProblemBatch:
+        """Keys equal to the tokens (B, n, T, d); gamma_it = Y_i v'x_it with labels (B, n) and heads (B, d)."""
+        return cls(tokens, labels[:, :, None] * np.matmul(tokens, heads[:, None, :, None])[..., 0])
+
+    @classmethod
+    def concatenated(cls, parts: list[ProblemBatch]) -> ProblemBatch:
+        """One batch of several of the same shape."""
+        return cls(np.concatenate([part.keys for part in parts]), np.concatenate([part.scores for part in parts]))
+
+    def __len__(self) -> int:
+        """B."""
+        return len(self.keys)
+
+    def __getitem__(self, j: int) -> EmbeddedSequences:
+        """Problem j: its scores as tokens of width one, with labels and head that leave them as they are."""
+        return EmbeddedSequences(self.scores[j][:, :, None], np.ones(self.keys.shape[1]), [1.0], keys=self.keys[j])
+
+    def in_span_of_keys(self) -> ProblemBatch:
+        """Isometric keys, of width n T at most."""
+        B, n, T, d = self.keys.shape
+        rows = isometric_rows(self.keys.reshape(B, n * T, d))
+        return ProblemBatch(rows.reshape(B, n, T, -1), self.scores)
+
+    def in_span_of_differences(self) -> ProblemBatch:
+        """Keys relative to the first token of their input, of width n (T - 1) at most.
+
+        Softmax does not feel a shift of all logits of an input, so differences are all that acts on p.
+        """
+        B, n, T, d = self.keys.shape
+        rows = isometric_rows((self.keys[:, :, 1:] - self.keys[:, :, :1]).reshape(B, n * (T - 1), d))
+        keys = np.zeros((B, n, T, rows.shape[-1]))
+        keys[:, :, 1:] = rows.reshape(B, n, T - 1, -1)
+        return ProblemBatch(keys, self.scores)
+
+    def tie_widths(self) -> BatchWidths:
+        """Scores within this distance of each other are ties: `SCORE_TIE_TOLERANCE` times the largest modulus."""
+        return SCORE_TIE_TOLERANCE * np.abs(self.scores).max(axis=(1, 2))
+
+    def attention(self, points: BatchVectors) -> BatchScores:
+        """softmax(K_i p), shape (B, n, T), at one point of shape (d,) for each problem."""
+        logits = self.logits(points)
+        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        return weights
+
+    def logits(self, points: BatchVectors) -> BatchScores:
+        """K_i p, shape (B, n, T)."""
+        return np.matmul(self.keys, points[:, None, :, None])[..., 0]
+
+    def is_optimal(self, alpha: BatchIndices) -> np.ndarray:
+        """Whether alpha names *the* token of highest score in every input, shape (B,); False where several tie."""
+        best = self.scores >= self.scores.max(axis=2, keepdims=True) - self.tie_widths()[:, None, None]
+        chosen = np.arange(self.scores.shape[2]) == alpha[:, :, None]
+        return (best == chosen).all(axis=(1, 2))

@@ -1,0 +1,59 @@
+"""(ATT-SVM) for many problems of one shape, answers as arrays: for studies that need numbers, not objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from tokenmargin.margin.least_norm import Verdict, least_norm
+from tokenmargin.margin.least_norm_arrays import BatchFlags, BatchPoints, least_norm_arrays
+from tokenmargin.margin.solution import TIGHT_TOLERANCE
+
+BatchKeys = Float[np.ndarray, "B n T d"]
+BatchScores = Float[np.ndarray, "B n T"]
+BatchTokens = Bool[np.ndarray, "B n T"]
+BatchIndices = Int[np.ndarray, "B n"]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginArrays:
+    """`att_svm` of B problems, one token per input selected; NaN and False where a problem has no solution."""
+
+    solved: BatchFlags  #: status OPTIMAL: the shortest vector was found and its residuals checked
+    p: BatchPoints
+    neighbors: BatchTokens  #: SVM-neighbours of the selected tokens [M, Def. 2]
+
+
+def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
+    """The shortest p that prefers token alpha_i of every input i by 1, for B problems [M, (ATT-SVM)].
+
+    Args:
+        keys: shape (B, n, T, d), T >= 2, no mask.
+        alpha: selected tokens, shape (B, n).
+    """
+    B, n, T, d = keys.shape
+    others = np.argsort(np.arange(T) == alpha[:, :, None], axis=2, kind="stable")[:, :, :-1]
+    selected = np.take_along_axis(keys, alpha[:, :, None, None], axis=2)
+    rows = (selected - np.take_along_axis(keys, others[:, :, :, None], axis=2)).reshape(B, n * (T - 1), d)
+    required = np.ones(rows.shape[:2])
+    found = least_norm_arrays(rows, required)
+    solved, p = found.solved.copy(), found.p
+    for j in np.flatnonzero(~solved).tolist():
+        alone = least_norm(rows[j], required[j])
+        solved[j] = alone.verdict is Verdict.OPTIMAL
+        p[j] = alone.p if solved[j] else np.nan
+    margins = np.matmul(rows, p[:, :, None])[:, :, 0]
+    lengths = np.sqrt(np.einsum("bmd,bmd->bm", rows, rows)) * np.linalg.norm(p, axis=1)[:, None]
+    with np.errstate(invalid="ignore"):
+        tight = solved[:, None] & (margins - 1.0 <= TIGHT_TOLERANCE * np.maximum(lengths, 1.0))
+    neighbors = np.zeros((B, n, T), dtype=bool)
+    np.put_along_axis(neighbors, others, tight.reshape(B, n, T - 1), axis=2)
+    return MarginArrays(solved, p, neighbors)
+
+
+def neighbor_score_gaps(scores: BatchScores, alpha: BatchIndices, neighbors: BatchTokens) -> np.ndarray:
+    """Smallest score advantage of a selected token over its SVM-neighbours, shape (B,); inf when there are none."""
+    gaps = np.take_along_axis(scores, alpha[:, :, None], axis=2) - scores
+    return np.where(neighbors, gaps, np.inf).min(axis=(1, 2))

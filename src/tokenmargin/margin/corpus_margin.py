@@ -1,0 +1,154 @@
+"""The max-margin direction of a corpus with its proof, or the tokens whose demands contradict each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tokenmargin._types import ArrayLike
+from tokenmargin.data.token_selection import query_vector
+from tokenmargin.margin.constraint_generation import Round
+from tokenmargin.margin.solution import MarginStatus
+
+#: Pairs of tokens that a sentence names before it says how many more there are.
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusResiduals:
+    """KKT residuals over the constraints of all documents, in units of the margin 1 and of |p|; 0 at the optimum."""
+
+    primal: float  #: largest violation of p'(E_s - E_t) >= 1, or of a tie, over every document
+    dual: float  #: most negative multiplier, over |p|^2 (the sum of all multipliers)
+    stationarity: float  #: |p - sum of multipliers times differences| / |p|
+    complementarity: float  #: largest multiplier times slack, over |p|^2
+    gap: float  #: | |p|^2 - sum of multipliers | / |p|^2
+
+    @property
+    def worst(self) -> float:
+        """The largest of the five."""
+        return max(self.primal, self.dual, self.stationarity, self.complementarity, self.gap)
+
+
+@dataclass(frozen=True)
+class CorpusConflict:
+    """Weights on pairs of tokens that prove a selection infeasible (Farkas).
+
+    `asked` are (selected, other, weight > 0), weights adding up to 1, and `tied` (selected, selected', weight of
+    either sign): the weighted differences of embeddings add up to a vector of length `residual`, so a p that met the
+    demands would be at least 1/`residual` long. When `circular`, the tokens themselves cancel and no embeddings
+    whatever could meet the demands.
+    """
+
+    asked: tuple[tuple[int, int, float], ...]
+    tied: tuple[tuple[int, int, float], ...]
+    documents: tuple[int | None, ...]  #: a document that asks for each of the first pairs
+    residual: float
+    circular: bool
+
+    @property
+    def norm_bound(self) -> float:
+        """Any p that met the demands would have at least this norm."""
+        return 1.0 / self.residual if self.residual > 0 else float("inf")
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusMargin:
+    """Solution of the max-margin problem [E, (9)] for the selected tokens of a corpus.
+
+    `pairs[k] = (s, t)` are the token pairs that carry a multiplier `duals[k]` > 0, and p is the sum of
+    duals times (E_s - E_t) and of tie duals times tied differences; equally p = sum over tokens of `token_weights` E_s.
+    """
+
+    status: MarginStatus
+    vocabulary: tuple[str, ...] = field(repr=False)
+    p: np.ndarray = field(repr=False)  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
+    pairs: np.ndarray = field(repr=False)  #: token ids (selected, other), shape (k, 2)
+    duals: np.ndarray = field(repr=False)  #: shape (k,)
+    ties: np.ndarray = field(repr=False)  #: token ids asked level, shape (q, 2)
+    tie_duals: np.ndarray = field(repr=False)  #: shape (q,)
+    token_weights: np.ndarray = field(repr=False)  #: c with p = E'c, shape (V,)
+    residuals: CorpusResiduals
+    rounds: tuple[Round, ...] = field(repr=False)
+    n_constraints: int  #: distinct pairs of tokens asked apart
+    n_asked: int  #: the same with a pair counted once for each document that asks for it
+    n_tight: int  #: distinct pairs whose margin is 1 to tolerance
+    conflict: CorpusConflict | None = field(default=None, repr=False)
+
+    @property
+    def norm(self) -> float:
+        """|p|."""
+        return float(np.linalg.norm(self.p))
+
+    @property
+    def margin(self) -> float:
+        """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
+        if self.status is MarginStatus.INFEASIBLE:
+            return 0.0
+        return 1.0 / self.norm if self.norm > 0 else float("inf")
+
+    @property
+    def direction(self) -> np.ndarray:
+        """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
+        return self.p / self.norm if self.norm != 0 else self.p
+
+    @property
+    def n_active(self) -> int:
+        """How many pairs carry a multiplier."""
+        return len(self.duals)
+
+    def is_optimal(self, tolerance: float) -> bool:
+        """Whether all KKT residuals, over the constraints of all documents, are within `tolerance`."""
+        return self.status is MarginStatus.OPTIMAL and self.residuals.worst <= tolerance
+
+    def cosine_to(self, query: ArrayLike) -> float:
+        """Cosine of the angle between p and a query; NaN when either has no direction."""
+        other = query_vector(query, len(self.p))
+        lengths = self.norm * float(np.linalg.norm(other))
+        return float(self.p @ other) / lengths if lengths > 0 else float("nan")
+
+    def support(self, k: int | None = None) -> tuple[tuple[str, str, float], ...]:
+        """The k pairs that limit the margin most, (selected, other, multiplier), heaviest first; all if k is absent."""
+        order = np.argsort(-self.duals, kind="stable")[:k]
+        names = self.vocabulary
+        return tuple(
+            (names[s], names[t], float(w)) for (s, t), w in zip(self.pairs[order], self.duals[order], strict=True)
+        )
+
+    def explain(self) -> str:
+        """One or two sentences a person understands."""
+        if self.status is MarginStatus.TRIVIAL:
+            return "Every token of every document is selected, so there is nothing to separate and p = 0."
+        if self.status is MarginStatus.OPTIMAL:
+            named = "; ".join(f"'{s}' over '{t}'" for s, t, _ in self.support(NAMED))
+            more = f"; and {self.n_active - NAMED} more pairs" if self.n_active > NAMED else ""
+            return (
+                f"In every document the selected tokens are separated from the others with margin {self.margin:.6g} "
+                f"(|p| = {self.norm:.6g}). What limits the margin is {named}{more}."
+            )
+        if self.status is MarginStatus.INFEASIBLE and self.conflict is not None:
+            return self._explain_conflict(self.conflict)
+        last = self.rounds[-1] if self.rounds else None
+        bounds = f" The shortest p has a norm between {last.lower:.6g} and {last.upper:.6g}." if last else ""
+        return (
+            f"The problem was not decided after {len(self.rounds)} rounds: the best point has a KKT residual of "
+            f"{self.residuals.worst:.1e}.{bounds} Raise the tie tolerance of the selection, so that near-copies of "
+            "selected tokens count as tied."
+        )
+
+    def _explain_conflict(self, conflict: CorpusConflict) -> str:
+        names = self.vocabulary
+        where = [*conflict.documents, *[None] * len(conflict.asked)]
+        demands = [
+            f"'{names[a]}' over '{names[b]}'" + ("" if document is None else f" (document {document})")
+            for (a, b, _), document in zip(conflict.asked, where, strict=False)
+        ]
+        demands += [f"'{names[a]}' level with '{names[b]}'" for a, b, _ in conflict.tied]
+        shown = ", ".join(demands[:NAMED]) + (f" and {len(demands) - NAMED} more" if len(demands) > NAMED else "")
+        if conflict.circular:
+            return f"No embeddings can meet the demands of this selection, which go in a circle: {shown}."
+        return (
+            f"No p of norm below {conflict.norm_bound:.2g} can meet the demands of this selection at once: {shown}; "
+            f"weighted, these differences of embeddings add up to a vector of length {conflict.residual:.1e}."
+        )

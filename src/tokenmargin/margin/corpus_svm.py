@@ -1,0 +1,159 @@
+"""(ATT-SVM) at the size of a corpus: the max-margin direction of the selection that a one-layer model makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tokenmargin._types import ArrayLike
+from tokenmargin.data.token_selection import CorpusSelection, query_vector, token_vectors
+from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.constraint_generation import OrderSolution, Round, least_norm_order
+from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
+from tokenmargin.margin.corpus_pairs import TokenPairs, circular_demands, document_asking, token_pairs
+from tokenmargin.margin.least_norm import Verdict
+from tokenmargin.margin.solution import MarginStatus
+
+#: Largest KKT residual of an optimal point, in units of the margin 1 and of |p|. Answers on a working set are right to
+#: 1e-12; logits of |p| max|E| = 1e9, the longest that a selection allows, to 1e-7.
+CORPUS_TOLERANCE = 1e-6
+
+#: Documents named in a proof of infeasibility; the proof itself is over tokens.
+DOCUMENTS_NAMED = 6
+
+
+def corpus_svm(
+    dataset: TokenDataset,
+    embeddings: ArrayLike,
+    selection: CorpusSelection,
+    *,
+    tolerance: float = CORPUS_TOLERANCE,
+    start: ArrayLike | None = None,
+    progress: Callable[[Round], None] | None = None,
+) -> CorpusMargin:
+    """The shortest p that prefers, in every document, each selected token to every other token by 1 [E, (9)].
+
+        min |p|   s.t.   p'(E_s - E_t) >= 1  for s selected, t not,   p'E_s = p'E_s'  for s, s' selected
+
+    The selection that a query makes is always feasible: the query itself, scaled, satisfies it (ties apart, which
+    hold only to their tolerance). So pass that query as `start`: it is a vector known to satisfy everything.
+
+    Args:
+        dataset: n documents over V tokens.
+        embeddings: E, shape (V, d).
+        selection: from `corpus_selection`, or any choice of tokens.
+        tolerance: largest KKT residual of an answer that is called optimal.
+        start: a vector of shape (d,), normally the trained query; the answer does not depend on it, the time does.
+        progress: called with a `Round` after each round of constraint generation.
+    """
+    E = token_vectors(dataset, embeddings)
+    selection.check_fits(dataset)
+    if not 0 < tolerance < 1:
+        raise InvalidInputError(f"tolerance is relative to the margin and must lie in (0, 1), got {tolerance}.")
+    first = None if start is None else query_vector(start, E.shape[1])
+    pairs = token_pairs(dataset, selection)
+    if len(pairs) == 0:
+        return _packed(dataset, pairs, np.zeros(E.shape[1]), MarginStatus.TRIVIAL)
+    circle = circular_demands(pairs)
+    if circle is not None:
+        steps = [(a, b, 1.0) for a, b, above in circle if above]
+        level = [(a, b, 1.0) for a, b, above in circle if not above]
+        conflict = _conflict(dataset, selection, E, steps, level)
+        return _packed(dataset, pairs, np.full(E.shape[1], np.nan), MarginStatus.INFEASIBLE, conflict=conflict)
+    answer = least_norm_order(
+        E, np.stack((pairs.over, pairs.under), axis=1), pairs.tied, tolerance / 2, start=first, progress=progress
+    )
+    if answer.verdict is Verdict.INFEASIBLE:
+        asked = zip(pairs.over[answer.pairs], pairs.under[answer.pairs], answer.duals, strict=True)
+        tied = zip(*pairs.tied.T, answer.tie_duals, strict=True)
+        conflict = _conflict(
+            dataset,
+            selection,
+            E,
+            [(int(a), int(b), float(w)) for a, b, w in asked],
+            [(int(a), int(b), float(w)) for a, b, w in tied if w != 0],
+        )
+        return _packed(dataset, pairs, answer.p, MarginStatus.INFEASIBLE, answer, conflict=conflict)
+    residuals, weights, n_tight = _judge(E, pairs, answer)
+    status = MarginStatus.UNDECIDED
+    if answer.verdict is Verdict.OPTIMAL and residuals.worst <= tolerance:
+        status = MarginStatus.OPTIMAL
+    return _packed(dataset, pairs, answer.p, status, answer, residuals, weights, n_tight)
+
+
+def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[CorpusResiduals, np.ndarray, int]:
+    """KKT residuals over all constraints, from the embeddings as given; token weights; how many pairs are tight."""
+    p, V = answer.p, len(E)
+    logits = (E - E.mean(axis=0)) @ p  # only differences count: a large common part would cost digits
+    slack = logits[pairs.over] - logits[pairs.under] - 1
+    apart = logits[pairs.tied[:, 0]] - logits[pairs.tied[:, 1]]
+    over, under = pairs.over[answer.pairs], pairs.under[answer.pairs]
+    weights = np.bincount(over, answer.duals, V) - np.bincount(under, answer.duals, V)
+    weights += np.bincount(pairs.tied[:, 0], answer.tie_duals, V) - np.bincount(pairs.tied[:, 1], answer.tie_duals, V)
+    # By differences, not by token weights: multipliers of nearly equal tokens are large and cancel.
+    pull = answer.duals @ (E[over] - E[under]) + answer.tie_duals @ (E[pairs.tied[:, 0]] - E[pairs.tied[:, 1]])
+    square = float(p @ p) or 1.0  # p = 0 only where nothing was decided
+    residuals = CorpusResiduals(
+        primal=max(0.0, -float(slack.min()), float(np.abs(apart).max(initial=0.0))),
+        dual=max(0.0, -float(answer.duals.min(initial=0.0))) / square,
+        stationarity=float(np.linalg.norm(pull - p)) / square**0.5,
+        complementarity=float(np.abs(answer.duals * slack[answer.pairs]).max(initial=0.0)) / square,
+        gap=abs(square - float(answer.duals.sum())) / square,
+    )
+    return residuals, weights, int((slack <= CORPUS_TOLERANCE).sum())
+
+
+def _conflict(
+    dataset: TokenDataset,
+    selection: CorpusSelection,
+    E: np.ndarray,
+    asked: list[tuple[int, int, float]],
+    tied: list[tuple[int, int, float]],
+) -> CorpusConflict:
+    """Weights that cancel, in units of their total, heaviest first, with the sum they leave and documents that ask."""
+    total = sum(weight for *_, weight in asked)
+    asked = sorted(((a, b, w / total) for a, b, w in asked), key=lambda step: -step[2])
+    tied = sorted(((a, b, w / total) for a, b, w in tied), key=lambda step: -abs(step[2]))
+    left = np.zeros(E.shape[1])
+    for a, b, weight in asked + tied:
+        left += weight * (E[a] - E[b])
+    documents = tuple(document_asking(dataset, selection, a, b) for a, b, _ in asked[:DOCUMENTS_NAMED])
+    combined = np.zeros(len(E))
+    for a, b, weight in asked + tied:
+        combined[a] += weight
+        combined[b] -= weight
+    circular = bool((np.abs(combined) == 0).all())
+    return CorpusConflict(tuple(asked), tuple(tied), documents, float(np.linalg.norm(left)), circular)
+
+
+def _packed(
+    dataset: TokenDataset,
+    pairs: TokenPairs,
+    p: np.ndarray,
+    status: MarginStatus,
+    answer: OrderSolution | None = None,
+    residuals: CorpusResiduals | None = None,
+    token_weights: np.ndarray | None = None,
+    n_tight: int = 0,
+    conflict: CorpusConflict | None = None,
+) -> CorpusMargin:
+    decided = answer is not None and answer.verdict is not Verdict.INFEASIBLE
+    support = answer.pairs if answer is not None and decided else np.zeros(0, dtype=np.int64)
+    return CorpusMargin(
+        status=status,
+        vocabulary=dataset.vocabulary,
+        p=p,
+        pairs=np.stack((pairs.over[support], pairs.under[support]), axis=1),
+        duals=answer.duals if answer is not None and decided else np.zeros(0),
+        ties=pairs.tied,
+        tie_duals=answer.tie_duals if answer is not None and decided else np.zeros(len(pairs.tied)),
+        token_weights=np.zeros(pairs.n_tokens) if token_weights is None else token_weights,
+        residuals=CorpusResiduals(0.0, 0.0, 0.0, 0.0, 0.0) if residuals is None else residuals,
+        rounds=() if answer is None else answer.rounds,
+        n_constraints=len(pairs),
+        n_asked=int(pairs.documents.sum()),
+        n_tight=n_tight,
+        conflict=conflict,
+    )
