@@ -209,4 +209,5 @@ EXPERIMENT = Experiment(
     config=Settings,
     compute=compute,
     draw=draw,
+    claims=("embeddings-lemma2", "embeddings-lemma12"),
 )

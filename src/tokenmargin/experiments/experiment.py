@@ -16,7 +16,6 @@ import numpy as np
 
 from tokenmargin.errors import InvalidInputError
 
-
 #: Sizes a figure may come in, smallest first.
 PRESETS = ("smoke", "cpu", "paper")
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from tokenmargin.experiments import (
+    embeddings_fig01_imdb,
+    embeddings_fig02_synthetic,
+    embeddings_fig03_one_layer,
+    embeddings_fig04_yelp,
+    embeddings_onestep,
+    embeddings_theorem5,
     maxmargin_fig01_directions,
     maxmargin_fig02_cone,
     maxmargin_fig03_joint,
@@ -25,6 +31,12 @@ _MODULES = (
     maxmargin_fig09_trials,
     maxmargin_fig10_gaps,
     maxmargin_path,
+    embeddings_fig01_imdb,
+    embeddings_fig02_synthetic,
+    embeddings_fig03_one_layer,
+    embeddings_fig04_yelp,
+    embeddings_onestep,
+    embeddings_theorem5,
 )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 
 from tokenmargin._precision import keep_precision
 from tokenmargin.experiments.experiment import Config, Experiment, Progress, Result, Verdict, silent
-from tokenmargin.experiments.store import Saved, save
+from tokenmargin.experiments.store import Saved, commit, save
 from tokenmargin.theory.claim import ClaimOutcome
 from tokenmargin.theory.registry import claims
 
@@ -35,11 +38,31 @@ def reproduce(
     """
     chosen = experiment.preset(preset) if config is None else config
     begin = time.perf_counter()
-    result = _compute(experiment, chosen, seed, progress)
+    with _kept_until_done(chosen, out / ".unfinished" / experiment.id / preset) as resumable:
+        result = _compute(experiment, resumable, seed, progress)
     outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
     return save(
         experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
     )
+
+
+@contextmanager
+def _kept_until_done(config: Config, folder: Path) -> Iterator[Config]:
+    """A configuration whose finished parts lie in a folder until all is done: an interrupted study goes on by itself.
+
+    The folder is named after the code that computes, so that parts of an older version are not taken up. A figure
+    without a field `resume`, or with a folder of the user's in it, is left as it is.
+    """
+    if getattr(config, "resume", None) != "":
+        yield config
+        return
+    own = folder / commit().replace(" ", "-")
+    changed: dict[str, str] = {"resume": str(own)}
+    yield replace(config, **changed)
+    shutil.rmtree(own, ignore_errors=True)
+    for empty in (folder, folder.parent, folder.parent.parent):
+        if empty.is_dir() and not any(empty.iterdir()):
+            empty.rmdir()
 
 
 @keep_precision

@@ -1,0 +1,55 @@
+"""Full-scale runs where the text libraries are absent: count the reviews here, train there.
+
+    python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
+    python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts
+
+The second needs the training core and matplotlib only. It writes what `tokenmargin reproduce ID --preset paper` writes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tokenmargin.experiments.experiment import Config
+from tokenmargin.experiments.review_training import ReviewSettings
+from tokenmargin.experiments.reviews import NAMES, reviews, save_reviews
+
+
+def count(folder: Path) -> None:
+    for name in NAMES:
+        found = reviews(name)
+        save_reviews(found, folder)
+        print(found.dataset, flush=True)
+
+
+def run(folder: str, out: Path, ids: list[str]) -> None:
+    from tokenmargin.experiments.registry import experiments
+    from tokenmargin.experiments.run import reproduce
+
+    for name in ids:
+        experiment = experiments()[name]
+        config: Config = experiment.preset("paper")
+        if isinstance(config, ReviewSettings):
+            config = replace(config, counts=folder)
+        saved = reproduce(experiment, out, "paper", config=config, progress=show)
+        print(json.dumps({"id": name, "sentences": saved.summary["sentences"]}, indent=1), flush=True)
+
+
+def show(done: int, total: int, what: str) -> None:
+    if done % max(1, total // 10) == 0:
+        print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    command, folder, *rest = sys.argv[1:]
+    if command == "count":
+        count(Path(folder))
+    else:
+        run(folder, Path(rest[0]), rest[1:])
+
+
+if __name__ == "__main__":
+    main()

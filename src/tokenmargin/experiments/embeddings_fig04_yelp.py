@@ -1,0 +1,33 @@
+"""[E, Fig. 4]: two layers trained on Yelp; the same V and S as on IMDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from tokenmargin.experiments.experiment import Experiment, Progress, Result
+from tokenmargin.experiments.review_figure import draw_reviews, joined
+from tokenmargin.experiments.review_training import TWO_LAYERS, ReviewSettings, review_study
+
+
+def compute(config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:
+    """Train two layers on Yelp."""
+    return joined({"yelp": review_study("yelp", TWO_LAYERS, config, key, progress)})
+
+
+def draw(result: Result) -> Any:
+    """Overlaps and losses."""
+    return draw_reviews(result, ("yelp",))
+
+
+EXPERIMENT = Experiment(
+    id="embeddings-fig4",
+    title="Two layers on Yelp: overlaps of the embeddings with p and v over the posterior difference",
+    paper="E",
+    figure="Fig. 4",
+    config=ReviewSettings,
+    compute=compute,
+    draw=draw,
+    data=("yelp",),
+)

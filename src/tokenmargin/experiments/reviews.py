@@ -1,0 +1,94 @@
+"""The counted reviews that the figures train on: read and tokenized here, or counted before on another machine.
+
+Counting needs the text libraries, training does not: `save_reviews` writes a folder that `load_reviews` reads where
+only the training core is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tokenmargin.data import TokenDataset
+from tokenmargin.errors import DataAbsentError, InvalidInputError
+
+#: Told how far reading has come, as in `tokenmargin.sources`.
+TextProgress = Callable[[int, int | None, str], None]
+
+NAMES = ("imdb", "yelp")
+
+
+@dataclass(frozen=True, eq=False)
+class Reviews:
+    """A counted data set, and which of its documents belong to the test split where there is one."""
+
+    name: str
+    dataset: TokenDataset
+    is_test: np.ndarray | None = None
+
+    def part(self, documents: int, rng: np.random.Generator) -> Reviews:
+        """So many documents drawn at random, half of each class as far as they last, and the tokens they hold."""
+        signs = self.dataset.labels
+        if documents == 0 or documents >= len(signs):
+            return self
+        rows = np.concatenate([rng.permutation(np.flatnonzero(signs == y))[: documents // 2] for y in (-1, 1)])
+        rows = np.sort(rows)
+        part = self.dataset.subset(rows)
+        # A token seen a few times has a posterior difference of noise: the paper purges below 50 of 50,000 texts.
+        seen = np.asarray(part.counts.sum(axis=0)) >= max(2, round(50 * len(rows) / len(signs)))
+        part = part.restrict_vocabulary(seen, drop_empty=True)
+        kept = np.setdiff1d(np.arange(len(rows)), part.dropped)
+        return Reviews(self.name, part, None if self.is_test is None else self.is_test[rows][kept])
+
+
+def reviews(name: str, counts: str = "", progress: TextProgress | None = None) -> Reviews:
+    """The reviews of "imdb" or "yelp", by the paper's rules.
+
+    Args:
+        name: which.
+        counts: a folder that `save_reviews` wrote; without it the texts are looked for and tokenized.
+        progress: told how far reading and counting have come.
+    """
+    if name not in NAMES:
+        raise InvalidInputError(f"no reviews are called {name!r}: there are {' and '.join(NAMES)}.")
+    return load_reviews(Path(counts), name) if counts else _read(name, progress)
+
+
+def save_reviews(found: Reviews, folder: Path) -> None:
+    """Write counts, and the split where there is one, as .npz files without any text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found.dataset.save(folder / f"{found.name}.npz")
+    if found.is_test is not None:
+        np.savez_compressed(folder / f"{found.name}-split.npz", is_test=found.is_test)
+
+
+def load_reviews(folder: Path, name: str) -> Reviews:
+    """Read what `save_reviews` wrote."""
+    file, split = folder / f"{name}.npz", folder / f"{name}-split.npz"
+    if not file.is_file():
+        raise DataAbsentError(f"{file} does not exist: make it with `python -m benchmarks.full_scale count {folder}`.")
+    is_test = None
+    if split.is_file():
+        with np.load(split) as arrays:
+            is_test = arrays["is_test"]
+    return Reviews(name, TokenDataset.load(file), is_test)
+
+
+def _read(name: str, progress: TextProgress | None) -> Reviews:
+    from tokenmargin.sources import imdb, yelp
+    from tokenmargin.sources.labelled import silent
+    from tokenmargin.text import tokenize
+
+    told = silent if progress is None else progress
+    texts = imdb(progress=told) if name == "imdb" else yelp(progress=told)
+    corpus = tokenize(texts, drop_empty=True, progress=told)
+    if name != "imdb":
+        return Reviews(name, corpus.dataset)
+    splits = [split for chunk in texts.chunks() for split in chunk.splits or ()]
+    if not splits:  # the Kaggle copy has none
+        return Reviews(name, corpus.dataset)
+    kept = np.setdiff1d(np.arange(len(splits)), corpus.dataset.dropped)
+    return Reviews(name, corpus.dataset, np.array([split == "test" for split in splits])[kept])
