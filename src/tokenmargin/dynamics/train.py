@@ -123,7 +123,9 @@ def train_epoch(
         sums, gradients = model.loss_and_gradients(state[0], batches.batch(shelves, plan))
         return apply_gradients(static[1], row, state, gradients), jnp.stack([sums.loss, sums.correct, sums.documents])
 
-    (parameters, moments), sums = jax.lax.scan(step, (parameters, moments), (plans, coefficients))
+    # On an accelerator a short step is bound by starting its kernels; several steps in a row are started faster.
+    together = 1 if jax.default_backend() == "cpu" else model.steps_together
+    (parameters, moments), sums = jax.lax.scan(step, (parameters, moments), (plans, coefficients), unroll=together)
     E, p, v = parameters.embeddings, parameters.query, parameters.head
     readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
     norms = jnp.linalg.norm(E), jnp.linalg.norm(p), jnp.linalg.norm(v)

@@ -15,6 +15,10 @@ Tree = Any
 class Trainable(Protocol):
     """A model that `train` can train: a hashable value."""
 
+    @property
+    def steps_together(self) -> int:
+        """Steps that an accelerator is given in a row; each is compiled once more."""
+
     def initial(self, key: Array, n_tokens: int, dtype: Any) -> Tree:
         """Parameters to start from: a tree of arrays with the attributes embeddings, query and head."""
 

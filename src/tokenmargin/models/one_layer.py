@@ -131,6 +131,11 @@ class OneLayer(eqx.Module):
         if not (np.isfinite(self.init_scale) and self.init_scale > 0):
             raise InvalidInputError(f"init_scale must be a positive finite number, got {self.init_scale!r}.")
 
+    @property
+    def steps_together(self) -> int:
+        """A step is eighteen kernels of microseconds: four in a row save a twentieth of their time."""
+        return 4
+
     def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> OneLayerParameters:
         """E, p ~ N(0, I/d) times `init_scale`; v the same when it is trained, on the unit sphere when it is fixed."""
         return _initial(self, key, n_tokens, jnp.dtype(dtype).name)

@@ -41,15 +41,17 @@ def draw_overlap(
 
 
 def _name_extremes(ax: Any, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 5) -> None:
-    """Name the tokens of largest overlap on either side, apart from one another."""
+    """Name the tokens that stand out in both coordinates on either side, apart from one another."""
     span = float(np.ptp(y)) or 1.0
-    is_s = y[x < 0].mean() < 0 < y[x > 0].mean()  # an S has its extremes below on the left, a V above on both sides
+    is_s = y[x < 0].mean() < y[x > 0].mean() - np.std(y) / 4  # an S has its extremes below on the left, a V above
     for side in (-1, 1):
         height = side * y if is_s else y
         candidates = np.flatnonzero(np.sign(x) == side)
-        order = candidates[np.argsort(-height[candidates])][:40]
+        if not candidates.size:
+            continue
+        far = np.abs(x[candidates]) / np.abs(x).max() + (height[candidates] - height[candidates].min()) / span
         placed: list[float] = []
-        for s in order:
+        for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:
                 break
             if all(abs(y[s] - other) > 0.045 * span for other in placed):
