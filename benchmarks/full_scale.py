@@ -2,8 +2,10 @@
 
     python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
     python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts
+    python -m benchmarks.full_scale publish OUT DOCS        summaries, manifests and small figures for the documents
 
-The second needs the training core and matplotlib only. It writes what `tokenmargin reproduce ID --preset paper` writes.
+The second needs the training core and matplotlib only; where the tree was copied without its history, name its commit
+in $TOKENMARGIN_COMMIT. It writes what `tokenmargin reproduce ID --preset paper` writes.
 """
 
 from __future__ import annotations
@@ -38,6 +40,20 @@ def run(folder: str, out: Path, ids: list[str]) -> None:
         print(json.dumps({"id": name, "sentences": saved.summary["sentences"]}, indent=1), flush=True)
 
 
+def publish(out: Path, docs: Path) -> None:
+    """Copy what belongs into the documents; the figure with few colours, a fifth of its size."""
+    from PIL import Image
+
+    for folder in sorted(out.glob("*/paper")):
+        target = docs / folder.parent.name
+        target.mkdir(parents=True, exist_ok=True)
+        for name in ("summary.json", "manifest.json"):
+            (target / name).write_bytes((folder / name).read_bytes())
+        with Image.open(folder / "figure.png") as figure:
+            figure.convert("RGB").quantize(128).save(target / "figure.png", optimize=True)
+        print(target)
+
+
 def show(done: int, total: int, what: str) -> None:
     if done % max(1, total // 10) == 0:
         print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
@@ -47,6 +63,8 @@ def main() -> None:
     command, folder, *rest = sys.argv[1:]
     if command == "count":
         count(Path(folder))
+    elif command == "publish":
+        publish(Path(folder), Path(rest[0]))
     else:
         run(folder, Path(rest[0]), rest[1:])
 

@@ -5,12 +5,14 @@ from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.data.statistics import TokenClass, TokenStatistics, signed_frequency, token_statistics
 from tokenmargin.data.synthetic import Assumption4, KLevel, assumption4, k_level, single_relevant
+from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
 
 __all__ = [
     "LOGIT_TIE_TOLERANCE",
     "SCORE_TIE_TOLERANCE",
     "Assumption4",
+    "CorpusSelection",
     "EmbeddedSequences",
     "KLevel",
     "Selection",
@@ -18,6 +20,7 @@ __all__ = [
     "TokenDataset",
     "TokenStatistics",
     "assumption4",
+    "corpus_selection",
     "k_level",
     "optimal_selection",
     "score_tie_width",

@@ -29,5 +29,6 @@ EXPERIMENT = Experiment(
     config=ReviewSettings,
     compute=compute,
     draw=draw,
+    precision="float32",
     data=("imdb",),
 )

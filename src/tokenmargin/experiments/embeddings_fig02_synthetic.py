@@ -228,4 +228,5 @@ EXPERIMENT = Experiment(
     config=Settings,
     compute=compute,
     draw=draw,
+    precision="float32",
 )

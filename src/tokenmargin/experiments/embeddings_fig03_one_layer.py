@@ -33,5 +33,6 @@ EXPERIMENT = Experiment(
     config=ReviewSettings,
     compute=compute,
     draw=draw,
+    precision="float32",
     data=NAMES,
 )

@@ -118,6 +118,7 @@ class Experiment:
         draw: (result) -> matplotlib Figure.
         claims: keys of the claims the figure illustrates.
         data: names of data sets it needs beyond what it generates itself.
+        precision: of the floats that it computes with.
     """
 
     id: str
@@ -129,6 +130,7 @@ class Experiment:
     draw: Callable[[Result], Any]
     claims: tuple[str, ...] = ()
     data: tuple[str, ...] = field(default=())
+    precision: str = "float64"
 
     def preset(self, name: str) -> Config:
         """The configuration of a preset: "smoke", "paper", and for some figures "cpu"."""

@@ -64,14 +64,24 @@ def s_curve(posterior_difference: np.ndarray, with_head: np.ndarray, bins: int =
     return binned(posterior_difference, with_head, bins)
 
 
-def v_curve(posterior_difference: np.ndarray, with_query: np.ndarray, bins: int = BINS) -> tuple[Curve, Curve]:
-    """<E_s, p> over |posterior difference| of negative and of positive tokens: both rise when the picture is a V."""
-    negative, positive = posterior_difference < 0, posterior_difference > 0
+def v_curve(
+    posterior_difference: np.ndarray, with_query: np.ndarray, bins: int = BINS, centre: float = 0.0
+) -> tuple[Curve, Curve]:
+    """<E_s, p> over the distance to `centre`, left and right of it: both rise when the picture is a V.
+
+    Where one class is more frequent, a token that says nothing has the posterior difference of the whole corpus, not 0.
+    """
+    away = posterior_difference - centre
     half = max(2, bins // 2)
     return (
-        binned(-posterior_difference[negative], with_query[negative], half),
-        binned(posterior_difference[positive], with_query[positive], half),
+        binned(-away[away < 0], with_query[away < 0], half),
+        binned(away[away > 0], with_query[away > 0], half),
     )
+
+
+def base_rate(posterior_difference: np.ndarray, count: np.ndarray) -> float:
+    """The posterior difference of an occurrence of any token: 0 when both classes hold as many tokens."""
+    return float(np.average(posterior_difference, weights=count))
 
 
 def quantile_curves(

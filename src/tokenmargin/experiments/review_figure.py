@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.experiments.experiment import Result
-from tokenmargin.experiments.overlap_shapes import quantile_curves
+from tokenmargin.experiments.overlap_shapes import base_rate, quantile_curves
 from tokenmargin.experiments.review_training import Study
 
 TREATMENTS = ("reading", "as printed")
@@ -39,7 +39,7 @@ def draw_reviews(result: Result, names: tuple[str, ...]) -> Any:
             x, tokens = own["posterior_difference"], [str(token) for token in own["token"]]
             for ax, which, letter in ((left, "with_query", "p"), (middle, "with_head", "v")):
                 y = own[f"{treatment} {which}"]
-                draw_overlap(ax, x, y, tokens, quantile_curves(x, y))
+                draw_overlap(ax, x, y, tokens, quantile_curves(x, y), base_rate(x, own["count"]))
                 ax.set_title(rf"{name}, {treatment}: $\langle E_s, {letter}\rangle$")
             held = own.get("held-out accuracy") if treatment == "reading" else None
             draw_training(right, np.asarray(own[f"{treatment} loss"]), held)

@@ -22,7 +22,7 @@ from tokenmargin.dynamics.schedule import StepSchedule
 from tokenmargin.dynamics.shelf_batches import shelf_batches
 from tokenmargin.dynamics.train import TrainingRun, train
 from tokenmargin.experiments.experiment import Config, Number, Progress
-from tokenmargin.experiments.overlap_shapes import pearson, s_curve, v_curve
+from tokenmargin.experiments.overlap_shapes import base_rate, pearson, s_curve, v_curve
 from tokenmargin.experiments.reviews import Reviews, reviews
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer_model import TwoLayer
@@ -120,23 +120,37 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
         "signed_frequency": statistics.signed_frequency[there],
         "count": statistics.count[there],
         "token": np.array(found.dataset.vocabulary)[there],
+        "documents": np.array(found.dataset.n_documents),
     }
-    numbers: list[Number] = []
-    sentences = [f"{name}: {found.dataset.n_documents:,} reviews, {int(there.sum()):,} tokens, {layers.words}."]
-    table: dict[str, Any] = {}
     for treatment, lr in (("reading", config.lr), ("as printed", config.printed_lr)):
         begin = time.perf_counter()
         run = _train(found.dataset, layers, config, lr, config.epochs, training, progress, f"{name}, {treatment}")
-        seconds = time.perf_counter() - begin
-        overlaps = {f"{treatment} {which}": values[there] for which, values in _overlaps(run).items()}
-        arrays |= overlaps | {f"{treatment} {k}": column for k, column in run.records.columns().items()}
+        arrays[f"{treatment} seconds"] = np.array(time.perf_counter() - begin)
+        arrays[f"{treatment} lr"] = np.array(lr)
+        arrays |= {f"{treatment} {which}": values[there] for which, values in _overlaps(run).items()}
+        arrays |= {f"{treatment} {k}": column for k, column in run.records.columns().items()}
+    if config.held_out_epochs and found.is_test is not None:
+        arrays["held-out accuracy"] = _held_out(found, layers, config, held, progress)
+    return judged_study(name, layers, arrays)
+
+
+def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray]) -> Study:
+    """Judge what training left behind, from its arrays alone: a saved run can be judged again."""
+    numbers: list[Number] = []
+    documents, tokens = int(arrays["documents"]), len(arrays["token"])
+    centre = base_rate(arrays["posterior_difference"], arrays["count"])
+    sentences = [
+        f"{name}: {documents:,} reviews, {tokens:,} tokens, {layers.words}; an occurrence of any token has the "
+        f"posterior difference {centre:+.2f}, which is where the V is looked for."
+    ]
+    table: dict[str, Any] = {}
+    for treatment in ("reading", "as printed"):
         judged, row = _judged(arrays, treatment, layers, name)
         numbers += judged
-        table[treatment] = row | {"learning rate": lr, "seconds of training": round(seconds, 1)}
-        sentences.append(_sentence(name, treatment, lr, row, seconds))
-    if config.held_out_epochs and found.is_test is not None:
-        accuracy = _held_out(found, layers, config, held, progress)
-        arrays["held-out accuracy"] = accuracy
+        table[treatment] = row
+        sentences.append(_sentence(name, treatment, row))
+    if "held-out accuracy" in arrays:
+        accuracy = arrays["held-out accuracy"]
         best = int(accuracy.argmax()) + 1
         numbers.append(Number(f"{name}: best held-out accuracy", float(accuracy.max())))
         sentences.append(
@@ -184,39 +198,43 @@ def _judged(
     x = arrays["posterior_difference"]
     query, head = arrays[f"{treatment} with_query"], arrays[f"{treatment} with_head"]
     loss = float(arrays[f"{treatment} loss"][-1])
-    s, (left, right) = s_curve(x, head), v_curve(x, query)
+    centre = base_rate(x, arrays["count"])
+    s, (left, right) = s_curve(x, head), v_curve(x, query, centre=centre)
     row = {
+        "learning rate": float(arrays[f"{treatment} lr"]),
+        "seconds of training": round(float(arrays[f"{treatment} seconds"]), 1),
         "loss of the last epoch": loss,
         "smallest loss of an epoch": float(arrays[f"{treatment} loss"].min()),
         "accuracy of the last epoch": float(arrays[f"{treatment} accuracy"][-1]),
         "correlation of <E_s, v> with the posterior difference": pearson(x, head),
-        "correlation of <E_s, p> with its modulus": pearson(np.abs(x), query),
+        "correlation of <E_s, p> with its distance to that of the corpus": pearson(np.abs(x - centre), query),
         "mean <E_s, v> rises with the posterior difference (S)": s.rises,
-        "mean <E_s, p> rises with its modulus on both sides (V)": left.rises and right.rises,
+        "mean <E_s, p> rises on both sides of that of the corpus (V)": left.rises and right.rises,
         "steps down of the S, in standard errors": s.worst_step_down,
         "steps down of the V, in standard errors": max(left.worst_step_down, right.worst_step_down),
     }
     if treatment != "reading":
         return [Number(f"{name}, as printed: loss of the last epoch", loss)], row
     shapes = float(not row["mean <E_s, v> rises with the posterior difference (S)"])
-    hollow = float(not row["mean <E_s, p> rises with its modulus on both sides (V)"])
+    hollow = float(not row["mean <E_s, p> rises on both sides of that of the corpus (V)"])
     numbers = [
         Number(f"{name}: log10 of the last loss", np.log10(max(loss, 1e-300)), layers.log10_loss, ONE_ORDER),
         Number(f"{name}: correlation of <E_s, v> with the posterior difference", pearson(x, head)),
-        Number(f"{name}: correlation of <E_s, p> with its modulus", pearson(np.abs(x), query)),
+        Number(f"{name}: correlation of <E_s, p> with its distance to the corpus'", pearson(np.abs(x - centre), query)),
         Number(f"{name}: 1 if mean <E_s, v> does not rise with the posterior difference", shapes, at_most=0.0),
-        Number(f"{name}: 1 if mean <E_s, p> does not rise with its modulus", hollow, at_most=0.0),
+        Number(f"{name}: 1 if mean <E_s, p> does not rise on both sides", hollow, at_most=0.0),
     ]
     return numbers, row
 
 
-def _sentence(name: str, treatment: str, lr: float, row: dict[str, Any], seconds: float) -> str:
+def _sentence(name: str, treatment: str, row: dict[str, Any]) -> str:
     s = "rises" if row["mean <E_s, v> rises with the posterior difference (S)"] else "does not rise"
-    v = "rise" if row["mean <E_s, p> rises with its modulus on both sides (V)"] else "do not both rise"
+    v = "rise" if row["mean <E_s, p> rises on both sides of that of the corpus (V)"] else "do not both rise"
     return (
-        f"{name}, {treatment} (learning rate {lr:g}): loss {row['loss of the last epoch']:.2g} at the end "
-        f"(smallest {row['smallest loss of an epoch']:.2g}), accuracy {row['accuracy of the last epoch']:.4f}; "
-        f"mean <E_s, v> {s} with the posterior difference, the two arms of <E_s, p> {v}; {seconds:.0f} s."
+        f"{name}, {treatment} (learning rate {row['learning rate']:g}): loss {row['loss of the last epoch']:.2g} "
+        f"at the end (smallest {row['smallest loss of an epoch']:.2g}), "
+        f"accuracy {row['accuracy of the last epoch']:.4f}; mean <E_s, v> {s} with the posterior difference, the two arms of <E_s, p> {v}; "
+        f"{row['seconds of training']:.0f} s of training, compilation included."
     )
 
 

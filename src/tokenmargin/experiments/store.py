@@ -96,7 +96,7 @@ def save(
                 "python": platform.python_version(),
                 "platform": platform.platform(terse=True),
                 "device": str(jax.devices()[0].device_kind),
-                "precision": "float64",
+                "precision": experiment.precision,
                 "wall_seconds": round(wall_seconds, 3),
                 "claims": claim_outcomes,
             },
@@ -130,8 +130,14 @@ def command_line(experiment: Experiment, config: Config, preset: str, seed: int)
     return " ".join(parts)
 
 
+#: Names the commit where the source tree was copied without its history.
+COMMIT_VARIABLE = "TOKENMARGIN_COMMIT"
+
+
 def commit() -> str:
     """The commit of the source tree, with a mark if it was changed; "not a checkout" for an installed wheel."""
+    if told := os.environ.get(COMMIT_VARIABLE):
+        return f"{told} (copied)"
     here = Path(__file__).parent
     try:
         head = subprocess.run(

@@ -3,6 +3,8 @@
 from tokenmargin.margin.att_svm import att_svm, att_svm_batch, gmm, relaxed_svm
 from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
+from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
+from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
 from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, lmm_directions
 from tokenmargin.margin.label_svm import (
@@ -21,10 +23,14 @@ from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap
 from tokenmargin.margin.solution import TIGHT_TOLERANCE, MarginSolution, MarginStatus
 
 __all__ = [
+    "CORPUS_TOLERANCE",
     "ENUMERATION_LIMIT",
     "KKT_TOLERANCE",
     "TIGHT_TOLERANCE",
     "ConeConstants",
+    "CorpusConflict",
+    "CorpusMargin",
+    "CorpusResiduals",
     "DirectionalMargin",
     "FarkasCertificate",
     "LabelSolution",
@@ -38,6 +44,7 @@ __all__ = [
     "att_svm_any",
     "att_svm_batch",
     "cone_constants",
+    "corpus_svm",
     "directional_margin",
     "feasible_selections",
     "gmm",

@@ -1,4 +1,4 @@
-"""What is trained: attention and losses, arrays in and arrays out."""
+"""What is trained: attention of one and two layers, heads and losses, arrays in and arrays out."""
 
 from tokenmargin.models.attention import attended_score, log_attention
 from tokenmargin.models.heads import (
@@ -19,6 +19,10 @@ from tokenmargin.models.losses import (
     exponential,
     logistic,
 )
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.one_layer import OneLayer, OneLayerParameters
+from tokenmargin.models.two_layer import TwoLayerParameters
+from tokenmargin.models.two_layer_model import TwoLayer
 
 __all__ = [
     "Correlation",
@@ -28,9 +32,14 @@ __all__ = [
     "LinearHead",
     "Logistic",
     "Loss",
+    "MatmulPrecision",
+    "OneLayer",
+    "OneLayerParameters",
     "QuadraticHead",
     "ReLUHead",
     "SmallTransformerHead",
+    "TwoLayer",
+    "TwoLayerParameters",
     "attended_score",
     "correlation",
     "exponential",

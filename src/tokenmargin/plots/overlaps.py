@@ -16,8 +16,9 @@ def draw_overlap(
     y: np.ndarray,
     names: Sequence[str] = (),
     quantiles: tuple[np.ndarray, np.ndarray] | None = None,
+    centre: float = 0.0,
 ) -> None:
-    """One point a token, red for negative tokens and blue for positive ones, the most extreme named.
+    """One point a token, red for those below the centre and blue for those above, the most extreme named.
 
     Args:
         ax: axes.
@@ -25,8 +26,9 @@ def draw_overlap(
         y: overlap, shape (V,).
         names: V names, or none to name no token.
         quantiles: (centres, curves of shape (k, bins)) drawn over the points.
+        centre: the posterior difference of a token that says nothing.
     """
-    colours = np.where(x > 0, BLUE, RED)
+    colours = np.where(x > centre, BLUE, RED)
     ax.scatter(x, y, s=4, c=colours, alpha=0.35, linewidths=0, rasterized=True)
     if quantiles is not None:
         centres, curves = quantiles
@@ -34,22 +36,24 @@ def draw_overlap(
             middle = len(curves) // 2
             ax.plot(centres, curve, color="black", lw=1.2 if curve is curves[middle] else 0.6)
     if len(names):
-        _name_extremes(ax, x, y, names)
+        _name_extremes(ax, x - centre, x, y, names)
     ax.axhline(0, color=GREY, lw=0.5)
-    ax.axvline(0, color=GREY, lw=0.5)
-    ax.set(xlabel="posterior difference", xlim=(-1.08, 1.08))
+    ax.axvline(centre, color="black", lw=0.8, ls=":")
+    ax.set(xlabel="posterior difference (dotted: of the whole corpus)", xlim=(-1.08, 1.08))
 
 
-def _name_extremes(ax: Any, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 5) -> None:
+def _name_extremes(
+    ax: Any, away: np.ndarray, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 5
+) -> None:
     """Name the tokens that stand out in both coordinates on either side, apart from one another."""
     span = float(np.ptp(y)) or 1.0
-    is_s = y[x < 0].mean() < y[x > 0].mean() - np.std(y) / 4  # an S has its extremes below on the left, a V above
+    is_s = y[away < 0].mean() < y[away > 0].mean() - np.std(y) / 4  # an S has its extremes below on the left, a V above
     for side in (-1, 1):
         height = side * y if is_s else y
-        candidates = np.flatnonzero(np.sign(x) == side)
+        candidates = np.flatnonzero(np.sign(away) == side)
         if not candidates.size:
             continue
-        far = np.abs(x[candidates]) / np.abs(x).max() + (height[candidates] - height[candidates].min()) / span
+        far = np.abs(away[candidates]) / np.abs(away).max() + (height[candidates] - height[candidates].min()) / span
         placed: list[float] = []
         for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:

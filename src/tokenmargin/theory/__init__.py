@@ -4,6 +4,7 @@ from tokenmargin.theory.agreement import SAME_DIRECTION, Agreement, compare, com
 from tokenmargin.theory.assumption_c import AssumptionC, assumption_c, on_support
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
+from tokenmargin.theory.theorem5 import Theorem5Study, theorem5_study
 
 __all__ = [
     "FINITE",
@@ -14,6 +15,7 @@ __all__ = [
     "BasinMap",
     "PathCertificate",
     "PathVerdict",
+    "Theorem5Study",
     "assumption_c",
     "basin_map",
     "certify_path",
@@ -22,4 +24,5 @@ __all__ = [
     "enumerated_path",
     "on_support",
     "one_minus_cosine",
+    "theorem5_study",
 ]

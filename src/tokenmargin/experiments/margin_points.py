@@ -1,0 +1,118 @@
+"""A point of training in numbers: the trained query, and a random one, beside the max-margin directions of theirs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin.data import TokenDataset
+from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement, documents_selecting
+
+#: Tokens and pairs that are named.
+NAMED = 15
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """One query beside the max-margin direction p_hat of its own selection [E, (9)]."""
+
+    selected_tokens: int  #: distinct tokens selected in some document
+    ties: int  #: documents that select more than one token
+    selected_weight: float  #: softmax weight on the selected tokens, mean over documents
+    pairs: int  #: distinct pairs of tokens asked apart
+    rounds: int  #: of constraint generation
+    active_pairs: int  #: pairs that carry a multiplier
+    kkt_residual: float  #: the worst
+    solved: bool  #: the problem was decided and its KKT residuals checked
+    norm: float  #: |p_hat|
+    largest_margin: float  #: 1/|p_hat|
+    margin: float  #: of p/|p|
+    margin_share: float  #: margin over largest margin
+    cosine: float  #: of p and p_hat
+    direction_error: float  #: 1 - cosine, with its digits
+
+
+@dataclass(frozen=True, eq=False)
+class MarginPoint:
+    """A point of training: the trained query, and a random one with the same embeddings and the same norm."""
+
+    epoch: int
+    loss: float
+    accuracy: float
+    query_norm: float
+    trained: QueryRow
+    random: QueryRow
+    seconds: float  #: selection, max-margin problem and comparison for the trained query
+    random_seconds: float  #: the same for the random query
+    selected_in: np.ndarray  #: documents in which each token is selected by the trained query, shape (V,)
+    support: tuple[tuple[str, str, float], ...]  #: (selected, other, multiplier) of pairs that limit the margin most
+
+    def flat(self) -> dict[str, Any]:
+        """As a line of a table."""
+        line: dict[str, Any] = {name: getattr(self, name) for name in ("epoch", "loss", "accuracy", "query_norm")}
+        line |= asdict(self.trained) | {"seconds": round(self.seconds, 2)}
+        line |= {f"random {name}": value for name, value in asdict(self.random).items()}
+        return line | {"random seconds": round(self.random_seconds, 2)}
+
+    def most_selected(self) -> np.ndarray:
+        """Ids of the tokens selected in most documents, most first."""
+        order = np.argsort(-self.selected_in, kind="stable")[:NAMED]
+        return np.asarray(order[self.selected_in[order] > 0])
+
+
+def margin_point(
+    dataset: TokenDataset, epoch: int, parameters: Any, loss_and_accuracy: tuple[float, float], key: jax.Array
+) -> MarginPoint:
+    """Compare the query of a one-layer model, and a random query, with their max-margin directions.
+
+    Args:
+        dataset: the documents that were trained on.
+        epoch: epochs done.
+        parameters: with `embeddings` and `query`.
+        loss_and_accuracy: of these parameters.
+        key: of the random query.
+    """
+    # Copies: training goes on in the same buffers.
+    E, p = (np.array(x, dtype=np.float64) for x in (parameters.embeddings, parameters.query))
+    norm = float(np.linalg.norm(p))
+    drawn = np.asarray(jax.random.normal(key, p.shape), dtype=np.float64)
+    begin = time.perf_counter()
+    trained = corpus_agreement(dataset, E, p)
+    middle = time.perf_counter()
+    random = corpus_agreement(dataset, E, drawn * (norm / float(np.linalg.norm(drawn))))
+    end = time.perf_counter()
+    return MarginPoint(
+        epoch,
+        *loss_and_accuracy,
+        query_norm=norm,
+        trained=_row(dataset, trained),
+        random=_row(dataset, random),
+        seconds=middle - begin,
+        random_seconds=end - middle,
+        selected_in=documents_selecting(dataset, trained.selection),
+        support=trained.solution.support(NAMED),
+    )
+
+
+def _row(dataset: TokenDataset, agreement: CorpusAgreement) -> QueryRow:
+    selection, solution = agreement.selection, agreement.solution
+    return QueryRow(
+        selected_tokens=len(selection.tokens(dataset)),
+        ties=selection.n_ties,
+        selected_weight=agreement.selected_weight,
+        pairs=solution.n_constraints,
+        rounds=len(solution.rounds),
+        active_pairs=solution.n_active,
+        kkt_residual=solution.residuals.worst,
+        solved=agreement.is_solved,
+        norm=solution.norm,
+        largest_margin=solution.margin,
+        margin=agreement.margin,
+        margin_share=agreement.margin_share,
+        cosine=agreement.cosine,
+        direction_error=agreement.direction_error,
+    )

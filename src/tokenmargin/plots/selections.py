@@ -1,0 +1,47 @@
+"""Pictures of what a query selects in a corpus: quantities over epochs, and the tokens selected most often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.plots.canvas import BLUE, GREY, RED
+
+#: How the trained and the random query are drawn: colour and marker.
+QUERIES = {"trained": (BLUE, "o"), "random": (GREY, "x")}
+
+
+def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, query: str, label: str, *, dotted: bool = False) -> None:
+    """A quantity of the "trained" or the "random" query at points of training."""
+    colour, marker = QUERIES[query]
+    ax.plot(epoch, values, color=colour, marker=marker, ms=4, lw=1.0, ls=":" if dotted else "-", label=label)
+
+
+def epoch_axis(ax: Any, epoch: np.ndarray) -> None:
+    """Epochs on a logarithmic scale that has room for 0."""
+    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xticks(epoch, [str(int(e)) for e in epoch])
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel("epoch")
+    ax.legend(loc="best")
+
+
+def draw_most_selected(ax: Any, names: Sequence[str], documents: np.ndarray, posterior_difference: np.ndarray) -> None:
+    """A bar a token with the number of documents that select it, blue for positive tokens and red for negative ones.
+
+    Args:
+        ax: axes.
+        names: k tokens, first on top.
+        documents: how many documents select each, shape (k,).
+        posterior_difference: its sign decides the colour, shape (k,).
+    """
+    places = np.arange(len(names))[::-1]
+    ax.barh(places, documents, color=np.where(posterior_difference > 0, BLUE, RED), height=0.7)
+    for place, count in zip(places, documents, strict=True):
+        ax.annotate(
+            f"{int(count):,}", (count, place), xytext=(2, 0), textcoords="offset points", va="center", fontsize=6.5
+        )
+    ax.set_yticks(places, list(names), fontsize=7)
+    ax.margins(x=0.12)
