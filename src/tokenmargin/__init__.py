@@ -83,9 +83,11 @@ from tokenmargin.models import (
 from tokenmargin.theory import (
     Agreement,
     BasinMap,
+    CorpusAgreement,
     Theorem5Study,
     basin_map,
     compare,
+    corpus_agreement,
     theorem5_study,
 )
 
@@ -98,6 +100,7 @@ __all__ = [
     "AttentionRisk",
     "BasinMap",
     "ConeConstants",
+    "CorpusAgreement",
     "CorpusMargin",
     "CorpusSelection",
     "Decreasing",
@@ -137,6 +140,7 @@ __all__ = [
     "basin_map",
     "compare",
     "cone_constants",
+    "corpus_agreement",
     "corpus_selection",
     "corpus_svm",
     "correlation",

@@ -96,11 +96,20 @@ class ShelfBatches:
         return ShelvedDocuments(shelves, plan)
 
 
-def shelf_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> ShelfBatches:
-    """Put a data set on the device and find the layouts of its batches."""
+def shelf_batches(
+    dataset: TokenDataset, batch_size: int, dtype: str = "float32", *, most_shelves: int = 6
+) -> ShelfBatches:
+    """Put a data set on the device and find the layouts of its batches.
+
+    Args:
+        dataset: documents as counts.
+        batch_size: documents of a step.
+        dtype: float32 or float64.
+        most_shelves: widths of a layout: more waste less on padding and take longer to compile.
+    """
     if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
         raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
     lengths = np.diff(dataset.counts.indptr).astype(np.int64)
-    layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents))
+    layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), most_shelves=most_shelves)
     corpus = DocumentCorpus.from_counts(dataset.counts, dataset.labels, np.dtype(dtype).type)
     return ShelfBatches(corpus, lengths, layouts)

@@ -8,10 +8,10 @@ import jax
 
 from tokenmargin.experiments.experiment import Experiment, Progress, Result
 from tokenmargin.experiments.review_figure import draw_reviews, joined
-from tokenmargin.experiments.review_training import TWO_LAYERS, ReviewSettings, review_study
+from tokenmargin.experiments.review_training import TWO_LAYERS, TwoLayerSettings, review_study
 
 
-def compute(config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:
+def compute(config: TwoLayerSettings, key: jax.Array, progress: Progress) -> Result:
     """Train two layers on IMDB."""
     return joined({"imdb": review_study("imdb", TWO_LAYERS, config, key, progress)})
 
@@ -26,7 +26,7 @@ EXPERIMENT = Experiment(
     title="Two layers on IMDB: overlaps of the embeddings with p and v over the posterior difference",
     paper="E",
     figure="Fig. 1",
-    config=ReviewSettings,
+    config=TwoLayerSettings,
     compute=compute,
     draw=draw,
     precision="float32",

@@ -1,4 +1,4 @@
-"""A point of training in numbers: the trained query, and a random one, beside the max-margin directions of theirs."""
+"""A point of training in numbers: the trained query and random ones, each beside its own max-margin direction."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class QueryRow:
 
 @dataclass(frozen=True, eq=False)
 class MarginPoint:
-    """A point of training: the trained query, and a random one with the same embeddings and the same norm."""
+    """A point of training: the trained query, and random ones with the same embeddings and the same norm."""
 
     epoch: int
     loss: float
     accuracy: float
     query_norm: float
     trained: QueryRow
-    random: QueryRow
+    random: tuple[QueryRow, ...]
     seconds: float  #: selection, max-margin problem and comparison for the trained query
-    random_seconds: float  #: the same for the random query
+    random_seconds: float  #: the same for all random queries
     selected_in: np.ndarray  #: documents in which each token is selected by the trained query, shape (V,)
     support: tuple[tuple[str, str, float], ...]  #: (selected, other, multiplier) of pairs that limit the margin most
 
@@ -55,8 +55,13 @@ class MarginPoint:
         """As a line of a table."""
         line: dict[str, Any] = {name: getattr(self, name) for name in ("epoch", "loss", "accuracy", "query_norm")}
         line |= asdict(self.trained) | {"seconds": round(self.seconds, 2)}
-        line |= {f"random {name}": value for name, value in asdict(self.random).items()}
-        return line | {"random seconds": round(self.random_seconds, 2)}
+        line["random queries"] = [asdict(row) for row in self.random]
+        return line | {"seconds of the random queries": round(self.random_seconds, 2)}
+
+    @property
+    def n_farther(self) -> int:
+        """How many random queries are farther from their max-margin direction than the trained one from its own."""
+        return sum(row.direction_error > self.trained.direction_error for row in self.random)
 
     def most_selected(self) -> np.ndarray:
         """Ids of the tokens selected in most documents, most first."""
@@ -65,32 +70,32 @@ class MarginPoint:
 
 
 def margin_point(
-    dataset: TokenDataset, epoch: int, parameters: Any, loss_and_accuracy: tuple[float, float], key: jax.Array
+    dataset: TokenDataset, epoch: int, parameters: Any, loss_and_accuracy: tuple[float, float], keys: jax.Array
 ) -> MarginPoint:
-    """Compare the query of a one-layer model, and a random query, with their max-margin directions.
+    """Compare the query of a one-layer model, and random queries, with their max-margin directions.
 
     Args:
         dataset: the documents that were trained on.
         epoch: epochs done.
         parameters: with `embeddings` and `query`.
         loss_and_accuracy: of these parameters.
-        key: of the random query.
+        keys: one for each random query.
     """
     # Copies: training goes on in the same buffers.
     E, p = (np.array(x, dtype=np.float64) for x in (parameters.embeddings, parameters.query))
     norm = float(np.linalg.norm(p))
-    drawn = np.asarray(jax.random.normal(key, p.shape), dtype=np.float64)
+    drawn = [np.asarray(jax.random.normal(key, p.shape), dtype=np.float64) for key in keys]
     begin = time.perf_counter()
     trained = corpus_agreement(dataset, E, p)
     middle = time.perf_counter()
-    random = corpus_agreement(dataset, E, drawn * (norm / float(np.linalg.norm(drawn))))
+    random = tuple(_row(dataset, corpus_agreement(dataset, E, q * (norm / float(np.linalg.norm(q))))) for q in drawn)
     end = time.perf_counter()
     return MarginPoint(
         epoch,
         *loss_and_accuracy,
         query_norm=norm,
         trained=_row(dataset, trained),
-        random=_row(dataset, random),
+        random=random,
         seconds=middle - begin,
         random_seconds=end - middle,
         selected_in=documents_selecting(dataset, trained.selection),

@@ -7,8 +7,9 @@ does. Every figure trains both, and shows both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -39,6 +40,8 @@ class ReviewSettings(Config):
     """Folder of counted reviews; without it the texts are read and tokenized."""
     documents: int = 0
     """Reviews drawn at random, half of each class; 0 takes all."""
+    longest: int = 0
+    """Of a part, reviews with more distinct tokens than this are left out; 0 takes all."""
     d: int = 2048
     """Width of the embeddings."""
     epochs: int = 500
@@ -77,22 +80,53 @@ class ReviewSettings(Config):
 
 
 @dataclass(frozen=True)
+class TwoLayerSettings(ReviewSettings):
+    """The same for two layers, whose step costs the square of a review's length."""
+
+    most_shelves: int = 6
+    """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
+
+    @classmethod
+    def smoke(cls) -> TwoLayerSettings:
+        """Eight hundred short reviews, narrow embeddings, two widths."""
+        return cls(
+            documents=800,
+            longest=100,
+            d=32,
+            epochs=10,
+            batch_size=32,
+            lr=3e-3,
+            printed_lr=0.03,
+            drop_epochs=(7, 9),
+            most_shelves=2,
+        )
+
+    @classmethod
+    def cpu(cls) -> TwoLayerSettings:
+        """A fifth of the reviews, embeddings of 256, a dozen epochs: minutes on two cores."""
+        return cls(documents=10_000, d=256, epochs=12, drop_epochs=(8, 10), held_out_epochs=4)
+
+
+@dataclass(frozen=True)
 class Layers:
     """A depth: its model, its batches, and the order of magnitude of the loss that the paper reports for it."""
 
     words: str
-    model: Callable[[ReviewSettings], Any]
-    batches: Callable[..., Any]
+    model: Callable[[Any], Any]
+    batches: Callable[[Any], Callable[..., Any]]
     log10_loss: float
 
 
 ONE_LAYER = Layers(
-    "one layer", lambda config: OneLayer(width=config.d, init_scale=config.init_scale), count_batches, -1.0
+    "one layer",
+    lambda config: OneLayer(width=config.d, init_scale=config.init_scale),
+    lambda _: count_batches,
+    -1.0,
 )
 TWO_LAYERS = Layers(
     "two layers",
     lambda config: TwoLayer(width=config.d, affine=config.affine, init_scale=config.init_scale),
-    shelf_batches,
+    lambda config: partial(shelf_batches, most_shelves=config.most_shelves),
     -5.0,
 )
 
@@ -112,7 +146,7 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     stream, training, held = jax.random.split(key, 3)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
     found = reviews(name, config.counts, lambda done, total, what: progress(done, total or done + 1, what))
-    found = found.part(config.documents, rng)
+    found = found.part(config.documents, rng, config.longest)
     statistics = token_statistics(found.dataset)
     there = statistics.count > 0
     arrays: dict[str, np.ndarray] = {
@@ -122,19 +156,20 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
         "token": np.array(found.dataset.vocabulary)[there],
         "documents": np.array(found.dataset.n_documents),
     }
+    seconds = {}
     for treatment, lr in (("reading", config.lr), ("as printed", config.printed_lr)):
         begin = time.perf_counter()
         run = _train(found.dataset, layers, config, lr, config.epochs, training, progress, f"{name}, {treatment}")
-        arrays[f"{treatment} seconds"] = np.array(time.perf_counter() - begin)
+        seconds[treatment] = time.perf_counter() - begin
         arrays[f"{treatment} lr"] = np.array(lr)
         arrays |= {f"{treatment} {which}": values[there] for which, values in _overlaps(run).items()}
         arrays |= {f"{treatment} {k}": column for k, column in run.records.columns().items()}
     if config.held_out_epochs and found.is_test is not None:
         arrays["held-out accuracy"] = _held_out(found, layers, config, held, progress)
-    return judged_study(name, layers, arrays)
+    return judged_study(name, layers, arrays, seconds)
 
 
-def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray]) -> Study:
+def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray], seconds: Mapping[str, float]) -> Study:
     """Judge what training left behind, from its arrays alone: a saved run can be judged again."""
     numbers: list[Number] = []
     documents, tokens = int(arrays["documents"]), len(arrays["token"])
@@ -147,8 +182,8 @@ def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray]) -> St
     for treatment in ("reading", "as printed"):
         judged, row = _judged(arrays, treatment, layers, name)
         numbers += judged
-        table[treatment] = row
-        sentences.append(_sentence(name, treatment, row))
+        table[treatment] = row | {"seconds of training": round(seconds[treatment], 1)}
+        sentences.append(_sentence(name, treatment, table[treatment]))
     if "held-out accuracy" in arrays:
         accuracy = arrays["held-out accuracy"]
         best = int(accuracy.argmax()) + 1
@@ -179,7 +214,7 @@ def _train(
         key=key,
         batch_size=config.batch_size,
         schedule=StepSchedule(config.drop_epochs),
-        batches=layers.batches,
+        batches=layers.batches(config),
         progress=lambda done, total, _: progress(done, total, what),
         on_epoch=on_epoch,
     )
@@ -202,7 +237,6 @@ def _judged(
     s, (left, right) = s_curve(x, head), v_curve(x, query, centre=centre)
     row = {
         "learning rate": float(arrays[f"{treatment} lr"]),
-        "seconds of training": round(float(arrays[f"{treatment} seconds"]), 1),
         "loss of the last epoch": loss,
         "smallest loss of an epoch": float(arrays[f"{treatment} loss"].min()),
         "accuracy of the last epoch": float(arrays[f"{treatment} accuracy"][-1]),
@@ -233,7 +267,8 @@ def _sentence(name: str, treatment: str, row: dict[str, Any]) -> str:
     return (
         f"{name}, {treatment} (learning rate {row['learning rate']:g}): loss {row['loss of the last epoch']:.2g} "
         f"at the end (smallest {row['smallest loss of an epoch']:.2g}), "
-        f"accuracy {row['accuracy of the last epoch']:.4f}; mean <E_s, v> {s} with the posterior difference, the two arms of <E_s, p> {v}; "
+        f"accuracy {row['accuracy of the last epoch']:.4f}; mean <E_s, v> {s} with the posterior difference, "
+        f"the two arms of <E_s, p> {v}; "
         f"{row['seconds of training']:.0f} s of training, compilation included."
     )
 
@@ -242,7 +277,7 @@ def _held_out(found: Reviews, layers: Layers, config: ReviewSettings, key: jax.A
     """Accuracy on the test split after each epoch of training on the train split, in our reading."""
     assert found.is_test is not None
     train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
-    measure = Evaluator(test_part, layers.model(config), batches=layers.batches)
+    measure = Evaluator(test_part, layers.model(config), batches=layers.batches(config))
     accuracy: list[float] = []
     _train(
         train_part,

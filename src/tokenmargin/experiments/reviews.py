@@ -6,6 +6,7 @@ only the training core is installed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,20 @@ class Reviews:
     dataset: TokenDataset
     is_test: np.ndarray | None = None
 
-    def part(self, documents: int, rng: np.random.Generator) -> Reviews:
-        """So many documents drawn at random, half of each class as far as they last, and the tokens they hold."""
+    def part(self, documents: int, rng: np.random.Generator, longest: int = 0) -> Reviews:
+        """So many documents drawn at random, half of each class as far as they last, and the tokens they hold.
+
+        Args:
+            documents: how many; 0 takes all.
+            rng: draws them.
+            longest: documents with more distinct tokens than this are left out; 0 takes all.
+        """
         signs = self.dataset.labels
         if documents == 0 or documents >= len(signs):
             return self
-        rows = np.concatenate([rng.permutation(np.flatnonzero(signs == y))[: documents // 2] for y in (-1, 1)])
+        short = np.diff(self.dataset.counts.indptr) <= (longest or self.dataset.n_tokens)
+        own = [rng.permutation(np.flatnonzero((signs == y) & short)) for y in (-1, 1)]
+        rows = np.concatenate([rows[: documents // 2] for rows in own])
         rows = np.sort(rows)
         part = self.dataset.subset(rows)
         # A token seen a few times has a posterior difference of noise: the paper purges below 50 of 50,000 texts.
@@ -54,7 +63,16 @@ def reviews(name: str, counts: str = "", progress: TextProgress | None = None) -
     """
     if name not in NAMES:
         raise InvalidInputError(f"no reviews are called {name!r}: there are {' and '.join(NAMES)}.")
-    return load_reviews(Path(counts), name) if counts else _read(name, progress)
+    if counts:
+        return load_reviews(Path(counts), name)
+    where = os.environ.get("TOKENMARGIN_DATA", "")
+    if (name, where) not in _READ:
+        _READ[name, where] = _read(name, progress)
+    return _READ[name, where]
+
+
+#: Reviews that this process has counted, by name and place: several figures train on the same.
+_READ: dict[tuple[str, str], Reviews] = {}
 
 
 def save_reviews(found: Reviews, folder: Path) -> None:

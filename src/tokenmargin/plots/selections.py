@@ -9,19 +9,34 @@ import numpy as np
 
 from tokenmargin.plots.canvas import BLUE, GREY, RED
 
-#: How the trained and the random query are drawn: colour and marker.
+#: Width of the step from epoch 0 to 1, in decades: logarithms begin at 1.
+FIRST_STEP = 0.3
+
+#: How the trained and the random queries are drawn: colour and marker.
 QUERIES = {"trained": (BLUE, "o"), "random": (GREY, "x")}
 
 
 def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, query: str, label: str, *, dotted: bool = False) -> None:
-    """A quantity of the "trained" or the "random" query at points of training."""
+    """A quantity of the "trained" or of "random" queries at points of training.
+
+    Args:
+        ax: axes.
+        epoch: shape (points,).
+        values: shape (points,), or (points, k) for k queries: all are shown, their median is joined.
+        query: a key of `QUERIES`.
+        label: for the legend.
+        dotted: the line.
+    """
     colour, marker = QUERIES[query]
-    ax.plot(epoch, values, color=colour, marker=marker, ms=4, lw=1.0, ls=":" if dotted else "-", label=label)
+    table = values.reshape(len(epoch), -1)
+    ax.plot(epoch, table, color=colour, marker=marker, ms=3.5, ls="none")
+    line = ":" if dotted else "-"
+    ax.plot(epoch, np.median(table, axis=1), color=colour, marker=marker, ms=3.5, lw=1.0, ls=line, label=label)
 
 
 def epoch_axis(ax: Any, epoch: np.ndarray) -> None:
     """Epochs on a logarithmic scale that has room for 0."""
-    ax.set_xscale("symlog", linthresh=1)
+    ax.set_xscale("symlog", linthresh=1, linscale=FIRST_STEP)
     ax.set_xticks(epoch, [str(int(e)) for e in epoch])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("epoch")

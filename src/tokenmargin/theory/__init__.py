@@ -3,6 +3,7 @@
 from tokenmargin.theory.agreement import SAME_DIRECTION, Agreement, compare, compared_with, one_minus_cosine
 from tokenmargin.theory.assumption_c import AssumptionC, assumption_c, on_support
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
+from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.theorem5 import Theorem5Study, theorem5_study
 
@@ -13,6 +14,7 @@ __all__ = [
     "Agreement",
     "AssumptionC",
     "BasinMap",
+    "CorpusAgreement",
     "PathCertificate",
     "PathVerdict",
     "Theorem5Study",
@@ -21,6 +23,7 @@ __all__ = [
     "certify_path",
     "compare",
     "compared_with",
+    "corpus_agreement",
     "enumerated_path",
     "on_support",
     "one_minus_cosine",
