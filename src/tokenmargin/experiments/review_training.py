@@ -240,6 +240,7 @@ def _judged(
         "loss of the last epoch": loss,
         "smallest loss of an epoch": float(arrays[f"{treatment} loss"].min()),
         "accuracy of the last epoch": float(arrays[f"{treatment} accuracy"][-1]),
+        "first epoch at the paper's loss": _first_epoch(arrays[f"{treatment} loss"], 10.0**layers.log10_loss),
         "correlation of <E_s, v> with the posterior difference": pearson(x, head),
         "correlation of <E_s, p> with its distance to that of the corpus": pearson(np.abs(x - centre), query),
         "mean <E_s, v> rises with the posterior difference (S)": s.rises,
@@ -259,6 +260,12 @@ def _judged(
         Number(f"{name}: 1 if mean <E_s, p> does not rise on both sides", hollow, at_most=0.0),
     ]
     return numbers, row
+
+
+def _first_epoch(loss: np.ndarray, bound: float) -> int | None:
+    """The first epoch whose loss is at most this; None if none is."""
+    below = np.flatnonzero(loss <= bound)
+    return int(below[0]) + 1 if below.size else None
 
 
 def _sentence(name: str, treatment: str, row: dict[str, Any]) -> str:
