@@ -24,7 +24,7 @@ reproduce: venv
 	$(BIN)/tokenmargin reproduce all --preset smoke --out results
 
 test: venv lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
 lint: venv
 	$(BIN)/ruff check src tests benchmarks
@@ -43,6 +43,12 @@ bench: venv
 	$(BIN)/python -m benchmarks.att_svm
 	$(BIN)/python -m benchmarks.flow
 	$(BIN)/python -m benchmarks.trials
+	$(BIN)/python -m benchmarks.one_layer
+	$(BIN)/python -m benchmarks.one_layer --scaling
+	$(BIN)/python -m benchmarks.one_layer --memory
+	$(BIN)/python -m benchmarks.two_layer
+	$(BIN)/python -m benchmarks.corpus_svm
+	$(BIN)/python -m benchmarks.text
 
 clean:
 	rm -rf $(VENV) results build dist site

@@ -1,7 +1,8 @@
 """English words that carry grammar rather than meaning, dropped before stemming [E, App. E].
 
-The list is scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause), made by the Glasgow Information Retrieval Group. It is
-written out here, and compared with scikit-learn's in the tests, so that counting words does not import scikit-learn.
+The list is scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause, see LICENSE-stopwords), made by the Glasgow Information
+Retrieval Group. It is written out here, and compared with scikit-learn's in the tests, so that counting words does not
+import scikit-learn.
 """
 
 from __future__ import annotations
