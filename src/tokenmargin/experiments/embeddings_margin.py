@@ -186,15 +186,14 @@ def _sentences(config: Settings, dataset: TokenDataset, points: list[MarginPoint
 def _on_cosine(d: int, points: list[MarginPoint]) -> str:
     """What the cosine says of training: only what random queries do not show as well."""
     trained, random = points[-1].trained, points[-1].random
-    cosines = [row.cosine for row in random]
+    cosines, active = [row.cosine for row in random], [row.active_pairs for row in random]
     farther, drawn = _compared(points)
     says = "at most the difference is the work of training" if farther == drawn else "alone it is no sign of training"
     return (
         f"The cosine of the trained p to its max-margin direction is {trained.cosine:.6f}; random p with the same "
-        f"embeddings have {min(cosines):.6f} to {max(cosines):.6f} to those of their own selections, whose cones are "
-        f"narrow (median {_median(random, 'active_pairs'):g} active pairs in {d} dimensions). At the points after the "
-        f"start the trained p is nearer to its direction than {farther} of {drawn} random p to theirs. As to a cosine "
-        f"near 1, {says}."
+        f"embeddings have {min(cosines):.6f} to {max(cosines):.6f} to those of their own selections "
+        f"({min(active)} to {max(active)} active pairs in {d} dimensions). At the points after the start the trained "
+        f"p is nearer to its direction than {farther} of {drawn} random p to theirs. As to a cosine near 1, {says}."
     )
 
 
@@ -228,7 +227,7 @@ def draw(result: Result) -> Any:
     epoch, d = arrays["epoch"], int(arrays["d"])
     with style():
         figure, axes = panels(2, 3, 12.0, 6.6)
-        for who, label in (("trained", "trained query"), ("random", "random queries, median")):
+        for who, label in (("trained", "trained query"), ("random", "random queries")):
             own = {field.name: arrays[f"{who} {field.name}"] for field in fields(QueryRow)}
             draw_query(axes[0], epoch, own["direction_error"], who, label)
             draw_query(axes[1], epoch, own["largest_margin"], who, f"largest: {label}")
@@ -239,9 +238,12 @@ def draw(result: Result) -> Any:
         axes[2].axhline(d, color="black", lw=0.8, ls="--", label=f"d = {d}")
         axes[0].set(title=r"(a) $1-\cos(p,\hat p)$", yscale="log")
         axes[1].set(title=r"(b) margin: largest $1/\|\hat p\|$, and that of $p/\|p\|$", yscale="log")
+        axes[1].set_ylim(
+            1e-3 * min(arrays["trained margin"].min(), arrays["random margin"].min()), None
+        )  # a legend's room
         axes[2].set(title="(c) pairs that carry a multiplier", ylim=(0, None))
         axes[3].set(title="(d) distinct tokens selected", ylim=(0, None))
-        axes[4].set(title="(e) softmax weight on the selected tokens", ylim=(0, 1))
+        axes[4].set(title="(e) softmax weight on the selected tokens", ylim=(0, None))
         for ax in axes[:5]:
             epoch_axis(ax, epoch)
         names = [str(name) for name in arrays["most selected"]]

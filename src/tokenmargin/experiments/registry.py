@@ -7,6 +7,7 @@ from tokenmargin.experiments import (
     embeddings_fig02_synthetic,
     embeddings_fig03_one_layer,
     embeddings_fig04_yelp,
+    embeddings_margin,
     embeddings_onestep,
     embeddings_theorem5,
     maxmargin_fig01_directions,
@@ -35,6 +36,7 @@ _MODULES = (
     embeddings_fig02_synthetic,
     embeddings_fig03_one_layer,
     embeddings_fig04_yelp,
+    embeddings_margin,
     embeddings_onestep,
     embeddings_theorem5,
 )

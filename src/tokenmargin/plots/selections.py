@@ -17,28 +17,29 @@ QUERIES = {"trained": (BLUE, "o"), "random": (GREY, "x")}
 
 
 def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, query: str, label: str, *, dotted: bool = False) -> None:
-    """A quantity of the "trained" or of "random" queries at points of training.
+    """A quantity of the trained query, joined over epochs, or of random queries, drawn anew at each epoch.
 
     Args:
         ax: axes.
         epoch: shape (points,).
-        values: shape (points,), or (points, k) for k queries: all are shown, their median is joined.
+        values: shape (points,), or (points, k) for k random queries.
         query: a key of `QUERIES`.
         label: for the legend.
-        dotted: the line.
+        dotted: the line of the trained query; markers of random ones are then lighter.
     """
     colour, marker = QUERIES[query]
+    line = "none" if query == "random" else ":" if dotted else "-"
     table = values.reshape(len(epoch), -1)
-    ax.plot(epoch, table, color=colour, marker=marker, ms=3.5, ls="none")
-    line = ":" if dotted else "-"
-    ax.plot(epoch, np.median(table, axis=1), color=colour, marker=marker, ms=3.5, lw=1.0, ls=line, label=label)
+    drawn = ax.plot(epoch, table, color=colour, marker=marker, ms=3.5, lw=1.0, ls=line, alpha=0.6 if dotted else 1.0)
+    drawn[0].set_label(label)
 
 
 def epoch_axis(ax: Any, epoch: np.ndarray) -> None:
     """Epochs on a logarithmic scale that has room for 0."""
     ax.set_xscale("symlog", linthresh=1, linscale=FIRST_STEP)
-    ax.set_xticks(epoch, [str(int(e)) for e in epoch])
+    ax.set_xticks(epoch, [str(int(e)) for e in epoch], fontsize=7)
     ax.set_xticks([], minor=True)
+    ax.set_xlim(0.9 * epoch[0] - 0.3, 1.1 * epoch[-1] + 0.3)
     ax.set_xlabel("epoch")
     ax.legend(loc="best")
 

@@ -206,4 +206,30 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     "Fewer than d rows in all must be independent too.",
 )
 
-CLAIMS: tuple[Claim[PathCase, RegularizationPath] | Claim[LocalPathCase, LocalPath], ...] = (THEOREM_1, THEOREM_4)
+
+def _no_max_margin_direction() -> LocalPathCase:
+    """Fig. 1(b) again, around a direction that is max-margin for no selection at all."""
+    return LocalPathCase(toys.fig1b(), (0.6, 0.8))
+
+
+def _keys_on_a_line() -> LocalPathCase:
+    """Distinct scores, but all key differences are parallel."""
+    return LocalPathCase(toys.planar([[(0, 0), (1, 0), (2, 0)]], [[1.0, 0.9, 0.5]]), (0.6, 0.8))
+
+
+THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
+    THEOREM_4,
+    key="maxmargin-thm7",
+    label="Thm 7",
+    statement="The full form of Theorem 4: with distinct scores, any d key differences independent and the ones vector "
+    "outside the range of any d + 1 of them, the path in a cone around any unit direction outside P^mm, max-margin for "
+    "another selection or for none, stays bounded or turns away.",
+    inside=_no_max_margin_direction,
+    outside=_keys_on_a_line,
+)
+
+CLAIMS: tuple[Claim[PathCase, RegularizationPath] | Claim[LocalPathCase, LocalPath], ...] = (
+    THEOREM_1,
+    THEOREM_4,
+    THEOREM_7,
+)
