@@ -72,7 +72,7 @@ def test_help_of_a_figure_lists_its_hyper_parameters(name, capsys):
         (("reproduce", "maxmargin-fig4", "--steps", "many"), "--help lists its flags"),
         (("reproduce", "all", "--steps", "3"), "exactly one figure"),
         (("check", "thm99"), "no claim is called"),
-        (("check", "--paper", "embeddings"), "no claim of the paper"),
+        (("check", "maxmargin-thm1", "--paper", "embeddings"), "none of these claims is of the paper"),
         (("frobnicate",), "invalid choice"),
         (("list", "extra"), "does not know"),
         (("report", "nowhere"), "tokenmargin reproduce"),

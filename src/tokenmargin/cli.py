@@ -95,19 +95,8 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=f"tokenmargin {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("list", help="list figures and what each shows")
-    reproduce = commands.add_parser(
-        "reproduce",
-        help="reproduce figures and judge their numbers",
-        description="Compute figures, judge their numbers against the paper's, and write results/<id>/<preset>/ with "
-        "result.npz, summary.json, manifest.json, figure.png and figure.pdf, and the page results/index.html.",
-        epilog="Flags of a figure's own hyper-parameters follow its name: tokenmargin reproduce ID --help lists them.",
-        add_help=False,
-    )
-    reproduce.add_argument("ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them, or all")
-    reproduce.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
-    reproduce.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
-    reproduce.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    reproduce.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
+    reproduce = commands.add_parser("reproduce", help="reproduce figures and judge their numbers", **REPRODUCE_WORDS)
+    _add_reproduce_arguments(reproduce)
     check = commands.add_parser("check", help="check theorems on their own instances")
     check.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
     check.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
@@ -116,6 +105,23 @@ def _parser() -> _Parser:
     report = commands.add_parser("report", help="write index.html from saved results")
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="results folder")
     return parser
+
+
+#: What the help of `reproduce` says around its arguments; -h is its own argument, as one figure's help differs.
+REPRODUCE_WORDS: Any = {
+    "description": "Compute figures, judge their numbers against the paper's, and write results/<id>/<preset>/ with "
+    "result.npz, summary.json, manifest.json, figure.png and figure.pdf, and the page results/index.html.",
+    "epilog": "Flags of a figure's own hyper-parameters follow its name: tokenmargin reproduce ID --help lists them.",
+    "add_help": False,
+}
+
+
+def _add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them, or all")
+    parser.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
 
 
 def _list(_: argparse.Namespace, __: list[str]) -> int:
@@ -208,8 +214,9 @@ def _config_from_flags(experiment: Experiment, preset: str, flags: list[str]) ->
 
 
 def _reproduce_help() -> None:
-    for action in _parser()._subparsers._group_actions:  # type: ignore[union-attr]
-        action.choices["reproduce"].print_help()  # type: ignore[index]
+    parser = _Parser(prog="tokenmargin reproduce", **REPRODUCE_WORDS)
+    _add_reproduce_arguments(parser)
+    parser.print_help()
 
 
 def _check(known: argparse.Namespace, _: list[str]) -> int:
@@ -226,7 +233,7 @@ def _check(known: argparse.Namespace, _: list[str]) -> int:
         if (not known.keys or key in known.keys) and (known.paper is None or claim.paper == papers[known.paper])
     ]
     if not chosen:
-        raise Misuse(f"there is no claim of the paper {known.paper!r} yet; tokenmargin check lists those there are")
+        raise Misuse(f"none of these claims is of the paper {known.paper!r}; tokenmargin check lists them all")
     if known.markdown:
         from tokenmargin.report.claims_page import claims_page
 
