@@ -229,7 +229,7 @@ def _readers(parameters: TwoLayerParameters) -> Readers:
 
 def _readings(parameters: TwoLayerParameters, precision: MatmulPrecision) -> Readings:
     """E[p v 1/d]: one pass over E instead of one over the embeddings of every document."""
-    return jnp.matmul(parameters.embeddings, _readers(parameters).T, precision=precision.lax)
+    return precision.product("vd,kd->vk", parameters.embeddings, _readers(parameters))
 
 
 def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:

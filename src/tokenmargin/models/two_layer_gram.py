@@ -59,10 +59,10 @@ def block_forward(
 ) -> BlockForward:
     """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs."""
     width = embeddings.shape[-1]
-    gram = jnp.einsum("bud,bvd->buv", embeddings, embeddings, precision=precision.lax)
+    gram = precision.product("bud,bvd->buv", embeddings, embeddings)
     attention = jax.nn.softmax(gram + log_counts[:, None, :], axis=-1)
     mixing = attention + _diagonal(gram).astype(gram.dtype)
-    mixed_gram = jnp.einsum("bts,bsu->btu", mixing, gram, precision=precision.lax)
+    mixed_gram = precision.product("bts,bsu->btu", mixing, gram)
     squared_norm = jnp.sum(mixing * mixed_gram, axis=-1)
     # Three sums over rows of one matrix: XLA makes one pass of them, and a product with three columns would not.
     query_reading, head_reading, mean = (jnp.sum(mixing * readings[:, None, :, k], axis=-1) for k in range(3))
@@ -103,12 +103,12 @@ def block_backward(
     by_reading = (query, head, mean)
     reading_gradients = [jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading]
     scores = _scores_backward(forward, by_reading, square)
-    quadratic = jnp.einsum("bts,btu->bsu", forward.mixing * square[:, :, None], forward.mixing, precision=precision.lax)
+    quadratic = precision.product("bts,btu->bsu", forward.mixing * square[:, :, None], forward.mixing)
     one_sided = scores + quadratic
     symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
     # Two more rows of the same product are the gradients of p and v: the embeddings are not read again for them.
     left = jnp.concatenate([symmetric, jnp.stack(reading_gradients[:2], axis=1)], axis=1)
-    product = jnp.einsum("bms,bsd->bmd", left, embeddings, precision=precision.lax)
+    product = precision.product("bms,bsd->bmd", left, embeddings)
     rank_three = sum(g[:, :, None] * readers[k][None, None, :] for k, g in enumerate(reading_gradients))
     return BlockBackward(product[:, :n_distinct] + rank_three, jnp.sum(product[:, n_distinct:], axis=0))
 
