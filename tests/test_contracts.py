@@ -154,7 +154,7 @@ def test_every_figure_module_is_registered():
     import tokenmargin.experiments as package
 
     folder = Path(package.__file__).parent
-    modules = {path.stem for path in folder.glob("*_fig*.py")}
+    modules = {path.stem for path in folder.glob("*_fig[0-9]*.py")}
     registered = {experiment.compute.__module__.rsplit(".", 1)[-1] for experiment in EXPERIMENTS.values()}
     assert modules <= registered
 
