@@ -254,7 +254,7 @@ def exponent(sizes: list[float], seconds: list[float]) -> float:
 
 def scaling() -> None:
     """Each size varied where its own term dominates; in CPU seconds, which other work on the machine leaves be."""
-    narrow = [Task(V=16384, T=T, d=4, steps=10) for T in (512, 1024, 2048, 4096)]
+    narrow = [Task(V=32768, T=T, d=1, steps=4) for T in (2048, 4096, 8192, 16384)]
     tall = [Task(V=V, T=64, d=1024, steps=5) for V in (2048, 4096, 8192, 16384)]
     wide = [Task(V=2048, T=64, d=d, steps=5) for d in (1024, 2048, 4096, 8192)]
     for name, tasks, sizes in (

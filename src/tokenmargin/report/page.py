@@ -131,7 +131,7 @@ def _anchor(saved: store.Saved) -> str:
 def _citation(summary: Mapping[str, Any]) -> str:
     """The paper's figure as `[M, Fig. 1]`."""
     figure = str(summary["figure"])
-    return f"[{summary['paper']}, {figure if figure[:1].isalpha() else f'Fig. {figure}'}]"
+    return f"[{summary['paper']}, {f'Fig. {figure}' if figure[:1].isdigit() else figure}]"
 
 
 def _verdict_counts(results: Iterable[store.Saved]) -> str:
