@@ -20,7 +20,9 @@ from jaxtyping import Array, Float, Int
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
+from tokenmargin.models.start import check_start
 from tokenmargin.models.token_sums import sums_by_token
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
@@ -91,14 +93,6 @@ class CountBatch(eqx.Module):
     documents: ScalarJ
 
 
-class LossSums(eqx.Module):
-    """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
-
-    loss: ScalarJ
-    correct: ScalarJ
-    documents: ScalarJ
-
-
 class _Attention(eqx.Module):
     """Softmax weights and scores of each token of each piece, and the outputs."""
 
@@ -126,10 +120,7 @@ class OneLayer(eqx.Module):
         unknown = set(self.trainable) - set(TRAINABLE)
         if unknown or not self.trainable:
             raise InvalidInputError(f"trainable must name some of {', '.join(TRAINABLE)}, got {self.trainable!r}.")
-        if self.width < 1:
-            raise InvalidInputError(f"width must be at least 1, got {self.width!r}.")
-        if not (np.isfinite(self.init_scale) and self.init_scale > 0):
-            raise InvalidInputError(f"init_scale must be a positive finite number, got {self.init_scale!r}.")
+        check_start(self.width, self.init_scale)
 
     @property
     def steps_together(self) -> int:
@@ -146,7 +137,7 @@ class OneLayer(eqx.Module):
 
     def loss_and_gradients(
         self, parameters: OneLayerParameters, batch: CountBatch
-    ) -> tuple[LossSums, OneLayerGradients]:
+    ) -> tuple[BatchSums, OneLayerGradients]:
         """Mean logistic loss of a batch and its gradients [E, (2), Lemma 7].
 
         With q the softmax weights and delta = dL/df of a document, dL/da_s = sum delta q_s (g_s - f) and
@@ -160,7 +151,7 @@ class OneLayer(eqx.Module):
         correct = (signed > 0).astype(losses.dtype)
         # One reduction for both: on an accelerator every small kernel costs as much as a pass over a small E.
         totals = jnp.sum(jnp.stack([losses, correct]), axis=1)
-        sums = LossSums(totals[0] / batch.documents, totals[1], jnp.asarray(batch.documents))
+        sums = BatchSums(totals[0] / batch.documents, totals[1], jnp.asarray(batch.documents))
         slopes = -batch.labels * jax.nn.sigmoid(-signed) / batch.documents
         places = (jnp.asarray(batch.ids), jnp.asarray(batch.log_counts), jnp.asarray(batch.document))
         flow = sums_by_token(there.weights, there.scores, read[:, 1], places, (slopes, there.outputs))

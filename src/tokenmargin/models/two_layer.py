@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._types import ScalarJ, VectorJ
+from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.row_sums import RowOrder, ordered_row_sums, row_order
 from tokenmargin.models.two_layer_gram import BlockForward, block_backward, block_forward
@@ -71,14 +72,6 @@ class DocumentShelf(eqx.Module):
     ids: DocumentIds
     log_counts: DocumentNumbers
     labels: DocumentLabels
-
-
-class BatchSums(eqx.Module):
-    """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
-
-    loss: ScalarJ
-    correct: ScalarJ
-    documents: ScalarJ
 
 
 class _Settings(NamedTuple):

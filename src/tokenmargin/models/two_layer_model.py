@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.start import check_start
 from tokenmargin.models.two_layer import (
     LAYER_NORM_EPSILON,
-    BatchSums,
     DocumentShelf,
     TwoLayerParameters,
     batch_row_order,
@@ -60,10 +60,7 @@ class TwoLayer(eqx.Module):
 
     def __check_init__(self) -> None:
         """A width and a scale."""
-        if self.width < 1:
-            raise InvalidInputError(f"width must be at least 1, got {self.width!r}.")
-        if not (np.isfinite(self.init_scale) and self.init_scale > 0):
-            raise InvalidInputError(f"init_scale must be a positive finite number, got {self.init_scale!r}.")
+        check_start(self.width, self.init_scale)
 
     @property
     def steps_together(self) -> int:

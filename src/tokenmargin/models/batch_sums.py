@@ -1,0 +1,15 @@
+"""What a model reports of a batch, beside its gradients."""
+
+from __future__ import annotations
+
+import equinox as eqx
+
+from tokenmargin._types import ScalarJ
+
+
+class BatchSums(eqx.Module):
+    """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
+
+    loss: ScalarJ
+    correct: ScalarJ
+    documents: ScalarJ
