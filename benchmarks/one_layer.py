@@ -255,8 +255,8 @@ def exponent(sizes: list[float], seconds: list[float]) -> float:
 def scaling() -> None:
     """Each size varied where its own term dominates; in CPU seconds, which other work on the machine leaves be."""
     narrow = [Task(V=32768, T=T, d=1, steps=4) for T in (2048, 4096, 8192, 16384)]
-    tall = [Task(V=V, T=64, d=1024, steps=5) for V in (2048, 4096, 8192, 16384)]
-    wide = [Task(V=2048, T=64, d=d, steps=5) for d in (1024, 2048, 4096, 8192)]
+    tall = [Task(V=V, T=64, d=1024, steps=3) for V in (8192, 16384, 32768, 65536)]  # none fits into a cache
+    wide = [Task(V=2048, T=64, d=d, steps=3) for d in (4096, 8192, 16384, 32768)]
     for name, tasks, sizes in (
         ("non-zero counts", narrow, [Ours(task).nonzeros for task in narrow]),
         ("V", tall, [task.V for task in tall]),
