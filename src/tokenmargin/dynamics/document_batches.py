@@ -2,9 +2,8 @@
 
 A batch is a uniformly random set of documents, as plain shuffling gives. Sorted by length, its k-th longest document
 hardly varies from batch to batch, so the places of a batch are cut once into shelves (so many documents, so wide) that
-nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct tokens: padding a batch of 128 to its
-longest document costs 12.7 times the unpadded work at lengths like those of IMDB (log-normal, mean 115, deviation 70,
-largest 700), six shelves cost 2.3 times. Few layouts, tight to roomy, are compiled once; the last holds any batch.
+nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct tokens: padding a whole batch to its
+longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts, tight to roomy, are compiled once; the last holds any batch.
 """
 
 from __future__ import annotations
@@ -119,17 +118,22 @@ def epoch_batches(lengths: ArrayLike, layouts: Sequence[ShelfLayout], rng: np.ra
     """
     batch_size = layouts[0].batch_size
     lengths = _checked(lengths, batch_size)
-    n_batches = -(-len(lengths) // batch_size)
-    shuffled = np.full(n_batches * batch_size, -1)
-    shuffled[: len(lengths)] = rng.permutation(len(lengths))
-    rows = shuffled.reshape(n_batches, batch_size)
+    rows = longest_first(rng.permutation(len(lengths)), lengths, batch_size)
     own = np.where(rows >= 0, lengths[rows], 0)
-    by_length = np.argsort(-own, axis=1, kind="stable")
-    rows, own = np.take_along_axis(rows, by_length, axis=1), np.take_along_axis(own, by_length, axis=1)
     held = np.stack([layout.holds(own) for layout in layouts])
     if not held.any(axis=0).all():
         raise InvalidInputError("A batch fits no layout: make the layouts with shelf_layouts from the same lengths.")
-    return EpochBatches(rows.astype(np.int32), np.argmax(held, axis=0).astype(np.int32))
+    return EpochBatches(rows, np.argmax(held, axis=0).astype(np.int32))
+
+
+def longest_first(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> np.ndarray:
+    """Documents in this order cut into batches, shape (steps, B), the longest first in each; -1 fills up the last."""
+    steps = -(-len(order) // batch_size)
+    places = np.full(steps * batch_size, -1, np.int32)
+    places[: len(order)] = order
+    rows = places.reshape(steps, batch_size)
+    by_length = np.argsort(-np.where(rows >= 0, lengths[rows], 0), axis=1, kind="stable")
+    return np.take_along_axis(rows, by_length, axis=1)
 
 
 def _cheapest_layout(bound: np.ndarray, model_width: int, most_shelves: int) -> ShelfLayout:

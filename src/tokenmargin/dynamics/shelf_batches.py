@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.dynamics.document_batches import ShelfLayout, shelf_layouts
+from tokenmargin.dynamics.document_batches import ShelfLayout, longest_first, shelf_layouts
 from tokenmargin.dynamics.document_corpus import DocumentCorpus, shelves_of
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.two_layer import DocumentShelf
@@ -66,21 +66,12 @@ class ShelfBatches:
 
     def rows(self, order: np.ndarray) -> np.ndarray:
         """The documents of each batch, shape (steps, B), longest first in each; -1 stands for no document."""
-        B = self.layouts[0].batch_size
-        steps = -(-self.n_documents // B)
-        places = np.full(steps * B, -1, np.int32)
-        places[: self.n_documents] = order
-        rows = places.reshape(steps, B)
-        by_length = np.argsort(-self._own_lengths(rows), axis=1, kind="stable")
-        return np.take_along_axis(rows, by_length, axis=1)
+        return longest_first(order, self.lengths, self.layouts[0].batch_size)
 
     def layout(self, rows: np.ndarray) -> tuple[ShelfLayout, ...]:
         """All layouts; which of them a batch takes is decided on the device."""
         del rows
         return self.layouts
-
-    def _own_lengths(self, rows: np.ndarray) -> np.ndarray:
-        return np.where(rows >= 0, self.lengths[rows], 0)
 
     @staticmethod
     def plan(shelves: DocumentCorpus, rows: AnyArray, layout: tuple[ShelfLayout, ...]) -> ShelfPlan:

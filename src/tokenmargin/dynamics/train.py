@@ -61,7 +61,8 @@ def train(
 ) -> TrainingRun:
     """Train every trainable parameter of `model` on `dataset`.
 
-    The same key gives the same bytes on the same machine: every sum is taken in a fixed order.
+    The same key gives the same bytes on the same machine: every sum is taken in a fixed order. The exception is
+    `TwoLayer` on an accelerator, which does so with `fixed_order=True`.
 
     Args:
         dataset: documents as counts, with labels.
