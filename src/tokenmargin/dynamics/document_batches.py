@@ -3,7 +3,8 @@
 A batch is a uniformly random set of documents, as plain shuffling gives. Sorted by length, its k-th longest document
 hardly varies from batch to batch, so the places of a batch are cut once into shelves (so many documents, so wide) that
 nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct tokens: padding a whole batch to its
-longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts, tight to roomy, are compiled once; the last holds any batch.
+longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts,
+tight to roomy, are compiled once; the last holds any batch.
 """
 
 from __future__ import annotations
