@@ -35,7 +35,7 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.dynamics.adamw import AdamW
 from tokenmargin.dynamics.count_batches import CountBatches, count_batches
-from tokenmargin.dynamics.train import train, train_epoch, zero_moments
+from tokenmargin.dynamics.train import epoch_function, train, zero_moments
 from tokenmargin.models.one_layer import OneLayer
 
 OPTIMISER = AdamW(lr=1e-3, weight_decay=1e-4)
@@ -84,7 +84,7 @@ class Ours:
 
     def __call__(self) -> float:
         row = jnp.asarray(OPTIMISER.coefficients(self.steps_done, self.rate).astype(np.float32))
-        self.parameters, self.moments, numbers = train_epoch(
+        self.parameters, self.moments, numbers = epoch_function(self.static[0])(
             self.static, self.parameters, self.moments, (*self.data, row)
         )
         self.steps_done += len(self.rate)
@@ -179,7 +179,9 @@ def compiled_temporaries(task: Task) -> float:
     """Temporary memory of the compiled epoch, over that of E and its two moments."""
     ours = Ours(task)
     row = jnp.asarray(OPTIMISER.coefficients(0, ours.rate).astype(np.float32))
-    compiled = train_epoch.lower(ours.static, ours.parameters, ours.moments, (*ours.data, row)).compile()
+    compiled = (
+        epoch_function(ours.static[0]).lower(ours.static, ours.parameters, ours.moments, (*ours.data, row)).compile()
+    )
     return compiled.memory_analysis().temp_size_in_bytes / (3 * 4 * task.V * task.d)
 
 

@@ -11,7 +11,7 @@ from tokenmargin.dynamics.adamw import AdamW
 from tokenmargin.dynamics.count_batches import count_batches
 from tokenmargin.dynamics.schedule import StepSchedule
 from tokenmargin.dynamics.sgd import SGD, GradientDescent
-from tokenmargin.dynamics.train import streams, train, train_epoch, zero_moments
+from tokenmargin.dynamics.train import epoch_function, streams, train, zero_moments
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters
 
@@ -155,7 +155,7 @@ def test_no_temporary_of_the_size_of_the_embeddings(rng):
     rows = batches.rows(np.arange(23))
     rest = (batches.shelves, jnp.zeros(1500, jnp.float32), rows, np.ones((3, 7), np.float32))
     static = (model, AdamW, type(batches), batches.layout(rows))
-    memory = train_epoch.lower(static, parameters, moments, rest).compile().memory_analysis()
+    memory = epoch_function(static[0]).lower(static, parameters, moments, rest).compile().memory_analysis()
     state = 3 * 4 * 1500 * 256
     assert memory.alias_size_in_bytes >= state
     assert memory.temp_size_in_bytes < MEMORY * state

@@ -59,3 +59,8 @@ def test_float64_is_left_alone():
     a, b = jnp.asarray(A, jnp.float64), jnp.asarray(B, jnp.float64)
     for precision in MatmulPrecision:
         assert relative_error(precision.product("bud,bvd->buv", a, b)) < 64 * np.finfo(np.float64).eps
+
+
+@pytest.mark.parametrize("precision", MatmulPrecision)
+def test_gram_is_the_product_with_itself(precision, monkeypatch):
+    assert np.allclose(precision.gram(A), precision.product("bud,bvd->buv", A, A), rtol=1e-5, atol=1e-3)

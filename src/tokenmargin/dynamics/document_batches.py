@@ -4,7 +4,8 @@ A batch is a uniformly random set of documents, as plain shuffling gives. Sorted
 hardly varies from batch to batch, so the places of a batch are cut once into shelves (so many documents, so wide) that
 nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct tokens: padding a whole batch to its
 longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts,
-tight to roomy, are compiled once; the last holds any batch.
+tight to roomy, are compiled once; the last holds any batch, and where hardly a batch needs it, it takes the documents
+one by one: the shortest to compile.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ N_TRIAL_BATCHES = 4096
 #: What a shelf to compile weighs against the mean work of a batch.
 COMPILING = 0.02
 
+#: How much longer the documents of a batch take one by one than side by side.
+ONE_BY_ONE = 10.0
+
 #: Widths are multiples of this: what matrix units like, and a few percent of a usual document.
 WIDTH_STEP = 16
 
@@ -39,9 +43,11 @@ class ShelfLayout:
 
     Args:
         shelves: (documents, width) of each shelf, widest first.
+        one_by_one: whether the documents of a shelf go through the model one after the other.
     """
 
     shelves: tuple[tuple[int, int], ...]
+    one_by_one: bool = False
 
     @property
     def batch_size(self) -> int:
@@ -58,8 +64,8 @@ class ShelfLayout:
         return np.all(sorted_lengths <= self.widths, axis=-1)
 
     def work(self, model_width: int) -> float:
-        """Products of a step in units of multiply-adds: sum of U^2 d + U^3 over all places."""
-        return float(np.sum(_work(self.widths, model_width)))
+        """What a step costs, in multiply-adds of products side by side: sum of U^2 d + U^3 over all places."""
+        return float(np.sum(_work(self.widths, model_width))) * (ONE_BY_ONE if self.one_by_one else 1.0)
 
 
 @dataclass(frozen=True)
@@ -96,9 +102,10 @@ def shelf_layouts(
     longest = np.zeros(batch_size, lengths.dtype)
     longest[: len(lengths)] = -np.sort(-lengths)[:batch_size]
     bounds = [np.quantile(trials, share, axis=0, method="higher") for share in SHARES]
-    found = [_cheapest_layout(bound, model_width, most_shelves) for bound in (*bounds, longest)]
-    # More layouts fit more tightly and take longer to compile: from all of them to the roomiest alone.
-    choices = [tuple(dict.fromkeys((*found[:k], found[-1]))) for k in range(len(SHARES) + 1)]
+    *tight, roomiest = (_cheapest_layout(bound, model_width, most_shelves) for bound in (*bounds, longest))
+    rarely = ShelfLayout(((batch_size, roomiest.shelves[0][1]),), one_by_one=True)
+    # More layouts fit more tightly and take longer to compile: from all of them to one that holds every batch alone.
+    choices = [(roomiest,), *((*dict.fromkeys(tight[:k]), rarely) for k in range(1, len(tight) + 1))]
     return min(choices, key=lambda layouts: _expense(layouts, trials, model_width))
 
 

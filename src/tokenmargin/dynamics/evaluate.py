@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ from jaxtyping import Array
 
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.dynamics.compiling import jitted, usable_options
 from tokenmargin.dynamics.count_batches import count_batches
 from tokenmargin.dynamics.trainable import Batches, Trainable, Tree
 
@@ -55,11 +55,11 @@ class Evaluator:
     @keep_precision
     def __call__(self, parameters: Tree) -> Evaluation:
         """Loss and accuracy of these parameters."""
-        loss, accuracy = _evaluate(self._static, parameters, self._shelves, self._rows)
+        measure = jitted(_evaluate, usable_options(self._static[0].compiler_options), static_argnums=0)
+        loss, accuracy = measure(self._static, parameters, self._shelves, self._rows)
         return Evaluation(float(loss), float(accuracy))
 
 
-@partial(jax.jit, static_argnums=0)
 def _evaluate(static: tuple[Any, ...], parameters: Tree, shelves: Any, rows: Any) -> tuple[Array, Array]:
     model, batches, layout = static
     plans = batches.plan(shelves, rows, layout)

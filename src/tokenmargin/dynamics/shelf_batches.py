@@ -44,6 +44,10 @@ class ShelvedDocuments(eqx.Module):
         """The documents on the shelves of a layout."""
         return shelves_of(self.corpus, self.plan.rows, self.plan.layouts[layout])
 
+    def one_by_one(self, layout: int) -> bool:
+        """Whether the documents of a layout go through the model one after the other."""
+        return self.plan.layouts[layout].one_by_one
+
 
 @dataclass(frozen=True, eq=False)
 class ShelfBatches:

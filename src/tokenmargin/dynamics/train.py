@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +20,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.dynamics.adamw import AdamW
+from tokenmargin.dynamics.compiling import jitted, usable_options
 from tokenmargin.dynamics.count_batches import count_batches
 from tokenmargin.dynamics.schedule import CONSTANT, StepSchedule
 from tokenmargin.dynamics.sgd import SGD
@@ -88,6 +88,7 @@ def train(
     jax.block_until_ready(parameters)
     moments = zero_moments(model, source, parameters, optimiser.n_moments)
     posterior = jnp.asarray(token_statistics(dataset).posterior_difference.astype(kind))
+    one_epoch = epoch_function(model)
     rows_of_records: list[np.ndarray] = []
     rates: list[float] = []
     steps = 0
@@ -97,7 +98,7 @@ def train(
         rate = optimiser.lr * schedule.multiplier(epoch)
         coefficients = optimiser.coefficients(steps, np.full(len(rows), rate)).astype(kind)
         static = (model, type(optimiser), type(source), source.layout(rows))
-        parameters, moments, numbers = train_epoch(
+        parameters, moments, numbers = one_epoch(
             static, parameters, moments, (source.shelves, posterior, rows, coefficients)
         )
         rows_of_records.append(np.asarray(numbers))
@@ -110,7 +111,12 @@ def train(
     return TrainingRun(parameters, records_of(rows_of_records, rates), model, optimiser, steps)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+def epoch_function(model: Trainable) -> Any:
+    """`train_epoch`, compiled with what the model tells the compiler of an accelerator."""
+    options = usable_options(model.compiler_options)
+    return jitted(train_epoch, options, static_argnums=0, donate_argnums=(1, 2))
+
+
 def train_epoch(
     static: tuple[Any, ...], parameters: Tree, moments: Tree, data: tuple[Any, ...]
 ) -> tuple[Tree, Tree, Array]:

@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Array
 
+from tokenmargin.dynamics.compiling import CompilerOptions
+
 #: Parameters or gradients: any tree of arrays.
 Tree = Any
 
@@ -18,6 +20,10 @@ class Trainable(Protocol):
     @property
     def steps_together(self) -> int:
         """Steps that an accelerator is given in a row; each is compiled once more."""
+
+    @property
+    def compiler_options(self) -> CompilerOptions:
+        """What the compiler of an accelerator is told; nothing if ()."""
 
     def initial(self, key: Array, n_tokens: int, dtype: Any) -> Tree:
         """Parameters to start from: a tree of arrays with the attributes embeddings, query and head."""

@@ -127,6 +127,11 @@ class OneLayer(eqx.Module):
         """A step is eighteen kernels of microseconds: four in a row save a twentieth of their time."""
         return 4
 
+    @property
+    def compiler_options(self) -> tuple[()]:
+        """Nothing: what accelerators' compilers do by default is good here."""
+        return ()
+
     def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> OneLayerParameters:
         """E, p ~ N(0, I/d) times `init_scale`; v the same when it is trained, on the unit sphere when it is fixed."""
         return _initial(self, key, n_tokens, jnp.dtype(dtype).name)

@@ -24,7 +24,7 @@ from tokenmargin._types import ScalarJ, VectorJ
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.row_sums import RowOrder, ordered_row_sums, row_order
-from tokenmargin.models.two_layer_gram import BlockForward, block_backward, block_forward
+from tokenmargin.models.two_layer_gram import BlockBackward, BlockForward, block_backward, block_forward
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
@@ -79,10 +79,16 @@ class _Settings(NamedTuple):
     precision: MatmulPrecision
 
 
-class _Sums(NamedTuple):
-    """Sums over documents; `readers` are the gradients in the effective p and v that the Gram form sees."""
+class _TokenSums(NamedTuple):
+    """Sums over the occurrences of each token: of gradient rows, and of gradients in what p, v and 1/d read of it."""
 
-    readers: ReaderGradients
+    pairs: EmbeddingTable
+    readings: Readings
+
+
+class _Sums(NamedTuple):
+    """Sums over documents."""
+
     slope: ScalarJ
     loss: ScalarJ
     correct: ScalarJ
@@ -102,7 +108,7 @@ def two_layer_outputs(
     precision: MatmulPrecision = MatmulPrecision.FULL,
 ) -> DocumentLabels:
     """f(X) of every document, shape (B,)."""
-    readings = _readings(parameters, precision)
+    readings = _readings(parameters)
     forward = _forward(parameters, readings, shelf, _Settings(epsilon, precision))[1]
     return forward.outputs + _bias_output(parameters)
 
@@ -152,16 +158,20 @@ def _in_blocks(
     *,
     at_once: int | None,
     settings: _Settings,
-) -> tuple[EmbeddingTable, _Sums]:
-    """Block by block, rows added to the gradient of E as they come."""
-    readings = _readings(parameters, settings.precision)
+) -> tuple[_TokenSums, _Sums]:
+    """Block by block, rows added to those of their token as they come."""
+    readings = _readings(parameters)
 
-    def add(total: tuple[Array, _Sums], block: DocumentShelf) -> tuple[tuple[Array, _Sums], None]:
+    def add(total: tuple[_TokenSums, _Sums], block: DocumentShelf) -> tuple[tuple[_TokenSums, _Sums], None]:
         rows, sums = _block_gradients(parameters, readings, block, n_documents, settings)
-        table = total[0].at[block.ids].add(rows, mode="promise_in_bounds")
-        return (table, jax.tree.map(jnp.add, total[1], sums)), None
+        tables = [
+            jnp.asarray(table).at[block.ids].add(new, mode="promise_in_bounds")
+            for table, new in zip(total[0], rows, strict=True)
+        ]
+        return (_TokenSums(*tables), jax.tree.map(jnp.add, total[1], sums)), None
 
-    total = jnp.zeros_like(parameters.embeddings), _no_sums(parameters)
+    zero = jnp.zeros((), readings.dtype)
+    total = _TokenSums(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readings)), _Sums(zero, zero, zero)
     for shelf in shelves:
         size = shelf.labels.shape[0]
         block = size if at_once is None else _largest_divisor(size, at_once)
@@ -179,12 +189,16 @@ def _in_order(
     n_documents: ScalarJ,
     order: RowOrder,
     settings: _Settings,
-) -> tuple[EmbeddingTable, _Sums]:
-    """Shelf by shelf, rows kept and added to the gradient of E at the end, token by token."""
-    readings = _readings(parameters, settings.precision)
+) -> tuple[_TokenSums, _Sums]:
+    """Shelf by shelf, rows kept and added at the end, token by token."""
+    readings = _readings(parameters)
     parts = [_block_gradients(parameters, readings, shelf, n_documents, settings) for shelf in shelves]
-    rows = jnp.concatenate([rows.reshape(-1, rows.shape[-1]) for rows, _ in parts])
-    return ordered_row_sums(rows, order), jax.tree.map(lambda *x: sum(x), *(sums for _, sums in parts))
+    rows = [
+        jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks])
+        for blocks in zip(*(rows for rows, _ in parts), strict=True)
+    ]
+    tables = _TokenSums(*(ordered_row_sums(x, order) for x in rows))
+    return tables, jax.tree.map(lambda *x: sum(x), *(sums for _, sums in parts))
 
 
 def _block_gradients(
@@ -193,14 +207,14 @@ def _block_gradients(
     block: DocumentShelf,
     n_documents: ScalarJ,
     settings: _Settings,
-) -> tuple[BlockEmbeddings, _Sums]:
+) -> tuple[BlockBackward, _Sums]:
     embeddings, forward = _forward(parameters, readings, block, settings)
     signed = block.labels * (forward.outputs + _bias_output(parameters))
     slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
-    backward = block_backward(embeddings, _readers(parameters), forward, slopes, settings.precision)
+    backward = block_backward(embeddings, forward, slopes, settings.precision)
     loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
     correct = jnp.sum((signed > 0).astype(signed.dtype))
-    return backward.embeddings, _Sums(backward.readers, jnp.sum(slopes), loss, correct)
+    return backward, _Sums(jnp.sum(slopes), loss, correct)
 
 
 def _forward(
@@ -220,9 +234,9 @@ def _readers(parameters: TwoLayerParameters) -> Readers:
     return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
 
 
-def _readings(parameters: TwoLayerParameters, precision: MatmulPrecision) -> Readings:
-    """E[p v 1/d]: one pass over E instead of one over the embeddings of every document."""
-    return precision.product("vd,kd->vk", parameters.embeddings, _readers(parameters))
+def _readings(parameters: TwoLayerParameters) -> Readings:
+    """E[p v 1/d]: one pass over E instead of one over the embeddings of every document, too thin to round for speed."""
+    return MatmulPrecision.FULL.product("vd,kd->vk", parameters.embeddings, _readers(parameters))
 
 
 def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
@@ -232,15 +246,11 @@ def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
     return jnp.sum(parameters.bias * parameters.head)
 
 
-def _no_sums(parameters: TwoLayerParameters) -> _Sums:
-    dtype = parameters.embeddings.dtype
-    zero = jnp.zeros((), dtype)
-    return _Sums(jnp.zeros((2, parameters.query.shape[0]), dtype), zero, zero, zero)
-
-
-def _to_parameters(parameters: TwoLayerParameters, table: EmbeddingTable, sums: _Sums) -> TwoLayerParameters:
-    """From the gradients in the effective p and v to those in p, v, gain and bias."""
-    query, head = _centred(sums.readers)
+def _to_parameters(parameters: TwoLayerParameters, tokens: _TokenSums, sums: _Sums) -> TwoLayerParameters:
+    """From sums over the occurrences of tokens to the gradients in E, p, v, gain and bias."""
+    readers = _readers(parameters)
+    table = tokens.pairs + sum(tokens.readings[:, k, None] * readers[k, None, :] for k in range(3))
+    query, head = _centred(MatmulPrecision.FULL.product("vk,vd->kd", tokens.readings[:, :2], parameters.embeddings))
     gain = bias = None
     if parameters.gain is not None:
         gain = parameters.query * query + parameters.head * head

@@ -22,8 +22,6 @@ BlockPairs = Float[Array | np.ndarray, "B U U"]
 BlockNumbers = Float[Array | np.ndarray, "B U"]
 BlockReadings = Float[Array | np.ndarray, "B U 3"]
 BlockOutputs = Float[Array | np.ndarray, "B"]
-Readers = Float[Array | np.ndarray, "3 d"]
-ReaderGradients = Float[Array | np.ndarray, "2 d"]
 Diagonal = Bool[Array, "1 U U"]
 
 
@@ -44,10 +42,14 @@ class BlockForward(NamedTuple):
 
 
 class BlockBackward(NamedTuple):
-    """Gradients of one block."""
+    """Gradients of a block: in the embeddings `pairs` + `readings` @ readers, in the readers `readings`' @ embeddings.
 
-    embeddings: BlockEmbeddings
-    readers: ReaderGradients
+    Both products with `readings` are left to the caller: summed over the occurrences of a token first, they cost one
+    pass over the embedding table instead of one over every document.
+    """
+
+    pairs: BlockEmbeddings  # (dG + dG')X
+    readings: BlockReadings  # da
 
 
 def block_forward(
@@ -59,7 +61,7 @@ def block_forward(
 ) -> BlockForward:
     """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs."""
     width = embeddings.shape[-1]
-    gram = precision.product("bud,bvd->buv", embeddings, embeddings)
+    gram = precision.gram(embeddings)
     attention = jax.nn.softmax(gram + log_counts[:, None, :], axis=-1)
     mixing = attention + _diagonal(gram).astype(gram.dtype)
     mixed_gram = precision.product("bts,bsu->btu", mixing, gram)
@@ -91,26 +93,17 @@ def block_forward(
 
 
 def block_backward(
-    embeddings: BlockEmbeddings,
-    readers: Readers,
-    forward: BlockForward,
-    slopes: BlockOutputs,
-    precision: MatmulPrecision,
+    embeddings: BlockEmbeddings, forward: BlockForward, slopes: BlockOutputs, precision: MatmulPrecision
 ) -> BlockBackward:
-    """Gradients of sum_i slope_i f_i in the embeddings and in the readers p and v, derived by hand."""
-    n_distinct = embeddings.shape[1]
+    """Gradients of sum_i slope_i f_i, derived by hand."""
     query, head, mean, square = _layer_norm_backward(forward, slopes, embeddings.shape[-1])
     by_reading = (query, head, mean)
-    reading_gradients = [jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading]
+    readings = jnp.stack([jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading], axis=-1)
     scores = _scores_backward(forward, by_reading, square)
     quadratic = precision.product("bts,btu->bsu", forward.mixing * square[:, :, None], forward.mixing)
     one_sided = scores + quadratic
     symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
-    # Two more rows of the same product are the gradients of p and v: the embeddings are not read again for them.
-    left = jnp.concatenate([symmetric, jnp.stack(reading_gradients[:2], axis=1)], axis=1)
-    product = precision.product("bms,bsd->bmd", left, embeddings)
-    rank_three = sum(g[:, :, None] * readers[k][None, None, :] for k, g in enumerate(reading_gradients))
-    return BlockBackward(product[:, :n_distinct] + rank_three, jnp.sum(product[:, n_distinct:], axis=0))
+    return BlockBackward(precision.product("bms,bsd->bmd", symmetric, embeddings), readings)
 
 
 def _layer_norm_backward(

@@ -22,6 +22,14 @@ from tokenmargin.models.two_layer import (
     two_layer_loss_and_gradients,
 )
 
+#: Every shelf has some fifty kernels of its own. Softmax and products in generated Triton code take ten times longer to
+#: compile than all others and run no faster here; merging products of one operand copies that operand.
+COMPILER_OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
+    ("xla_disable_hlo_passes", "triton-softmax-rewriter"),
+    ("xla_gpu_enable_triton_gemm", False),
+    ("xla_gpu_dot_merger_threshold_mb", 0),
+)
+
 
 @runtime_checkable
 class ShelvedBatch(Protocol):
@@ -37,6 +45,9 @@ class ShelvedBatch(Protocol):
 
     def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
         """The documents on the shelves of a layout."""
+
+    def one_by_one(self, layout: int) -> bool:
+        """Whether the documents of a layout go through the model one after the other."""
 
 
 class TwoLayer(eqx.Module):
@@ -67,6 +78,11 @@ class TwoLayer(eqx.Module):
         """A step is long enough to hide the start of its kernels, and long to compile."""
         return 1
 
+    @property
+    def compiler_options(self) -> tuple[tuple[str, bool | int | str], ...]:
+        """`COMPILER_OPTIONS`."""
+        return COMPILER_OPTIONS
+
     def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
         """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
         return _initial(self, key, n_tokens, jnp.dtype(dtype).name)
@@ -84,18 +100,24 @@ class TwoLayer(eqx.Module):
         self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters
     ) -> tuple[BatchSums, TwoLayerParameters]:
         shelves = batch.shelves(layout)
+        at_once = 1 if batch.one_by_one(layout) else None
 
         def on_cpu(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
         ) -> tuple[BatchSums, TwoLayerParameters]:
-            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon)
+            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon, documents_at_once=at_once)
 
         def elsewhere(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
         ) -> tuple[BatchSums, TwoLayerParameters]:
             order = batch_row_order(shelves, parameters.embeddings.shape[0]) if self.fixed_order else None
             return two_layer_loss_and_gradients(
-                parameters, shelves, order=order, epsilon=self.epsilon, precision=self.precision
+                parameters,
+                shelves,
+                order=order,
+                epsilon=self.epsilon,
+                precision=self.precision,
+                documents_at_once=at_once,
             )
 
         return jax.lax.platform_dependent(parameters, shelves, cpu=on_cpu, default=elsewhere)
