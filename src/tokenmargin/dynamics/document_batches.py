@@ -19,7 +19,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
 #: Shares of random batches whose k-th longest document a layout is made for, one layout each.
-SHARES = (0.97, 1.0)
+SHARES = (0.8, 0.97, 1.0)
 
 #: Random batches looked at to find those shares; more change the widths by less than their step.
 N_TRIAL_BATCHES = 4096

@@ -7,7 +7,6 @@ are also run with a gradient that survives saturation, and followed to their tru
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ import numpy as np
 
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
 from tokenmargin.experiments.one_trial import draw_one_trial, one_trial
+from tokenmargin.experiments.parts import kept
 from tokenmargin.experiments.trial_table import TrialTable, summarise
 from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, run_trials
 
@@ -109,19 +109,14 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
 def _block(config: Settings, seed: int, d: int, numbers: range, treatment: str) -> tuple[np.ndarray, np.ndarray]:
     """One block of trials, from the resume folder if it is there."""
     study = _study(config)
-    if not config.resume:
-        return run_trials(study, seed, d, numbers, treatment)
-    name = f"{treatment}-seed{seed}-d{d}-{numbers.start}-{numbers.stop}-{abs(hash(study)):x}.npz"
-    path = Path(config.resume) / name
-    if path.is_file():
-        with np.load(path) as stored:
-            return stored["table"], stored["selected"]
-    table, selected = run_trials(study, seed, d, numbers, treatment)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, table=table, selected=selected)
-    partial.replace(path)
-    return table, selected
+
+    def compute_block() -> dict[str, np.ndarray]:
+        table, selected = run_trials(study, seed, d, numbers, treatment)
+        return {"table": table, "selected": selected}
+
+    name = f"{treatment}-seed{seed}-d{d}-{numbers.start}-{numbers.stop}"
+    block = kept(config.resume, name, study, compute_block)
+    return block["table"], block["selected"]
 
 
 def draw(result: Result) -> Any:

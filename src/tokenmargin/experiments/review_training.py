@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -24,12 +24,23 @@ from tokenmargin.dynamics.shelf_batches import shelf_batches
 from tokenmargin.dynamics.train import TrainingRun, train
 from tokenmargin.experiments.experiment import Config, Number, Progress
 from tokenmargin.experiments.overlap_shapes import base_rate, pearson, s_curve, v_curve
+from tokenmargin.experiments.parts import kept
 from tokenmargin.experiments.reviews import Reviews, reviews
+from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer_model import TwoLayer
 
 #: "Of order 1e-1" and "of order 1e-5" allow a factor of ten either way.
 ONE_ORDER = 1.0
+
+PRODUCTS = {
+    "full": MatmulPrecision.FULL,
+    "pairs": MatmulPrecision.FLOAT_16_PAIRS,
+    "tf32": MatmulPrecision.TENSOR_FLOAT_32,
+}
+
+#: What is kept of every token: <E_s, p> and <E_s, v>.
+OVERLAPS = ("with_query", "with_head")
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,8 @@ class ReviewSettings(Config):
     """Whether the LayerNorm of two layers has a trained gain and bias, as torch's has by default."""
     held_out_epochs: int = 0
     """Epochs of a further run on IMDB's train split, its accuracy on the test split measured after each; 0 for none."""
+    resume: str = ""
+    """Folder that keeps finished trainings, so that an interrupted figure goes on where it was."""
 
     @classmethod
     def smoke(cls) -> ReviewSettings:
@@ -83,6 +96,8 @@ class ReviewSettings(Config):
 class TwoLayerSettings(ReviewSettings):
     """The same for two layers, whose step costs the square of a review's length."""
 
+    products: Literal["full", "pairs", "tf32"] = "pairs"
+    """Matrix products on an accelerator: float32 in full, in pairs of float16 (as exact, faster), or rounded to tf32."""
     most_shelves: int = 6
     """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
 
@@ -125,7 +140,9 @@ ONE_LAYER = Layers(
 )
 TWO_LAYERS = Layers(
     "two layers",
-    lambda config: TwoLayer(width=config.d, affine=config.affine, init_scale=config.init_scale),
+    lambda config: TwoLayer(
+        width=config.d, affine=config.affine, init_scale=config.init_scale, precision=PRODUCTS[config.products]
+    ),
     lambda config: partial(shelf_batches, most_shelves=config.most_shelves),
     -5.0,
 )
@@ -158,14 +175,16 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     }
     seconds = {}
     for treatment, lr in (("reading", config.lr), ("as printed", config.printed_lr)):
-        begin = time.perf_counter()
-        run = _train(found.dataset, layers, config, lr, config.epochs, training, progress, f"{name}, {treatment}")
-        seconds[treatment] = time.perf_counter() - begin
+        begun = partial(_training, found.dataset, layers, config, lr, training, progress, f"{name}, {treatment}")
+        part = _kept(config, name, f"{layers.words}, {treatment}", training, begun)
+        seconds[treatment] = float(part.pop("seconds"))
         arrays[f"{treatment} lr"] = np.array(lr)
-        arrays |= {f"{treatment} {which}": values[there] for which, values in _overlaps(run).items()}
-        arrays |= {f"{treatment} {k}": column for k, column in run.records.columns().items()}
+        arrays |= {
+            f"{treatment} {which}": values[there] if which in OVERLAPS else values for which, values in part.items()
+        }
     if config.held_out_epochs and found.is_test is not None:
-        arrays["held-out accuracy"] = _held_out(found, layers, config, held, progress)
+        measured = partial(_held_out, found, layers, config, held, progress)
+        arrays |= _kept(config, name, f"{layers.words}, held out", held, measured)
     return judged_study(name, layers, arrays, seconds)
 
 
@@ -183,6 +202,9 @@ def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray], secon
         judged, row = _judged(arrays, treatment, layers, name)
         numbers += judged
         table[treatment] = row | {"seconds of training": round(seconds[treatment], 1)}
+        if len(epochs := arrays.get(f"{treatment} seconds of each epoch", np.zeros(0))) > 1:
+            # The first epoch compiles.
+            table[treatment]["seconds without compilation"] = round(float(epochs[1:].mean() * len(epochs)), 1)
         sentences.append(_sentence(name, treatment, table[treatment]))
     if "held-out accuracy" in arrays:
         accuracy = arrays["held-out accuracy"]
@@ -193,6 +215,31 @@ def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray], secon
             f"one epoch, best {accuracy.max():.3f} after {best}, {accuracy[-1]:.3f} after {len(accuracy)}."
         )
     return Study(arrays, tuple(numbers), tuple(sentences), table)
+
+
+def _kept(
+    config: ReviewSettings, name: str, what: str, key: jax.Array, compute: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """A training whose arrays lie in the folder `resume` once it is done."""
+    settings = replace(config, resume=""), np.asarray(jax.random.key_data(key)).tolist()
+    return kept(config.resume, f"{name}-{what}".replace(", ", "-").replace(" ", "-"), settings, compute)
+
+
+def _training(
+    dataset: TokenDataset,
+    layers: Layers,
+    config: ReviewSettings,
+    lr: float,
+    key: jax.Array,
+    progress: Progress,
+    what: str,
+) -> dict[str, np.ndarray]:
+    """Overlaps of every token after training, and the numbers of every epoch."""
+    ticks = [time.perf_counter()]
+    on_epoch = lambda *_: ticks.append(time.perf_counter())  # noqa: E731
+    run = _train(dataset, layers, config, lr, config.epochs, key, progress, what, on_epoch)
+    seconds = {"seconds": np.array(time.perf_counter() - ticks[0]), "seconds of each epoch": np.diff(ticks)}
+    return seconds | _overlaps(run) | run.records.columns()
 
 
 def _train(
@@ -223,7 +270,7 @@ def _train(
 def _overlaps(run: TrainingRun) -> dict[str, np.ndarray]:
     trained = run.parameters
     E, p, v = (np.asarray(x, dtype=np.float64) for x in (trained.embeddings, trained.query, trained.head))
-    return {"with_query": E @ p, "with_head": E @ v}
+    return dict(zip(OVERLAPS, (E @ p, E @ v), strict=True))
 
 
 def _judged(
@@ -280,7 +327,9 @@ def _sentence(name: str, treatment: str, row: dict[str, Any]) -> str:
     )
 
 
-def _held_out(found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress) -> np.ndarray:
+def _held_out(
+    found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress
+) -> dict[str, np.ndarray]:
     """Accuracy on the test split after each epoch of training on the train split, in our reading."""
     assert found.is_test is not None
     train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
@@ -297,4 +346,4 @@ def _held_out(found: Reviews, layers: Layers, config: ReviewSettings, key: jax.A
         f"{found.name}, train split",
         lambda _, parameters: accuracy.append(measure(parameters).accuracy),
     )
-    return np.array(accuracy)
+    return {"held-out accuracy": np.array(accuracy)}

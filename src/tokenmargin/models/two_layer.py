@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._types import ScalarJ, VectorJ
+from tokenmargin._types import AnyArray, ScalarJ, VectorJ
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.row_sums import RowOrder, ordered_row_sums, row_order
@@ -79,6 +79,13 @@ class _Settings(NamedTuple):
     precision: MatmulPrecision
 
 
+class _Read(NamedTuple):
+    """What one pass over the embedding table tells every document."""
+
+    readings: Readings  # what p, v and 1/d read of each token
+    bound: ScalarJ  # the largest entry of the table
+
+
 class _TokenSums(NamedTuple):
     """Sums over the occurrences of each token: of gradient rows, and of gradients in what p, v and 1/d read of it."""
 
@@ -108,8 +115,7 @@ def two_layer_outputs(
     precision: MatmulPrecision = MatmulPrecision.FULL,
 ) -> DocumentLabels:
     """f(X) of every document, shape (B,)."""
-    readings = _readings(parameters)
-    forward = _forward(parameters, readings, shelf, _Settings(epsilon, precision))[1]
+    forward = _forward(parameters, _read(parameters), shelf, _Settings(epsilon, precision))[1]
     return forward.outputs + _bias_output(parameters)
 
 
@@ -146,7 +152,7 @@ def two_layer_loss_and_gradients(
             shelves,
             n_documents,
             cpu=partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings),
-            default=partial(_in_blocks, at_once=None, settings=settings),
+            default=partial(_in_shelves, settings=settings),
         )
     return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, table, sums)
 
@@ -156,31 +162,48 @@ def _in_blocks(
     shelves: tuple[DocumentShelf, ...],
     n_documents: ScalarJ,
     *,
-    at_once: int | None,
+    at_once: int,
     settings: _Settings,
 ) -> tuple[_TokenSums, _Sums]:
-    """Block by block, rows added to those of their token as they come."""
-    readings = _readings(parameters)
+    """A few documents at a time, rows added to those of their token as they come."""
+    read = _read(parameters)
 
     def add(total: tuple[_TokenSums, _Sums], block: DocumentShelf) -> tuple[tuple[_TokenSums, _Sums], None]:
-        rows, sums = _block_gradients(parameters, readings, block, n_documents, settings)
-        tables = [
-            jnp.asarray(table).at[block.ids].add(new, mode="promise_in_bounds")
-            for table, new in zip(total[0], rows, strict=True)
-        ]
-        return (_TokenSums(*tables), jax.tree.map(jnp.add, total[1], sums)), None
+        rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
+        pairs, readings = (_add_rows(table, block.ids, new) for table, new in zip(total[0], rows, strict=True))
+        return (_TokenSums(pairs, readings), jax.tree.map(jnp.add, total[1], sums)), None
 
-    zero = jnp.zeros((), readings.dtype)
-    total = _TokenSums(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readings)), _Sums(zero, zero, zero)
+    zero = jnp.zeros((), read.readings.dtype)
+    none = _TokenSums(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(read.readings))
+    total = none, _Sums(zero, zero, zero)
     for shelf in shelves:
-        size = shelf.labels.shape[0]
-        block = size if at_once is None else _largest_divisor(size, at_once)
-        if block == size:
-            total, _ = add(total, shelf)
-        else:
-            blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
-            total, _ = jax.lax.scan(add, total, blocks)
+        block = _largest_divisor(shelf.labels.shape[0], at_once)
+        blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
+        total, _ = jax.lax.scan(add, total, blocks)
     return total
+
+
+def _in_shelves(
+    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: _Settings
+) -> tuple[_TokenSums, _Sums]:
+    """A shelf at a time, wide rows added as they come, narrow ones all at once: kernels of their own cost more."""
+    read = _read(parameters)
+    pairs = jnp.zeros_like(parameters.embeddings)
+    narrow, all_sums = [], []
+    for shelf in shelves:
+        rows, sums = _block_gradients(parameters, read, shelf, n_documents, settings)
+        pairs = _add_rows(pairs, shelf.ids, rows.pairs)
+        # Sums over columns, which must be formed before and not inside the adding up, where they are read row by row.
+        readings = jax.lax.optimization_barrier(rows.readings)
+        narrow.append(readings.reshape(-1, readings.shape[-1]))
+        all_sums.append(sums)
+    ids = jnp.concatenate([shelf.ids.reshape(-1) for shelf in shelves])
+    by_token = _add_rows(jnp.zeros_like(read.readings), ids, jnp.concatenate(narrow))
+    return _TokenSums(pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
+
+
+def _add_rows(table: AnyArray, ids: AnyArray, rows: AnyArray) -> Array:
+    return jnp.asarray(table).at[ids].add(rows, mode="promise_in_bounds")
 
 
 def _in_order(
@@ -191,8 +214,8 @@ def _in_order(
     settings: _Settings,
 ) -> tuple[_TokenSums, _Sums]:
     """Shelf by shelf, rows kept and added at the end, token by token."""
-    readings = _readings(parameters)
-    parts = [_block_gradients(parameters, readings, shelf, n_documents, settings) for shelf in shelves]
+    read = _read(parameters)
+    parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
     rows = [
         jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks])
         for blocks in zip(*(rows for rows, _ in parts), strict=True)
@@ -203,26 +226,26 @@ def _in_order(
 
 def _block_gradients(
     parameters: TwoLayerParameters,
-    readings: Readings,
+    read: _Read,
     block: DocumentShelf,
     n_documents: ScalarJ,
     settings: _Settings,
 ) -> tuple[BlockBackward, _Sums]:
-    embeddings, forward = _forward(parameters, readings, block, settings)
+    embeddings, forward = _forward(parameters, read, block, settings)
     signed = block.labels * (forward.outputs + _bias_output(parameters))
     slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
-    backward = block_backward(embeddings, forward, slopes, settings.precision)
+    backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision)
     loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
     correct = jnp.sum((signed > 0).astype(signed.dtype))
     return backward, _Sums(jnp.sum(slopes), loss, correct)
 
 
 def _forward(
-    parameters: TwoLayerParameters, readings: Readings, block: DocumentShelf, settings: _Settings
+    parameters: TwoLayerParameters, read: _Read, block: DocumentShelf, settings: _Settings
 ) -> tuple[BlockEmbeddings, BlockForward]:
     embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
-    of_tokens = jnp.asarray(readings).at[block.ids].get(mode="promise_in_bounds")
-    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, settings.epsilon, settings.precision)
+    of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
+    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *settings)
 
 
 def _readers(parameters: TwoLayerParameters) -> Readers:
@@ -234,9 +257,22 @@ def _readers(parameters: TwoLayerParameters) -> Readers:
     return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
 
 
-def _readings(parameters: TwoLayerParameters) -> Readings:
-    """E[p v 1/d]: one pass over E instead of one over the embeddings of every document, too thin to round for speed."""
-    return MatmulPrecision.FULL.product("vd,kd->vk", parameters.embeddings, _readers(parameters))
+def _read(parameters: TwoLayerParameters) -> _Read:
+    """E[p v 1/d] in one pass over E instead of one over the embeddings of every document."""
+    return jax.lax.platform_dependent(
+        parameters.embeddings, _readers(parameters), cpu=_read_by_product, default=_read_by_sums
+    )
+
+
+def _read_by_product(E: EmbeddingTable, readers: Readers) -> _Read:
+    readings = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
+    return _Read(readings, jnp.max(jnp.abs(E)))
+
+
+def _read_by_sums(E: EmbeddingTable, readers: Readers) -> _Read:
+    """Four sums over rows, which XLA makes one pass of; a product with three columns wastes a matrix unit."""
+    readings = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
+    return _Read(jnp.stack(readings, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
 
 
 def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
@@ -250,7 +286,10 @@ def _to_parameters(parameters: TwoLayerParameters, tokens: _TokenSums, sums: _Su
     """From sums over the occurrences of tokens to the gradients in E, p, v, gain and bias."""
     readers = _readers(parameters)
     table = tokens.pairs + sum(tokens.readings[:, k, None] * readers[k, None, :] for k in range(3))
-    query, head = _centred(MatmulPrecision.FULL.product("vk,vd->kd", tokens.readings[:, :2], parameters.embeddings))
+    by_reader = jnp.einsum(
+        "vk,vd->kd", tokens.readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST
+    )
+    query, head = _centred(by_reader)
     gain = bias = None
     if parameters.gain is not None:
         gain = parameters.query * query + parameters.head * head

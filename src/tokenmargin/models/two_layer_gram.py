@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from tokenmargin._types import ScalarJ
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
@@ -23,6 +24,9 @@ BlockNumbers = Float[Array | np.ndarray, "B U"]
 BlockReadings = Float[Array | np.ndarray, "B U 3"]
 BlockOutputs = Float[Array | np.ndarray, "B"]
 Diagonal = Bool[Array, "1 U U"]
+
+#: No entry of A + I is larger.
+MIXING_BOUND = 2.0
 
 
 class BlockForward(NamedTuple):
@@ -56,15 +60,19 @@ def block_forward(
     embeddings: BlockEmbeddings,
     readings: BlockReadings,
     log_counts: BlockNumbers,
+    bound: ScalarJ,
     epsilon: float,
     precision: MatmulPrecision,
 ) -> BlockForward:
-    """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs."""
+    """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs.
+
+    No entry of the embeddings is larger than `bound`.
+    """
     width = embeddings.shape[-1]
-    gram = precision.gram(embeddings)
+    gram = precision.gram(embeddings, bound=bound)
     attention = jax.nn.softmax(gram + log_counts[:, None, :], axis=-1)
     mixing = attention + _diagonal(gram).astype(gram.dtype)
-    mixed_gram = precision.product("bts,bsu->btu", mixing, gram)
+    mixed_gram = precision.product(mixing, gram, left_bound=MIXING_BOUND, right_bound=width * bound**2)
     squared_norm = jnp.sum(mixing * mixed_gram, axis=-1)
     # Three sums over rows of one matrix: XLA makes one pass of them, and a product with three columns would not.
     query_reading, head_reading, mean = (jnp.sum(mixing * readings[:, None, :, k], axis=-1) for k in range(3))
@@ -93,17 +101,23 @@ def block_forward(
 
 
 def block_backward(
-    embeddings: BlockEmbeddings, forward: BlockForward, slopes: BlockOutputs, precision: MatmulPrecision
+    embeddings: BlockEmbeddings,
+    forward: BlockForward,
+    slopes: BlockOutputs,
+    bound: ScalarJ,
+    precision: MatmulPrecision,
 ) -> BlockBackward:
     """Gradients of sum_i slope_i f_i, derived by hand."""
     query, head, mean, square = _layer_norm_backward(forward, slopes, embeddings.shape[-1])
     by_reading = (query, head, mean)
     readings = jnp.stack([jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading], axis=-1)
     scores = _scores_backward(forward, by_reading, square)
-    quadratic = precision.product("bts,btu->bsu", forward.mixing * square[:, :, None], forward.mixing)
+    weighted = jnp.swapaxes(forward.mixing * square[:, :, None], 1, 2)
+    largest = jnp.max(jnp.abs(square), axis=1)[:, None, None]
+    quadratic = precision.product(weighted, forward.mixing, left_bound=MIXING_BOUND * largest, right_bound=MIXING_BOUND)
     one_sided = scores + quadratic
     symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
-    return BlockBackward(precision.product("bms,bsd->bmd", symmetric, embeddings), readings)
+    return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), readings)
 
 
 def _layer_norm_backward(
