@@ -8,7 +8,8 @@ import jax
 
 from tokenmargin.experiments.experiment import Experiment, Progress, Result
 from tokenmargin.experiments.review_figure import draw_reviews, joined
-from tokenmargin.experiments.review_training import ONE_LAYER, ReviewSettings, review_study
+from tokenmargin.experiments.review_study import review_study
+from tokenmargin.experiments.review_training import ONE_LAYER, ReviewSettings
 from tokenmargin.experiments.reviews import NAMES
 
 

@@ -9,6 +9,7 @@ from tokenmargin.experiments import (
     embeddings_fig04_yelp,
     embeddings_margin,
     embeddings_onestep,
+    embeddings_reading,
     embeddings_theorem5,
     maxmargin_fig01_directions,
     maxmargin_fig02_cone,
@@ -38,6 +39,7 @@ _MODULES = (
     embeddings_fig04_yelp,
     embeddings_margin,
     embeddings_onestep,
+    embeddings_reading,
     embeddings_theorem5,
 )
 

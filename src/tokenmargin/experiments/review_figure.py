@@ -9,9 +9,7 @@ import numpy as np
 
 from tokenmargin.experiments.experiment import Result
 from tokenmargin.experiments.overlap_shapes import base_rate, quantile_curves
-from tokenmargin.experiments.review_training import Study
-
-TREATMENTS = ("reading", "as printed")
+from tokenmargin.experiments.review_study import TREATMENTS, Study
 
 
 def joined(studies: Mapping[str, Study]) -> Result:
