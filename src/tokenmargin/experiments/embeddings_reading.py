@@ -66,6 +66,8 @@ class Settings(Config):
     """Reviews that one layer is trained on, drawn at random, half of each class; 0 takes all."""
     documents_of_two: int = 0
     """The same for two layers, whose step costs the square of a review's length."""
+    longest: int = 0
+    """Of a part, reviews with more distinct tokens than this are left out; 0 takes all."""
     d: int = 2048
     """Width of the embeddings."""
     epochs: int = 500
@@ -76,15 +78,27 @@ class Settings(Config):
     """Reviews of a step."""
     lr: float = 1e-3
     """Learning rate of the reading."""
+    most_shelves: int = 6
+    """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
     resume: str = ""
     """Folder that keeps finished trainings, so that an interrupted study goes on where it was."""
 
     @classmethod
     def smoke(cls) -> Settings:
         """Six hundred reviews, narrow embeddings, the settings that matter most."""
-        only = ("printed", "start N(0, I), as", "LayerNorm")
-        size = {"documents": 600, "documents_of_two": 300, "d": 32, "epochs": 8, "batch_size": 32}
-        return cls(names=("imdb",), only=only, drop_epochs=(5, 7), lr=3e-3, **size)
+        return cls(
+            names=("imdb",),
+            only=("printed", "LayerNorm"),
+            documents=600,
+            documents_of_two=300,
+            longest=100,
+            d=32,
+            epochs=8,
+            drop_epochs=(5, 7),
+            batch_size=32,
+            lr=3e-3,
+            most_shelves=2,
+        )
 
     @classmethod
     def cpu(cls) -> Settings:
@@ -125,11 +139,13 @@ def _settings_tried(
     base = TwoLayerSettings(
         counts=config.counts,
         documents=config.documents if depth == "one" else config.documents_of_two,
+        longest=config.longest,
         d=config.d,
         epochs=config.epochs,
         batch_size=config.batch_size,
         lr=config.lr,
         drop_epochs=config.drop_epochs,
+        most_shelves=config.most_shelves,
         resume=config.resume,
     )
     found = chosen_reviews(name, base, stream, progress)
