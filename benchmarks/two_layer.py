@@ -4,8 +4,10 @@ Same documents, same loss, same AdamW, same precision, alternating in one proces
 takes torch's softmax and layer_norm and autograd; ours sees the distinct tokens and their counts.
 
     python -m benchmarks.two_layer            CPU, d=512: the ratio
-    python -m benchmarks.two_layer --gpu      GPU, d=2048: JSON with eager and compiled torch, full float32 and tf32,
-                                              rows added by scatter and in a fixed order, and who repeats its bytes
+    python -m benchmarks.two_layer --gpu      GPU, d=2048: JSON with eager and compiled torch; full float32, float32 in
+                                              pairs of float16 (against full) and tf32, with the error of our gradient
+                                              against float64; rows added by scatter and in a fixed order, and who
+                                              repeats its bytes
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ import json
 import os
 import sys
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # torch needs room on the same GPU
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.alternating import Ratio, alternate
+from tokenmargin.dynamics.compiling import usable_options
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.two_layer import (
     DocumentShelf,
@@ -31,6 +35,7 @@ from tokenmargin.models.two_layer import (
     batch_row_order,
     two_layer_loss_and_gradients,
 )
+from tokenmargin.models.two_layer_model import COMPILER_OPTIONS
 
 N_TOKENS, BATCH_SIZE, N_DISTINCT, LENGTH = 8192, 128, 96, 128
 LEARNING_RATE, WEIGHT_DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 1e-8, 0.9, 0.999, 1e-8
@@ -103,7 +108,8 @@ class Ours:
         if fixed_order:
             order = jax.jit(jax.vmap(lambda shelf: batch_row_order((shelf,), N_TOKENS)))(shelves)
         self.batches = (shelves, order)
-        self.run = jax.jit(partial(_scan, precision=precision), donate_argnums=0)
+        options = dict(usable_options(COMPILER_OPTIONS)) or None
+        self.run = jax.jit(partial(_scan, precision=precision), donate_argnums=0, compiler_options=options)
         self.restart()
 
     def restart(self) -> None:
@@ -185,7 +191,7 @@ def on_gpu(width: int, steps: int, rounds: int) -> None:
     import torch
 
     given = problem(width, steps)
-    report: dict[str, object] = {
+    report: dict[str, Any] = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "jax": jax.__version__,
@@ -193,11 +199,31 @@ def on_gpu(width: int, steps: int, rounds: int) -> None:
     report |= {"width": width, "steps_a_round": steps, "rounds": rounds}
     for precision, name, in_torch in (
         (MatmulPrecision.FULL, "full_float32", "highest"),
+        (MatmulPrecision.FLOAT_16_PAIRS, "float32_in_pairs", "highest"),
         (MatmulPrecision.TENSOR_FLOAT_32, "tf32", "high"),
     ):
         torch.set_float32_matmul_precision(in_torch)
-        report[name] = _gpu_ratios(given, precision, steps, rounds)
+        report[name] = {"gradient_error": gradient_error(given, precision)}
+        report[name] |= _gpu_ratios(given, precision, steps, rounds)
     print(json.dumps(report, indent=1))
+
+
+def gradient_error(given: Problem, precision: MatmulPrecision) -> float:
+    """|gradient in E - that of float64| / |that of float64| on the first batch, embeddings ten times their start."""
+
+    def gradient(dtype: str, precision: MatmulPrecision) -> np.ndarray:
+        def cast(x: np.ndarray) -> jax.Array:
+            return jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype)
+
+        with jax.enable_x64(True):
+            parameters = TwoLayerParameters(**{name: cast(np.asarray(x)) for name, x in given.parameters.items()})
+            parameters = eqx.tree_at(lambda p: p.embeddings, parameters, 10 * parameters.embeddings)
+            shelf = jax.tree.map(lambda x: cast(np.asarray(x[0])), given.shelves)
+            _, gradients = jax.jit(partial(two_layer_loss_and_gradients, precision=precision))(parameters, (shelf,))
+            return np.asarray(gradients.embeddings, np.float64)
+
+    exact = gradient("float64", MatmulPrecision.FULL)
+    return float(np.linalg.norm(gradient("float32", precision) - exact) / np.linalg.norm(exact))
 
 
 def _gpu_ratios(given: Problem, precision: MatmulPrecision, steps: int, rounds: int) -> dict[str, object]:
