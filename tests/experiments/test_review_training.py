@@ -58,7 +58,7 @@ def test_training_shows_the_s_and_both_treatments(folder, layers):
     numbers = [x for name, x in study.arrays.items() if name.startswith("reading") and x.dtype.kind == "f"]
     assert numbers
     assert not any(np.isnan(x).any() for x in numbers)
-    figure = draw_reviews(joined({"yelp": study}), ("yelp",))
+    figure = draw_reviews(joined({"yelp": study}), ("yelp",), layers)
     assert len(figure.get_axes()) == 6
 
 

@@ -19,7 +19,7 @@ def compute(config: TwoLayerSettings, key: jax.Array, progress: Progress) -> Res
 
 def draw(result: Result) -> Any:
     """Overlaps and losses."""
-    return draw_reviews(result, ("imdb",))
+    return draw_reviews(result, ("imdb",), TWO_LAYERS)
 
 
 EXPERIMENT = Experiment(

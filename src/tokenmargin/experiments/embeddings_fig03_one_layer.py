@@ -23,7 +23,7 @@ def compute(config: ReviewSettings, key: jax.Array, progress: Progress) -> Resul
 
 def draw(result: Result) -> Any:
     """Overlaps and losses."""
-    return draw_reviews(result, NAMES)
+    return draw_reviews(result, NAMES, ONE_LAYER)
 
 
 EXPERIMENT = Experiment(

@@ -19,7 +19,7 @@ def compute(config: TwoLayerSettings, key: jax.Array, progress: Progress) -> Res
 
 def draw(result: Result) -> Any:
     """Overlaps and losses."""
-    return draw_reviews(result, ("yelp",))
+    return draw_reviews(result, ("yelp",), TWO_LAYERS)
 
 
 EXPERIMENT = Experiment(

@@ -102,8 +102,8 @@ class Settings(Config):
 
     @classmethod
     def cpu(cls) -> Settings:
-        """All reviews for one layer, three thousand for two, embeddings of 128: under an hour on two cores."""
-        return cls(documents_of_two=3000, d=128, epochs=100, drop_epochs=(20, 40))
+        """All reviews for one layer, a thousand for two, embeddings of 128: under an hour on two cores."""
+        return cls(documents_of_two=1000, d=128, epochs=100, drop_epochs=(20, 40))
 
     @classmethod
     def paper(cls) -> Settings:

@@ -10,6 +10,7 @@ import numpy as np
 from tokenmargin.experiments.experiment import Result
 from tokenmargin.experiments.overlap_shapes import base_rate, quantile_curves
 from tokenmargin.experiments.review_study import TREATMENTS, Study
+from tokenmargin.experiments.review_training import Layers
 
 
 def joined(studies: Mapping[str, Study]) -> Result:
@@ -23,7 +24,7 @@ def joined(studies: Mapping[str, Study]) -> Result:
     )
 
 
-def draw_reviews(result: Result, names: tuple[str, ...]) -> Any:
+def draw_reviews(result: Result, names: tuple[str, ...], layers: Layers) -> Any:
     """A row for each data set and treatment: <E_s, p>, <E_s, v>, and the loss with the held-out accuracy beside it."""
     from tokenmargin.plots.canvas import panels, style
     from tokenmargin.plots.overlaps import draw_overlap, draw_training
@@ -40,5 +41,5 @@ def draw_reviews(result: Result, names: tuple[str, ...]) -> Any:
                 draw_overlap(ax, x, y, tokens, quantile_curves(x, y), base_rate(x, own["count"]))
                 ax.set_title(rf"{name}, {treatment}: $\langle E_s, {letter}\rangle$")
             held = own.get("held-out accuracy") if treatment == "reading" else None
-            draw_training(right, np.asarray(own[f"{treatment} loss"]), held)
+            draw_training(right, np.asarray(own[f"{treatment} loss"]), 10.0**layers.log10_loss, held)
         return figure

@@ -89,10 +89,11 @@ def draw_levels(ax: Any, x: np.ndarray, y: np.ndarray, level: np.ndarray, colour
     ax.set(xlabel="posterior difference", xlim=(-1.08, 1.08))
 
 
-def draw_training(ax: Any, loss: np.ndarray, held_out: np.ndarray | None = None) -> None:
-    """Loss over epochs, and where there is one the held-out accuracy on a second scale."""
+def draw_training(ax: Any, loss: np.ndarray, reported: float, held_out: np.ndarray | None = None) -> None:
+    """Loss over epochs, the paper's order dotted, and where there is one the held-out accuracy on a second scale."""
     ax.plot(np.arange(1, len(loss) + 1), loss, color=GREY, label="loss")
-    ax.set(xlabel="epoch", title="mean logistic loss", yscale="log")
+    ax.axhline(reported, color="black", lw=0.8, ls=":")
+    ax.set(xlabel="epoch", title="mean logistic loss (dotted: the paper's order)", yscale="log")
     if held_out is not None:
         beside = ax.twinx()
         beside.plot(np.arange(1, len(held_out) + 1), held_out, color=BLUE, lw=1)
