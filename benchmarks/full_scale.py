@@ -2,6 +2,7 @@
 
     python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
     python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts
+    python -m benchmarks.full_scale judge OUT               judge figures on reviews again from what they saved
     python -m benchmarks.full_scale publish OUT DOCS        summaries, manifests and small figures for the documents
 
 The second needs the training core and matplotlib only; where the tree was copied without its history, name its commit
@@ -12,12 +13,18 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from tokenmargin.experiments.experiment import Config
-from tokenmargin.experiments.review_training import ReviewSettings
+from tokenmargin.experiments.registry import experiments
+from tokenmargin.experiments.review_figure import joined
+from tokenmargin.experiments.review_study import judged_study
+from tokenmargin.experiments.review_training import ONE_LAYER, TWO_LAYERS, ReviewSettings
 from tokenmargin.experiments.reviews import NAMES, reviews, save_reviews
+from tokenmargin.experiments.run import reproduce
+from tokenmargin.experiments.store import commit, load, write_json
+from tokenmargin.plots.canvas import save_figure
 
 
 def count(folder: Path) -> None:
@@ -28,9 +35,6 @@ def count(folder: Path) -> None:
 
 
 def run(folder: str, out: Path, ids: list[str]) -> None:
-    from tokenmargin.experiments.registry import experiments
-    from tokenmargin.experiments.run import reproduce
-
     for name in ids:
         experiment = experiments()[name]
         config: Config = experiment.preset("paper")
@@ -38,6 +42,28 @@ def run(folder: str, out: Path, ids: list[str]) -> None:
             config = replace(config, counts=folder)
         saved = reproduce(experiment, out, "paper", config=config, progress=show)
         print(json.dumps({"id": name, "sentences": saved.summary["sentences"]}, indent=1), flush=True)
+
+
+def judge(out: Path) -> None:
+    """Sentences, verdicts and pictures anew from the saved arrays; manifests say that this was done, and with what."""
+    for name, layers in {"fig1": TWO_LAYERS, "fig3": ONE_LAYER, "fig4": TWO_LAYERS}.items():
+        folder = out / f"embeddings-{name}" / "paper"
+        if not folder.is_dir():
+            continue
+        saved, experiment = load(folder), experiments()[f"embeddings-{name}"]
+        studies = {}
+        for dataset, rows in saved.summary["tables"].items():
+            prefix = f"{dataset} "
+            own = {key.removeprefix(prefix): x for key, x in saved.result.arrays.items() if key.startswith(prefix)}
+            seconds = {treatment: row["seconds of training"] for treatment, row in rows.items()}
+            studies[dataset] = judged_study(dataset, layers, own, seconds)
+        result = joined(studies)
+        numbers = [{**asdict(number), "verdict": number.verdict("paper").value} for number in result.numbers]
+        judged = {"numbers": numbers, "sentences": list(result.sentences), "tables": dict(result.tables)}
+        write_json(folder / "summary.json", saved.summary | judged)
+        write_json(folder / "manifest.json", saved.manifest | {"judged again": f"from result.npz, by {commit()}"})
+        save_figure(experiment.draw(result), folder)
+        print(folder)
 
 
 def publish(out: Path, docs: Path) -> None:
@@ -63,6 +89,8 @@ def main() -> None:
     command, folder, *rest = sys.argv[1:]
     if command == "count":
         count(Path(folder))
+    elif command == "judge":
+        judge(Path(folder))
     elif command == "publish":
         publish(Path(folder), Path(rest[0]))
     else:
