@@ -34,6 +34,7 @@ def result(settings):
 def test_every_chosen_change_is_tried_where_it_applies(result):
     one, two = result.tables["yelp, one layer"], result.tables["yelp, two layers"]
     assert list(one) == [READING, "learning rate 0.01 (printed)", "start N(0, I), as torch's"]
+    assert changes(2048 // 16)["printed rate against 1/sqrt(d)"]["lr"] == 0.04
     assert list(two) == [*one, "LayerNorm without gain, bias"]
     assert {row["learning rate"] for row in one.values()} == {1e-3, 1e-2}
     assert len({row["loss of the last epoch"] for row in two.values()}) == len(two)

@@ -30,15 +30,22 @@ from tokenmargin.experiments.review_training import (
 
 READING = "reading"
 
+PAPER_WIDTH = 2048
+
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
 
 
 def changes(d: int) -> dict[str, dict[str, Any]]:
-    """Every setting that is tried, as what it changes of our reading; torch's defaults are among them."""
+    """Every setting that is tried, as what it changes of our reading; torch's defaults are among them.
+
+    Adam moves every entry by about the learning rate, and entries start at 1/sqrt(d): at another width than the paper's
+    the printed rate is tried as it is, and in the same proportion to the entries.
+    """
     standard_normal = float(np.sqrt(d))  # N(0, I) in units of N(0, I/d)
     return {
         READING: {},
         "learning rate 0.01 (printed)": {"lr": 1e-2},
+        "printed rate against 1/sqrt(d)": {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))},
         "learning rate 0.003": {"lr": 3e-3},
         "learning rate 0.0003": {"lr": 3e-4},
         "start N(0, I), as torch's": {"init_scale": standard_normal},
@@ -167,6 +174,8 @@ def _chosen(config: Settings, depth: str) -> dict[str, dict[str, Any]]:
     for words in config.only:
         if not any(words in setting for setting in known):
             raise InvalidInputError(f"no change is called {words!r}: there are {'; '.join(known)}.")
+    if config.d == PAPER_WIDTH:
+        known.pop("printed rate against 1/sqrt(d)")  # the printed rate itself
     return {
         setting: changed
         for setting, changed in known.items()
