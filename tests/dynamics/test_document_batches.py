@@ -56,6 +56,19 @@ def test_padding_is_small_at_the_lengths_of_reviews(rng):
     assert len(layouts) <= len(SHARES) + 1
 
 
+def test_batches_that_hardly_occur_are_taken_one_by_one(rng):
+    """The last layout holds the longest documents of all side by side, and is one shelf to compile."""
+    lengths = imdb_like_lengths(rng)
+    *tight, last = shelf_layouts(lengths, BATCH_SIZE)
+    assert last.one_by_one
+    assert len(last.shelves) == 1
+    assert not any(layout.one_by_one for layout in tight)
+    longest = -np.sort(-lengths)[None, :BATCH_SIZE]
+    assert last.holds(longest).all()
+    assert not any(layout.holds(longest).any() for layout in tight)
+    assert last.work(MODEL_WIDTH) > 10 * tight[-1].work(MODEL_WIDTH)
+
+
 def test_layouts_depend_on_the_documents_alone(rng):
     lengths = imdb_like_lengths(rng, n=2000)
     assert shelf_layouts(lengths, BATCH_SIZE) == shelf_layouts(lengths, BATCH_SIZE)

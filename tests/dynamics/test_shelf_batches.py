@@ -6,6 +6,7 @@ import pytest
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.dynamics.adamw import AdamW
+from tokenmargin.dynamics.document_batches import ShelfLayout
 from tokenmargin.dynamics.evaluate import Evaluator
 from tokenmargin.dynamics.shelf_batches import shelf_batches
 from tokenmargin.dynamics.train import train
@@ -55,6 +56,21 @@ def test_a_step_is_the_mean_of_single_document_gradients(affine):
         assert np.isclose(sums.loss, np.mean([each[i][0].loss for i in own]), rtol=1e-12)
         for ours, *theirs in zip(jax.tree.leaves(gradients), *(jax.tree.leaves(each[i][1]) for i in own), strict=True):
             assert np.allclose(ours, np.mean(theirs, axis=0), atol=1e-13)
+
+
+def test_the_layouts_of_a_batch_change_nothing():
+    """One batch in every layout that holds it: on shelves, and one document after the other."""
+    dataset, model = corpus(), TwoLayer(width=6)
+    parameters = model.initial(KEY, dataset.n_tokens, np.float64)
+    found = shelf_batches(dataset, 8, "float64")
+    rows = found.rows(np.arange(37))
+    longest = int(found.lengths.max())
+    answers = []
+    for layout in (ShelfLayout(((8, longest),)), ShelfLayout(((8, longest),), one_by_one=True)):
+        plan = jax.tree.map(lambda x: x[0], found.plan(found.shelves, rows, (layout,)))
+        answers.append(model.loss_and_gradients(parameters, found.batch(found.shelves, plan)))
+    for one, other in zip(*map(jax.tree.leaves, answers), strict=True):
+        assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 def test_training_lowers_the_loss_and_gives_the_same_bytes():
