@@ -73,8 +73,8 @@ class Settings(Config):
     """Reviews that one layer is trained on, drawn at random, half of each class; 0 takes all."""
     documents_of_two: int = 0
     """The same for two layers, whose step costs the square of a review's length."""
-    longest: int = 0
-    """Of a part, reviews with more distinct tokens than this are left out; 0 takes all."""
+    longest_of_two: int = 0
+    """Of a part for two layers, reviews with more distinct tokens than this are left out; 0 takes all."""
     d: int = 2048
     """Width of the embeddings."""
     epochs: int = 500
@@ -83,6 +83,8 @@ class Settings(Config):
     """Epochs after which the learning rate falls by ten."""
     batch_size: int = 128
     """Reviews of a step."""
+    batch_size_of_two: int = 128
+    """The same for two layers: of few reviews, smaller batches leave as many steps before the rate falls."""
     lr: float = 1e-3
     """Learning rate of the reading."""
     most_shelves: int = 6
@@ -98,19 +100,28 @@ class Settings(Config):
             only=("printed", "LayerNorm"),
             documents=600,
             documents_of_two=300,
-            longest=100,
+            longest_of_two=100,
             d=32,
             epochs=8,
             drop_epochs=(5, 7),
             batch_size=32,
+            batch_size_of_two=32,
             lr=3e-3,
             most_shelves=2,
         )
 
     @classmethod
     def cpu(cls) -> Settings:
-        """All reviews for one layer, a thousand for two, embeddings of 128: under an hour on two cores."""
-        return cls(documents_of_two=1000, d=128, epochs=100, drop_epochs=(20, 40))
+        """All reviews for one layer, a thousand short ones for two, embeddings of 128: under an hour on two cores."""
+        return cls(
+            documents_of_two=1000,
+            longest_of_two=120,
+            d=128,
+            epochs=100,
+            drop_epochs=(20, 40),
+            batch_size_of_two=16,
+            most_shelves=3,
+        )
 
     @classmethod
     def paper(cls) -> Settings:
@@ -145,16 +156,22 @@ def _settings_tried(
     stream, training = jax.random.split(key)
     base = TwoLayerSettings(
         counts=config.counts,
-        documents=config.documents if depth == "one" else config.documents_of_two,
-        longest=config.longest,
+        documents=config.documents,
         d=config.d,
         epochs=config.epochs,
         batch_size=config.batch_size,
         lr=config.lr,
         drop_epochs=config.drop_epochs,
-        most_shelves=config.most_shelves,
         resume=config.resume,
     )
+    if depth == "two":
+        base = replace(
+            base,
+            documents=config.documents_of_two,
+            longest=config.longest_of_two,
+            batch_size=config.batch_size_of_two,
+            most_shelves=config.most_shelves,
+        )
     found = chosen_reviews(name, base, stream, progress)
     of_tokens, there = token_arrays(found.dataset)
     rows, losses = {}, {}
