@@ -3,7 +3,7 @@
     python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
     python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts
     python -m benchmarks.full_scale judge OUT               judge figures on reviews again from what they saved
-    python -m benchmarks.full_scale publish OUT DOCS        summaries, manifests and small figures for the documents
+    python -m benchmarks.full_scale publish OUT DOCS [SIZE] summaries, manifests and small figures for the documents
 
 The second needs the training core and matplotlib only; where the tree was copied without its history, name its commit
 in $TOKENMARGIN_COMMIT. It writes what `tokenmargin reproduce ID --preset paper` writes.
@@ -66,11 +66,11 @@ def judge(out: Path) -> None:
         print(folder)
 
 
-def publish(out: Path, docs: Path) -> None:
+def publish(out: Path, docs: Path, preset: str = "paper") -> None:
     """Copy what belongs into the documents; the figure with few colours, a fifth of its size."""
     from PIL import Image
 
-    for folder in sorted(out.glob("*/paper")):
+    for folder in sorted(out.glob(f"*/{preset}")):
         target = docs / folder.parent.name
         target.mkdir(parents=True, exist_ok=True)
         for name in ("summary.json", "manifest.json"):
@@ -92,7 +92,7 @@ def main() -> None:
     elif command == "judge":
         judge(Path(folder))
     elif command == "publish":
-        publish(Path(folder), Path(rest[0]))
+        publish(Path(folder), Path(rest[0]), *rest[1:])
     else:
         run(folder, Path(rest[0]), rest[1:])
 

@@ -261,7 +261,8 @@ def draw(result: Result) -> Any:
             }
             draw_losses(ax, curves, 10.0 ** _layers(where).log10_loss)
             ax.set_title(where)
-        axes[0].legend(frameon=False, fontsize=7)
+        # Two layers have a setting more than one.
+        max(axes, key=lambda ax: len(ax.get_lines())).legend(frameon=False, fontsize=7)
         return figure
 
 
