@@ -1,5 +1,6 @@
 """Float32 products in pairs of float16: as good as float32, and far better than one product of rounded operands."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -76,3 +77,12 @@ def test_float64_is_left_alone(rng):
     a, b = rng.normal(size=(3, 20, 64)), rng.normal(size=(3, 64, 20))
     for precision in MatmulPrecision:
         assert error(precision.product(jnp.asarray(a), jnp.asarray(b)), a, b) < 64 * np.finfo(np.float64).eps
+
+
+def test_no_number_goes_to_float16_and_back():
+    """Compilers for accelerators may drop such a round trip, and did: the low part was zero and the product tf32's."""
+    traced = jax.make_jaxpr(_pair)(jnp.ones((2, 2), jnp.float32))
+    names = [equation.primitive.name for equation in traced.jaxpr.eqns]
+    assert "reduce_precision" in names
+    back = [e for e in traced.jaxpr.eqns if e.primitive.name == "convert_element_type"]
+    assert {e.params["new_dtype"] for e in back} == {jnp.dtype("float16")}

@@ -14,6 +14,8 @@ from tokenmargin.models.two_layer import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
     TwoLayerParameters,
+    _read_by_product,
+    _read_by_sums,
     batch_row_order,
     two_layer_loss_and_gradients,
     two_layer_outputs,
@@ -21,6 +23,9 @@ from tokenmargin.models.two_layer import (
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
+
+#: What rounding both operands of a product to 22 bits may do, times ten products in a row.
+OPERANDS_IN_PAIRS = 10 * 2 * 2.0**-22
 
 N_TOKENS, WIDTH = 19, 7
 
@@ -139,7 +144,42 @@ def test_shelves_and_rows_without_documents_change_nothing(rng):
     assert_same(our_gradients(parameters, several), our_gradients(parameters, one))
 
 
-@pytest.mark.parametrize("documents_at_once", [1, 100])
+def test_one_pass_over_the_table_reads_what_products_read(rng):
+    """What an accelerator does instead of a thin product."""
+    parameters = parameters_of(rng, gain=True)
+    E, readers = jnp.asarray(parameters.embeddings), jnp.asarray(rng.normal(size=(3, WIDTH)))
+    assert_same(tuple(_read_by_sums(E, readers)), tuple(_read_by_product(E, readers)))
+    assert _read_by_sums(E, readers).bound == np.abs(E).max()
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0])
+def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale):
+    """Both are compared with float64: what three products of halves lose is no more than float32 loses anyway."""
+    d, documents = 256, [rng.integers(0, 60, 50) for _ in range(8)]
+    exact = TwoLayerParameters(
+        jnp.asarray(scale * rng.normal(size=(60, d)) / np.sqrt(d)),
+        *(jnp.asarray(rng.normal(size=d) / np.sqrt(d)) for _ in range(2)),
+    )
+    shelf = shelf_of(documents, np.where(np.arange(8) % 2, 1.0, -1.0), 50)
+
+    def gradients(dtype, precision):
+        parameters, shelves = (
+            jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype), tree)
+            for tree in (exact, (shelf,))
+        )
+        return our_gradients(parameters, shelves, precision=precision, documents_at_once=100)[1]
+
+    truth = gradients(jnp.float64, MatmulPrecision.FULL)
+
+    def errors(precision):
+        pairs = zip(jax.tree.leaves(gradients(jnp.float32, precision)), jax.tree.leaves(truth), strict=True)
+        return np.array([jnp.linalg.norm(ours - true) / jnp.linalg.norm(true) for ours, true in pairs])
+
+    full, halves = errors(MatmulPrecision.FULL), errors(MatmulPrecision.FLOAT_16_PAIRS)
+    assert (halves < 2 * full + OPERANDS_IN_PAIRS).all()
+
+
+@pytest.mark.parametrize("documents_at_once", [1, 3, 100])
 def test_blocks_change_nothing(rng, documents_at_once):
     parameters = parameters_of(rng, gain=True, bias=True)
     one, several = split_batch(rng)

@@ -137,16 +137,14 @@ def two_layer_loss_and_gradients(
             On a CPU the order is fixed without it.
         epsilon: of the LayerNorm.
         precision: of float32 products on an accelerator.
-        documents_at_once: documents of one block; None takes what stays in cache on a CPU and all of them elsewhere.
-            With an `order` every shelf is one block.
+        documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
+            as a number larger than any shelf does. With an `order` every shelf is one block.
     """
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     settings = _Settings(epsilon, precision)
     if order is not None:
         table, sums = _in_order(parameters, shelves, n_documents, order, settings)
-    elif documents_at_once is not None:
-        table, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
-    else:
+    elif documents_at_once is None:
         table, sums = jax.lax.platform_dependent(
             parameters,
             shelves,
@@ -154,6 +152,10 @@ def two_layer_loss_and_gradients(
             cpu=partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings),
             default=partial(_in_shelves, settings=settings),
         )
+    elif documents_at_once < max(shelf.labels.shape[0] for shelf in shelves):
+        table, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
+    else:
+        table, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
     return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, table, sums)
 
 
