@@ -55,8 +55,11 @@ def judge(out: Path) -> None:
         for dataset, rows in saved.summary["tables"].items():
             prefix = f"{dataset} "
             own = {key.removeprefix(prefix): x for key, x in saved.result.arrays.items() if key.startswith(prefix)}
-            seconds = {treatment: row["seconds of training"] for treatment, row in rows.items()}
-            studies[dataset] = judged_study(dataset, layers, own, seconds)
+            about = {
+                treatment: {key: row[key] for key in row if key.startswith(("seconds", "trained on"))}
+                for treatment, row in rows.items()
+            }
+            studies[dataset] = judged_study(dataset, layers, own, about)
         result = joined(studies)
         numbers = [{**asdict(number), "verdict": number.verdict("paper").value} for number in result.numbers]
         judged = {"numbers": numbers, "sentences": list(result.sentences), "tables": dict(result.tables)}

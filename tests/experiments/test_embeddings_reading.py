@@ -21,7 +21,7 @@ def settings(tmp_path_factory):
     save_reviews(Reviews("yelp", k_level(np.random.default_rng(0), 120, LAW)), out)
     return replace(
         Settings(counts=str(out), names=("yelp",), d=8, epochs=3, drop_epochs=(2,), batch_size=32),
-        only=("printed", "start N(0, I), as", "LayerNorm"),
+        only=("(printed)", "start N(0, I), as", "LayerNorm"),
         resume=str(out / "parts"),
     )
 

@@ -97,7 +97,7 @@ class Settings(Config):
         """Six hundred reviews, narrow embeddings, the settings that matter most."""
         return cls(
             names=("imdb",),
-            only=("printed", "LayerNorm"),
+            only=("(printed)", "LayerNorm"),
             documents=600,
             documents_of_two=300,
             longest_of_two=100,

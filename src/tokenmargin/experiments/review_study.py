@@ -42,20 +42,32 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     stream, training, held = jax.random.split(key, 3)
     found = chosen_reviews(name, config, stream, progress)
     arrays, there = token_arrays(found.dataset)
-    seconds = {}
+    about = {}
     for treatment, lr in zip(TREATMENTS, (config.lr, config.printed_lr), strict=True):
         part = trained(found, layers, replace(config, lr=lr), training, progress, treatment)
-        seconds[treatment] = float(part.pop("seconds"))
+        about[treatment] = _about(part)
         arrays[f"{treatment} lr"] = np.array(lr)
         arrays |= {
             f"{treatment} {which}": values[there] if which in OVERLAPS else values for which, values in part.items()
         }
     if config.held_out_epochs and found.is_test is not None:
         arrays["held-out accuracy"] = held_out_accuracy(found, layers, config, held, progress)
-    return judged_study(name, layers, arrays, seconds)
+    return judged_study(name, layers, arrays, about)
 
 
-def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray], seconds: Mapping[str, float]) -> Study:
+def _about(part: dict[str, np.ndarray]) -> dict[str, Any]:
+    """How long a training took and where, taken out of its arrays: the same seed gives the same of all others."""
+    seconds, epochs = float(part.pop("seconds")), part.pop("seconds of each epoch")
+    found = {"seconds of training": round(seconds, 1), "trained on": str(part.pop("device"))}
+    if len(epochs) > 1:
+        # The first epoch compiles.
+        found["seconds without compilation"] = round(float(epochs[1:].mean() * len(epochs)), 1)
+    return found
+
+
+def judged_study(
+    name: str, layers: Layers, arrays: dict[str, np.ndarray], about: Mapping[str, Mapping[str, Any]]
+) -> Study:
     """Judge what training left behind, from its arrays alone: a saved run can be judged again."""
     numbers: list[Number] = []
     documents, tokens = int(arrays["documents"]), len(arrays["token"])
@@ -68,12 +80,7 @@ def judged_study(name: str, layers: Layers, arrays: dict[str, np.ndarray], secon
     for treatment in TREATMENTS:
         row = judged_row(arrays, treatment, layers)
         numbers += _numbers(name, treatment, row, layers)
-        table[treatment] = row | {"seconds of training": round(seconds[treatment], 1)}
-        if (device := arrays.get(f"{treatment} device")) is not None:
-            table[treatment]["trained on"] = str(device)
-        if len(epochs := arrays.get(f"{treatment} seconds of each epoch", np.zeros(0))) > 1:
-            # The first epoch compiles.
-            table[treatment]["seconds without compilation"] = round(float(epochs[1:].mean() * len(epochs)), 1)
+        table[treatment] = row | dict(about[treatment])
         sentences.append(_sentence(name, treatment, table[treatment]))
     if "held-out accuracy" in arrays:
         accuracy = arrays["held-out accuracy"]
