@@ -258,8 +258,8 @@ def test_precision_is_a_choice_and_full_is_the_default(rng):
     def precisions(**choice):
         traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), **choice))(parameters, shelf)
         dots = [e for e in _equations(traced.jaxpr) if e.primitive.name == "dot_general"]
-        # Those with a batch of documents; the others, of E with p and v, read memory and are always in full.
-        found = {e.params["precision"] for e in dots if all(v.aval.ndim == 3 for v in e.invars)}
+        # Those of a document with itself; the others, with p and v, are thin and always in full.
+        found = {e.params["precision"] for e in dots if all(v.aval.ndim == 3 for v in (*e.invars, *e.outvars))}
         return {p if isinstance(p, jax.lax.Precision) or p is None else p[0] for p in found}
 
     assert precisions() == {jax.lax.Precision.HIGHEST}

@@ -86,11 +86,11 @@ class _Read(NamedTuple):
     bound: ScalarJ  # the largest entry of the table
 
 
-class _TokenSums(NamedTuple):
-    """Sums over the occurrences of each token: of gradient rows, and of gradients in what p, v and 1/d read of it."""
+class _Gradients(NamedTuple):
+    """In the embedding table, and in the effective p and v that the Gram form sees."""
 
-    pairs: EmbeddingTable
-    readings: Readings
+    table: EmbeddingTable
+    readers: ReaderGradients
 
 
 class _Sums(NamedTuple):
@@ -143,9 +143,9 @@ def two_layer_loss_and_gradients(
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     settings = _Settings(epsilon, precision)
     if order is not None:
-        table, sums = _in_order(parameters, shelves, n_documents, order, settings)
+        found, sums = _in_order(parameters, shelves, n_documents, order, settings)
     elif documents_at_once is None:
-        table, sums = jax.lax.platform_dependent(
+        found, sums = jax.lax.platform_dependent(
             parameters,
             shelves,
             n_documents,
@@ -153,10 +153,10 @@ def two_layer_loss_and_gradients(
             default=partial(_in_shelves, settings=settings),
         )
     elif documents_at_once < max(shelf.labels.shape[0] for shelf in shelves):
-        table, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
+        found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
     else:
-        table, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
-    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, table, sums)
+        found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
+    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums)
 
 
 def _in_blocks(
@@ -166,17 +166,19 @@ def _in_blocks(
     *,
     at_once: int,
     settings: _Settings,
-) -> tuple[_TokenSums, _Sums]:
-    """A few documents at a time, rows added to those of their token as they come."""
-    read = _read(parameters)
+) -> tuple[_Gradients, _Sums]:
+    """A few documents at a time, all of their gradient formed while their embeddings are in cache."""
+    read, readers = _read(parameters), _readers(parameters)
 
-    def add(total: tuple[_TokenSums, _Sums], block: DocumentShelf) -> tuple[tuple[_TokenSums, _Sums], None]:
-        rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
-        pairs, readings = (_add_rows(table, block.ids, new) for table, new in zip(total[0], rows, strict=True))
-        return (_TokenSums(pairs, readings), jax.tree.map(jnp.add, total[1], sums)), None
+    def add(total: tuple[_Gradients, _Sums], block: DocumentShelf) -> tuple[tuple[_Gradients, _Sums], None]:
+        embeddings, rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
+        rank_three = sum(rows.readings[:, :, k, None] * readers[k, None, None, :] for k in range(3))
+        by_reader = jnp.einsum("bsk,bsd->kd", rows.readings[..., :2], embeddings, precision=jax.lax.Precision.HIGHEST)
+        table = _add_rows(total[0].table, block.ids, rows.pairs + rank_three)
+        return (_Gradients(table, total[0].readers + by_reader), jax.tree.map(jnp.add, total[1], sums)), None
 
     zero = jnp.zeros((), read.readings.dtype)
-    none = _TokenSums(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(read.readings))
+    none = _Gradients(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readers[:2]))
     total = none, _Sums(zero, zero, zero)
     for shelf in shelves:
         block = _largest_divisor(shelf.labels.shape[0], at_once)
@@ -187,13 +189,13 @@ def _in_blocks(
 
 def _in_shelves(
     parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: _Settings
-) -> tuple[_TokenSums, _Sums]:
+) -> tuple[_Gradients, _Sums]:
     """A shelf at a time, wide rows added as they come, narrow ones all at once: kernels of their own cost more."""
     read = _read(parameters)
     pairs = jnp.zeros_like(parameters.embeddings)
     narrow, all_sums = [], []
     for shelf in shelves:
-        rows, sums = _block_gradients(parameters, read, shelf, n_documents, settings)
+        _, rows, sums = _block_gradients(parameters, read, shelf, n_documents, settings)
         pairs = _add_rows(pairs, shelf.ids, rows.pairs)
         # Sums over columns, which must be formed before and not inside the adding up, where they are read row by row.
         readings = jax.lax.optimization_barrier(rows.readings)
@@ -201,7 +203,15 @@ def _in_shelves(
         all_sums.append(sums)
     ids = jnp.concatenate([shelf.ids.reshape(-1) for shelf in shelves])
     by_token = _add_rows(jnp.zeros_like(read.readings), ids, jnp.concatenate(narrow))
-    return _TokenSums(pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
+    return _by_token(parameters, pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
+
+
+def _by_token(parameters: TwoLayerParameters, pairs: EmbeddingTable, readings: Readings) -> _Gradients:
+    """From sums over the occurrences of each token: one pass over E instead of one over every document."""
+    readers = _readers(parameters)
+    table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
+    by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
+    return _Gradients(table, by_reader)
 
 
 def _add_rows(table: AnyArray, ids: AnyArray, rows: AnyArray) -> Array:
@@ -214,16 +224,15 @@ def _in_order(
     n_documents: ScalarJ,
     order: RowOrder,
     settings: _Settings,
-) -> tuple[_TokenSums, _Sums]:
+) -> tuple[_Gradients, _Sums]:
     """Shelf by shelf, rows kept and added at the end, token by token."""
     read = _read(parameters)
     parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
-    rows = [
-        jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks])
-        for blocks in zip(*(rows for rows, _ in parts), strict=True)
-    ]
-    tables = _TokenSums(*(ordered_row_sums(x, order) for x in rows))
-    return tables, jax.tree.map(lambda *x: sum(x), *(sums for _, sums in parts))
+    pairs, readings = (
+        ordered_row_sums(jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks]), order)
+        for blocks in zip(*(rows for _, rows, _ in parts), strict=True)
+    )
+    return _by_token(parameters, pairs, readings), jax.tree.map(lambda *x: sum(x), *(sums for *_, sums in parts))
 
 
 def _block_gradients(
@@ -232,14 +241,14 @@ def _block_gradients(
     block: DocumentShelf,
     n_documents: ScalarJ,
     settings: _Settings,
-) -> tuple[BlockBackward, _Sums]:
+) -> tuple[BlockEmbeddings, BlockBackward, _Sums]:
     embeddings, forward = _forward(parameters, read, block, settings)
     signed = block.labels * (forward.outputs + _bias_output(parameters))
     slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
     backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision)
     loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
     correct = jnp.sum((signed > 0).astype(signed.dtype))
-    return backward, _Sums(jnp.sum(slopes), loss, correct)
+    return embeddings, backward, _Sums(jnp.sum(slopes), loss, correct)
 
 
 def _forward(
@@ -284,14 +293,9 @@ def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
     return jnp.sum(parameters.bias * parameters.head)
 
 
-def _to_parameters(parameters: TwoLayerParameters, tokens: _TokenSums, sums: _Sums) -> TwoLayerParameters:
-    """From sums over the occurrences of tokens to the gradients in E, p, v, gain and bias."""
-    readers = _readers(parameters)
-    table = tokens.pairs + sum(tokens.readings[:, k, None] * readers[k, None, :] for k in range(3))
-    by_reader = jnp.einsum(
-        "vk,vd->kd", tokens.readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST
-    )
-    query, head = _centred(by_reader)
+def _to_parameters(parameters: TwoLayerParameters, found: _Gradients, sums: _Sums) -> TwoLayerParameters:
+    """From the gradients in the effective p and v to those in p, v, gain and bias."""
+    query, head = _centred(found.readers)
     gain = bias = None
     if parameters.gain is not None:
         gain = parameters.query * query + parameters.head * head
@@ -299,7 +303,7 @@ def _to_parameters(parameters: TwoLayerParameters, tokens: _TokenSums, sums: _Su
     if parameters.bias is not None:
         bias = sums.slope * parameters.head
         head = head + sums.slope * parameters.bias
-    return TwoLayerParameters(table, query, head, gain, bias)
+    return TwoLayerParameters(found.table, query, head, gain, bias)
 
 
 def _centred(pair: ReaderGradients) -> ReaderGradients:
