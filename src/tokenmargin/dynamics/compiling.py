@@ -26,7 +26,7 @@ def usable_options(options: CompilerOptions, backend: str | None = None) -> Comp
 def _is_taken(option: tuple[str, bool | int | str]) -> bool:
     try:
         jax.jit(lambda x: x + 1, compiler_options=dict([option]))(1.0)
-    except Exception:  # whatever a compiler raises for a name that it does not know
+    except jax.errors.JaxRuntimeError:  # the compiler's word for a name that it does not know
         return False
     return True
 
