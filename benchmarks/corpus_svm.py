@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.margin.corpus_pairs import token_pairs
+from tokenmargin.margin._corpus_pairs import token_pairs
 from tokenmargin.margin.corpus_svm import corpus_svm
 
 V = 7352

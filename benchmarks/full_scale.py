@@ -16,12 +16,12 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from tokenmargin.experiments.embeddings._review_figure import joined
+from tokenmargin.experiments.embeddings._review_study import judged_study
+from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, ReviewSettings
+from tokenmargin.experiments.embeddings.reviews import NAMES, reviews, save_reviews
 from tokenmargin.experiments.experiment import Config
 from tokenmargin.experiments.registry import experiments
-from tokenmargin.experiments.review_figure import joined
-from tokenmargin.experiments.review_study import judged_study
-from tokenmargin.experiments.review_training import ONE_LAYER, TWO_LAYERS, ReviewSettings
-from tokenmargin.experiments.reviews import NAMES, reviews, save_reviews
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.experiments.store import commit, load, write_json
 from tokenmargin.plots.canvas import save_figure

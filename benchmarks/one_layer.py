@@ -33,10 +33,10 @@ import numpy as np
 from benchmarks.alternating import Ratio, alternate
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.dynamics.adamw import AdamW
-from tokenmargin.dynamics.count_batches import CountBatches, count_batches
-from tokenmargin.dynamics.train import epoch_function, train, zero_moments
 from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.training.adamw import AdamW
+from tokenmargin.training.count_batches import CountBatches, count_batches
+from tokenmargin.training.train import epoch_function, train, zero_moments
 
 OPTIMISER = AdamW(lr=1e-3, weight_decay=1e-4)
 

@@ -17,8 +17,8 @@ from tests.text import reference
 from benchmarks.alternating import alternate
 from tokenmargin.sources import imdb, yelp
 from tokenmargin.text import Recipe, TokenizedCorpus, tokenize
-from tokenmargin.text.stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text.vocabulary import find_vocabulary
+from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
+from tokenmargin.text._vocabulary import find_vocabulary
 
 REVIEWS = 10_000
 ROUNDS = 3

@@ -27,15 +27,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.alternating import Ratio, alternate
-from tokenmargin.dynamics.compiling import usable_options
-from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.two_layer import (
+from tokenmargin.models._two_layer_gradient import (
     DocumentShelf,
     TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
 )
-from tokenmargin.models.two_layer_model import COMPILER_OPTIONS
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.two_layer import COMPILER_OPTIONS
+from tokenmargin.training._compile import usable_options
 
 N_TOKENS, BATCH_SIZE, N_DISTINCT, LENGTH = 8192, 128, 96, 128
 LEARNING_RATE, WEIGHT_DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 1e-8, 0.9, 0.999, 1e-8

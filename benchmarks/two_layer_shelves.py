@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, State, adamw
-from tokenmargin.dynamics.document_batches import ShelfLayout, epoch_batches, shelf_layouts
-from tokenmargin.dynamics.document_corpus import DocumentCorpus, shelves_of
+from tokenmargin.models._two_layer_gradient import TwoLayerParameters, two_layer_loss_and_gradients
 from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.two_layer import TwoLayerParameters, two_layer_loss_and_gradients
+from tokenmargin.training._document_corpus import DocumentCorpus, shelves_of
+from tokenmargin.training._layouts import ShelfLayout, epoch_batches, shelf_layouts
 
 MEAN, DEVIATION, LARGEST = 115, 70, 700
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.instances import fig1c
 from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
-from tokenmargin.dynamics import Method
+from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments.experiment import Config, Number, Result, Verdict, silent
 from tokenmargin.experiments.registry import experiments
@@ -154,7 +154,7 @@ def test_every_figure_module_is_registered():
     import tokenmargin.experiments as package
 
     folder = Path(package.__file__).parent
-    modules = {path.stem for path in folder.glob("*_fig[0-9]*.py")}
+    modules = {path.stem for path in folder.glob("*/fig[0-9]*.py")}
     registered = {experiment.compute.__module__.rsplit(".", 1)[-1] for experiment in EXPERIMENTS.values()}
     assert modules <= registered
 

@@ -1,5 +1,29 @@
 """Which tokens does softmax attention select, and why those?"""
 
+from tokenmargin.attention import (
+    AttentionRisk,
+    Decreasing,
+    Descent,
+    Flow,
+    HeadRisk,
+    JointRisk,
+    Limit,
+    LimitKind,
+    Loss,
+    NormalizedDescent,
+    Outcome,
+    Trajectory,
+    correlation,
+    exponential,
+    flow_joint,
+    follow,
+    follow_all,
+    follow_joint,
+    judge,
+    local_path,
+    logistic,
+    regularization_path,
+)
 from tokenmargin.data import (
     CorpusSelection,
     EmbeddedSequences,
@@ -18,36 +42,7 @@ from tokenmargin.data import (
     single_relevant,
     token_statistics,
 )
-from tokenmargin.dynamics import (
-    SGD,
-    AdamW,
-    AttentionRisk,
-    Descent,
-    Evaluator,
-    FirstStep,
-    Flow,
-    GradientDescent,
-    HeadRisk,
-    JointRisk,
-    Limit,
-    LimitKind,
-    NormalizedDescent,
-    Outcome,
-    StepSchedule,
-    TrainingRun,
-    Trajectory,
-    flow_joint,
-    follow,
-    follow_all,
-    follow_joint,
-    gram_step,
-    judge,
-    local_path,
-    one_step,
-    regularization_path,
-    shelf_batches,
-    train,
-)
+from tokenmargin.first_step import FirstStep, gram_step, one_step
 from tokenmargin.margin import (
     ConeConstants,
     CorpusMargin,
@@ -70,16 +65,7 @@ from tokenmargin.margin import (
     relaxed_solution,
     relaxed_svm,
 )
-from tokenmargin.models import (
-    Decreasing,
-    Loss,
-    MatmulPrecision,
-    OneLayer,
-    TwoLayer,
-    correlation,
-    exponential,
-    logistic,
-)
+from tokenmargin.models import MatmulPrecision, OneLayer, TwoLayer
 from tokenmargin.theory import (
     Agreement,
     BasinMap,
@@ -90,6 +76,7 @@ from tokenmargin.theory import (
     corpus_agreement,
     theorem5_study,
 )
+from tokenmargin.training import SGD, AdamW, Evaluator, GradientDescent, StepSchedule, TrainingRun, shelf_batches, train
 
 __version__ = "0.1.0"
 

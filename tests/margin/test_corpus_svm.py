@@ -12,11 +12,11 @@ from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import constraint_generation
+from tokenmargin.margin import _constraint_generation as constraint_generation
+from tokenmargin.margin._warm_active_set import continue_active_set
 from tokenmargin.margin.att_svm import att_svm
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
 from tokenmargin.margin.solution import MarginStatus
-from tokenmargin.margin.warm_active_set import continue_active_set
 
 #: Two active-set solutions of one problem, each right to about 1e-12 in units of |p|; supports of condition 1e3.
 SAME_POINT = 1e-9

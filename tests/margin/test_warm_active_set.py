@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenmargin.margin._warm_active_set import continue_active_set
 from tokenmargin.margin.least_norm import Verdict, least_norm
-from tokenmargin.margin.warm_active_set import continue_active_set
 
 #: Both answers are right to about 1e-12 in units of |p|.
 SAME_POINT = 1e-9

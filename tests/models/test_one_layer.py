@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.dynamics.count_batches import CountBatches, count_batches
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import token_sums
+from tokenmargin.models import _token_sums as token_sums
 from tokenmargin.models.factored_gradient import FactoredGradient, gradient_entries
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, readings
+from tokenmargin.training.count_batches import CountBatches, count_batches
 
 #: Sums of fewer than a thousand float64 terms of order one.
 ROUNDING = 1e-12

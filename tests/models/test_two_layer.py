@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.two_layer import (
+from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
     TwoLayerParameters,
@@ -20,6 +19,7 @@ from tokenmargin.models.two_layer import (
     two_layer_loss_and_gradients,
     two_layer_outputs,
 )
+from tokenmargin.models.matmul_precision import MatmulPrecision
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10

@@ -9,8 +9,8 @@ import pytest
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import imdb, yelp
-from tokenmargin.sources.cache import cached, sha256
-from tokenmargin.sources.hub import hub_is_installed
+from tokenmargin.sources._cache import cached, sha256
+from tokenmargin.sources._hub import hub_is_installed
 
 CSV = "review,sentiment\n{},positive\nbad,negative\n"
 

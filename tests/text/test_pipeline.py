@@ -14,10 +14,11 @@ import pytest
 from tests.text import reference
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, delimited, imdb, yelp
+from tokenmargin.sources import DATA_VARIABLE, imdb, yelp
+from tokenmargin.sources import table as delimited
 from tokenmargin.text import Recipe, WordMap, tokenize
-from tokenmargin.text.stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text.vocabulary import find_vocabulary
+from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
+from tokenmargin.text._vocabulary import find_vocabulary
 
 pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
 has_data = pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of IMDB")

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE
-from tokenmargin.text import Alphabet, Markup, Recipe, vocabulary, words
-from tokenmargin.text.clean import without_apostrophes, without_markup
-from tokenmargin.text.fold import lower_case, without_accents
-from tokenmargin.text.stopwords import ENGLISH_STOP_WORDS, without_stop_words
-from tokenmargin.text.vocabulary import BERT_SIZE, find_vocabulary, read_vocabulary
+from tokenmargin.text import Alphabet, Markup, Recipe, words
+from tokenmargin.text import _vocabulary as vocabulary
+from tokenmargin.text._clean import without_apostrophes, without_markup
+from tokenmargin.text._fold import lower_case, without_accents
+from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS, without_stop_words
+from tokenmargin.text._vocabulary import BERT_SIZE, find_vocabulary, read_vocabulary
 from tokenmargin.text.wordpiece import UNKNOWN, WordPieces
 from tokenmargin.text.words import cleaned, number_words, split_words
 

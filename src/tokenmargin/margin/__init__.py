@@ -1,5 +1,6 @@
 """Where it should go: max-margin problems over token differences, solved without looking at any dynamics."""
 
+from tokenmargin.margin.any_of import MultiTokenSolution, MultiTokenStatus, att_svm_any
 from tokenmargin.margin.att_svm import att_svm, att_svm_batch, gmm, relaxed_svm
 from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
@@ -18,7 +19,6 @@ from tokenmargin.margin.label_svm import (
     selected_label_svm,
 )
 from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
-from tokenmargin.margin.multi_token import MultiTokenSolution, MultiTokenStatus, att_svm_any
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.margin.solution import TIGHT_TOLERANCE, MarginSolution, MarginStatus
 

@@ -9,13 +9,7 @@ import numpy as np
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import (
-    LeastNormSolution,
-    Residuals,
-    Verdict,
-    least_norm,
-    least_norm_batch,
-)
+from tokenmargin.margin.least_norm import LeastNormSolution, Residuals, Verdict, least_norm, least_norm_batch
 from tokenmargin.margin.solution import MarginSolution, MarginStatus
 
 _STATUS = {

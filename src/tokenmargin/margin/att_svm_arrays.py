@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
 from tokenmargin.margin.least_norm import Verdict, least_norm
-from tokenmargin.margin.least_norm_arrays import BatchFlags, BatchPoints, least_norm_arrays
 from tokenmargin.margin.solution import TIGHT_TOLERANCE
 
 BatchKeys = Float[np.ndarray, "B n T d"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.token_selection import query_vector
-from tokenmargin.margin.constraint_generation import Round
+from tokenmargin.margin._constraint_generation import Round
 from tokenmargin.margin.solution import MarginStatus
 
 #: Pairs of tokens that a sentence names before it says how many more there are.

@@ -10,9 +10,9 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.data.token_selection import CorpusSelection, query_vector, token_vectors
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.constraint_generation import OrderSolution, Round, least_norm_order
+from tokenmargin.margin._constraint_generation import OrderSolution, Round, least_norm_order
+from tokenmargin.margin._corpus_pairs import TokenPairs, circular_demands, document_asking, token_pairs
 from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
-from tokenmargin.margin.corpus_pairs import TokenPairs, circular_demands, document_asking, token_pairs
 from tokenmargin.margin.least_norm import Verdict
 from tokenmargin.margin.solution import MarginStatus
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin._types import EqualityNumbers, EqualityRows, RightHandSide, RowNumbers, Rows, Vector
-from tokenmargin.margin.active_set import active_set
-from tokenmargin.margin.hull import RANK_TOLERANCE, hull_weights, least_distance, polished
-from tokenmargin.margin.kkt import KKT_TOLERANCE, Residuals, residuals_of
-from tokenmargin.margin.least_norm_arrays import INFEASIBLE_MARGIN, least_norm_arrays
+from tokenmargin.margin._daqp import active_set
+from tokenmargin.margin._kkt import KKT_TOLERANCE, Residuals, residuals_of
+from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN, least_norm_arrays
+from tokenmargin.margin._nnls import RANK_TOLERANCE, hull_weights, least_distance, polished
 
 __all__ = ["KKT_TOLERANCE", "LeastNormSolution", "Residuals", "Verdict", "least_norm", "least_norm_batch"]
 

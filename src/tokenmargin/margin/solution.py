@@ -9,14 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmargin._types import (
-    EqualityNumbers,
-    EqualityTriples,
-    RightHandSide,
-    RowNumbers,
-    Triples,
-    Vector,
-)
+from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Triples, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin.certificate import FarkasCertificate, farkas_certificate
 from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals

@@ -20,10 +20,10 @@ from jaxtyping import Array, Float, Int
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models._start import check_start
+from tokenmargin.models._token_sums import sums_by_token
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
-from tokenmargin.models.start import check_start
-from tokenmargin.models.token_sums import sums_by_token
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 TokenPairs = Float[Array | np.ndarray, "V 2"]

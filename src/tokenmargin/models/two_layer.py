@@ -1,314 +1,134 @@
-"""The two-layer attention model and its training gradient, exact and without its layers [E, (36)].
-
-E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X) and f(X) = Softmax(p'E'_X')E'_X v, without 1/sqrt(d) in either softmax,
-LayerNorm over the width, with or without gain and bias. A token that stands c times in a document enters once, with
-log c added to its logits in both softmaxes, so a document is its distinct tokens and their counts. The work per
-document is that of `two_layer_gram`: two products of U x U x d and two of U x U x U.
-
-Float32 has one weak spot: the variance of a token is a mean square less a squared mean, so embeddings whose mean over
-the width is large against their spread lose digits. Centred initial values, as in [E], stay far from it.
-"""
+"""The two-layer model as a value to train: its start, and its gradient whatever layout a batch has [E, (36)]."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
-from tokenmargin._types import AnyArray, ScalarJ, VectorJ
+from tokenmargin.models._start import check_start
+from tokenmargin.models._two_layer_gradient import (
+    LAYER_NORM_EPSILON,
+    DocumentShelf,
+    TwoLayerParameters,
+    batch_row_order,
+    two_layer_loss_and_gradients,
+)
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.row_sums import RowOrder, ordered_row_sums, row_order
-from tokenmargin.models.two_layer_gram import BlockBackward, BlockForward, block_backward, block_forward
 
-EmbeddingTable = Float[Array | np.ndarray, "V d"]
-BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
-DocumentIds = Int[Array | np.ndarray, "B U"]
-DocumentNumbers = Float[Array | np.ndarray, "B U"]
-DocumentLabels = Float[Array | np.ndarray, "B"]
-Readings = Float[Array | np.ndarray, "V 3"]
-Readers = Float[Array | np.ndarray, "3 d"]
-ReaderGradients = Float[Array | np.ndarray, "2 d"]
-
-#: Added to the variance in LayerNorm; the default of torch.nn.LayerNorm.
-LAYER_NORM_EPSILON = 1e-5
-
-#: Documents that a CPU takes through the model at once: their embeddings (d=512, U=96: 1.6 MB) then stay in cache.
-DOCUMENTS_IN_CACHE = 8
+#: Every shelf has some fifty kernels of its own. Softmax and products in generated Triton code take ten times longer to
+#: compile than all others and run no faster here; merging products of one operand copies that operand.
+COMPILER_OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
+    ("xla_disable_hlo_passes", "triton-softmax-rewriter"),
+    ("xla_gpu_enable_triton_gemm", False),
+    ("xla_gpu_dot_merger_threshold_mb", 0),
+)
 
 
-class TwoLayerParameters(eqx.Module):
-    """All that is trained, and, as the same class, the gradients of it.
+@runtime_checkable
+class ShelvedBatch(Protocol):
+    """A batch that comes in one of a few layouts, which one is known on the device only."""
 
-    Args:
-        embeddings: E, shape (V, d).
-        query: p, shape (d,).
-        head: v, shape (d,).
-        gain: of the LayerNorm, shape (d,), or None for a LayerNorm without.
-        bias: of the LayerNorm, shape (d,), or None for a LayerNorm without.
-    """
+    @property
+    def n_layouts(self) -> int:
+        """How many layouts there are (static)."""
 
-    embeddings: EmbeddingTable
-    query: VectorJ
-    head: VectorJ
-    gain: VectorJ | None = None
-    bias: VectorJ | None = None
+    @property
+    def layout(self) -> Array:
+        """The number of this batch's layout (traced)."""
+
+    def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
+        """The documents on the shelves of a layout."""
+
+    def one_by_one(self, layout: int) -> bool:
+        """Whether the documents of a layout go through the model one after the other."""
 
 
-class DocumentShelf(eqx.Module):
-    """Documents as their distinct tokens, padded to one width; a batch is one shelf or several of different widths.
+class TwoLayer(eqx.Module):
+    """f = Softmax(p'E'_X')E'_X v on E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X), all parameters trained [E, (36)].
 
     Args:
-        ids: distinct token ids, shape (B, U); padding holds any valid id.
-        log_counts: logarithm of the count of each, shape (B, U); -inf at padding. Every row needs a finite entry.
-        labels: -1 or +1, shape (B,); 0 marks a row that is no document and adds nothing to loss or gradient.
-    """
-
-    ids: DocumentIds
-    log_counts: DocumentNumbers
-    labels: DocumentLabels
-
-
-class _Settings(NamedTuple):
-    epsilon: float
-    precision: MatmulPrecision
-
-
-class _Read(NamedTuple):
-    """What one pass over the embedding table tells every document."""
-
-    readings: Readings  # what p, v and 1/d read of each token
-    bound: ScalarJ  # the largest entry of the table
-
-
-class _Gradients(NamedTuple):
-    """In the embedding table, and in the effective p and v that the Gram form sees."""
-
-    table: EmbeddingTable
-    readers: ReaderGradients
-
-
-class _Sums(NamedTuple):
-    """Sums over documents."""
-
-    slope: ScalarJ
-    loss: ScalarJ
-    correct: ScalarJ
-
-
-def batch_row_order(shelves: tuple[DocumentShelf, ...], n_tokens: int) -> RowOrder:
-    """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
-    there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, n_tokens).reshape(-1) for shelf in shelves]
-    return row_order(jnp.concatenate(there), n_tokens, most=sum(shelf.labels.shape[0] for shelf in shelves))
-
-
-def two_layer_outputs(
-    parameters: TwoLayerParameters,
-    shelf: DocumentShelf,
-    *,
-    epsilon: float = LAYER_NORM_EPSILON,
-    precision: MatmulPrecision = MatmulPrecision.FULL,
-) -> DocumentLabels:
-    """f(X) of every document, shape (B,)."""
-    forward = _forward(parameters, _read(parameters), shelf, _Settings(epsilon, precision))[1]
-    return forward.outputs + _bias_output(parameters)
-
-
-def two_layer_loss_and_gradients(
-    parameters: TwoLayerParameters,
-    shelves: tuple[DocumentShelf, ...],
-    *,
-    order: RowOrder | None = None,
-    epsilon: float = LAYER_NORM_EPSILON,
-    precision: MatmulPrecision = MatmulPrecision.FULL,
-    documents_at_once: int | None = None,
-) -> tuple[BatchSums, TwoLayerParameters]:
-    """Mean logistic loss (1/n) sum_i log(1 + exp(-y_i f(X_i))) of a batch and its gradient in every parameter.
-
-    Args:
-        parameters: E, p, v and the affine terms of the LayerNorm if it has any.
-        shelves: the documents of the batch, at least one of them with a label.
-        order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU; None adds rows as they come there.
-            On a CPU the order is fixed without it.
-        epsilon: of the LayerNorm.
+        width: d.
+        affine: whether the LayerNorm has a gain and a bias, trained from 1 and 0, as torch's has by default.
+        init_scale: E, p and v start as this times N(0, I/d).
         precision: of float32 products on an accelerator.
-        documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
-            as a number larger than any shelf does. With an `order` every shelf is one block.
+        fixed_order: whether an accelerator adds the gradients of a token in the same order every time, which gives the
+            same bytes on every run and costs about a quarter more time. A CPU does so anyway.
     """
-    n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
-    settings = _Settings(epsilon, precision)
-    if order is not None:
-        found, sums = _in_order(parameters, shelves, n_documents, order, settings)
-    elif documents_at_once is None:
-        found, sums = jax.lax.platform_dependent(
-            parameters,
-            shelves,
-            n_documents,
-            cpu=partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings),
-            default=partial(_in_shelves, settings=settings),
-        )
-    elif documents_at_once < max(shelf.labels.shape[0] for shelf in shelves):
-        found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
-    else:
-        found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
-    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums)
+
+    width: int = eqx.field(static=True)
+    affine: bool = eqx.field(static=True, default=True)
+    init_scale: float = eqx.field(static=True, default=1.0)
+    precision: MatmulPrecision = eqx.field(static=True, default=MatmulPrecision.FULL)
+    fixed_order: bool = eqx.field(static=True, default=False)
+    epsilon: float = eqx.field(static=True, default=LAYER_NORM_EPSILON)
+
+    def __check_init__(self) -> None:
+        """A width and a scale."""
+        check_start(self.width, self.init_scale)
+
+    @property
+    def steps_together(self) -> int:
+        """A step is long enough to hide the start of its kernels, and long to compile."""
+        return 1
+
+    @property
+    def compiler_options(self) -> tuple[tuple[str, bool | int | str], ...]:
+        """`COMPILER_OPTIONS`."""
+        return COMPILER_OPTIONS
+
+    def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
+        """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
+        return _initial(self, key, n_tokens, jnp.dtype(dtype).name)
+
+    def loss_and_gradients(
+        self, parameters: TwoLayerParameters, batch: ShelvedBatch
+    ) -> tuple[BatchSums, TwoLayerParameters]:
+        """Mean logistic loss of a batch and its gradients; one branch is compiled for each layout."""
+        branches = [partial(self._in_layout, batch, k) for k in range(batch.n_layouts)]
+        if len(branches) == 1:
+            return branches[0](parameters)
+        return jax.lax.switch(batch.layout, branches, parameters)
+
+    def _in_layout(
+        self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters
+    ) -> tuple[BatchSums, TwoLayerParameters]:
+        shelves = batch.shelves(layout)
+        at_once = 1 if batch.one_by_one(layout) else None
+
+        def on_cpu(
+            parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
+        ) -> tuple[BatchSums, TwoLayerParameters]:
+            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon, documents_at_once=at_once)
+
+        def elsewhere(
+            parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
+        ) -> tuple[BatchSums, TwoLayerParameters]:
+            order = batch_row_order(shelves, parameters.embeddings.shape[0]) if self.fixed_order else None
+            return two_layer_loss_and_gradients(
+                parameters,
+                shelves,
+                order=order,
+                epsilon=self.epsilon,
+                precision=self.precision,
+                documents_at_once=at_once,
+            )
+
+        return jax.lax.platform_dependent(parameters, shelves, cpu=on_cpu, default=elsewhere)
 
 
-def _in_blocks(
-    parameters: TwoLayerParameters,
-    shelves: tuple[DocumentShelf, ...],
-    n_documents: ScalarJ,
-    *,
-    at_once: int,
-    settings: _Settings,
-) -> tuple[_Gradients, _Sums]:
-    """A few documents at a time, all of their gradient formed while their embeddings are in cache."""
-    read, readers = _read(parameters), _readers(parameters)
-
-    def add(total: tuple[_Gradients, _Sums], block: DocumentShelf) -> tuple[tuple[_Gradients, _Sums], None]:
-        embeddings, rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
-        rank_three = sum(rows.readings[:, :, k, None] * readers[k, None, None, :] for k in range(3))
-        by_reader = jnp.einsum("bsk,bsd->kd", rows.readings[..., :2], embeddings, precision=jax.lax.Precision.HIGHEST)
-        table = _add_rows(total[0].table, block.ids, rows.pairs + rank_three)
-        return (_Gradients(table, total[0].readers + by_reader), jax.tree.map(jnp.add, total[1], sums)), None
-
-    zero = jnp.zeros((), read.readings.dtype)
-    none = _Gradients(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readers[:2]))
-    total = none, _Sums(zero, zero, zero)
-    for shelf in shelves:
-        block = _largest_divisor(shelf.labels.shape[0], at_once)
-        blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
-        total, _ = jax.lax.scan(add, total, blocks)
-    return total
-
-
-def _in_shelves(
-    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: _Settings
-) -> tuple[_Gradients, _Sums]:
-    """A shelf at a time, wide rows added as they come, narrow ones all at once: kernels of their own cost more."""
-    read = _read(parameters)
-    pairs = jnp.zeros_like(parameters.embeddings)
-    narrow, all_sums = [], []
-    for shelf in shelves:
-        _, rows, sums = _block_gradients(parameters, read, shelf, n_documents, settings)
-        pairs = _add_rows(pairs, shelf.ids, rows.pairs)
-        # Sums over columns, which must be formed before and not inside the adding up, where they are read row by row.
-        readings = jax.lax.optimization_barrier(rows.readings)
-        narrow.append(readings.reshape(-1, readings.shape[-1]))
-        all_sums.append(sums)
-    ids = jnp.concatenate([shelf.ids.reshape(-1) for shelf in shelves])
-    by_token = _add_rows(jnp.zeros_like(read.readings), ids, jnp.concatenate(narrow))
-    return _by_token(parameters, pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
-
-
-def _by_token(parameters: TwoLayerParameters, pairs: EmbeddingTable, readings: Readings) -> _Gradients:
-    """From sums over the occurrences of each token: one pass over E instead of one over every document."""
-    readers = _readers(parameters)
-    table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
-    by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
-    return _Gradients(table, by_reader)
-
-
-def _add_rows(table: AnyArray, ids: AnyArray, rows: AnyArray) -> Array:
-    return jnp.asarray(table).at[ids].add(rows, mode="promise_in_bounds")
-
-
-def _in_order(
-    parameters: TwoLayerParameters,
-    shelves: tuple[DocumentShelf, ...],
-    n_documents: ScalarJ,
-    order: RowOrder,
-    settings: _Settings,
-) -> tuple[_Gradients, _Sums]:
-    """Shelf by shelf, rows kept and added at the end, token by token."""
-    read = _read(parameters)
-    parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
-    pairs, readings = (
-        ordered_row_sums(jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks]), order)
-        for blocks in zip(*(rows for _, rows, _ in parts), strict=True)
-    )
-    return _by_token(parameters, pairs, readings), jax.tree.map(lambda *x: sum(x), *(sums for *_, sums in parts))
-
-
-def _block_gradients(
-    parameters: TwoLayerParameters,
-    read: _Read,
-    block: DocumentShelf,
-    n_documents: ScalarJ,
-    settings: _Settings,
-) -> tuple[BlockEmbeddings, BlockBackward, _Sums]:
-    embeddings, forward = _forward(parameters, read, block, settings)
-    signed = block.labels * (forward.outputs + _bias_output(parameters))
-    slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
-    backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision)
-    loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
-    correct = jnp.sum((signed > 0).astype(signed.dtype))
-    return embeddings, backward, _Sums(jnp.sum(slopes), loss, correct)
-
-
-def _forward(
-    parameters: TwoLayerParameters, read: _Read, block: DocumentShelf, settings: _Settings
-) -> tuple[BlockEmbeddings, BlockForward]:
-    embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
-    of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
-    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *settings)
-
-
-def _readers(parameters: TwoLayerParameters) -> Readers:
-    """What each token is read by: gain*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
-    pair = jnp.stack([parameters.query, parameters.head])
-    if parameters.gain is not None:
-        pair = pair * parameters.gain[None, :]
-    width = pair.shape[1]
-    return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
-
-
-def _read(parameters: TwoLayerParameters) -> _Read:
-    """E[p v 1/d] in one pass over E instead of one over the embeddings of every document."""
-    return jax.lax.platform_dependent(
-        parameters.embeddings, _readers(parameters), cpu=_read_by_product, default=_read_by_sums
-    )
-
-
-def _read_by_product(E: EmbeddingTable, readers: Readers) -> _Read:
-    readings = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
-    return _Read(readings, jnp.max(jnp.abs(E)))
-
-
-def _read_by_sums(E: EmbeddingTable, readers: Readers) -> _Read:
-    """Four sums over rows, which XLA makes one pass of; a product with three columns wastes a matrix unit."""
-    readings = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
-    return _Read(jnp.stack(readings, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
-
-
-def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
-    """What the bias adds to every output; in the logits it is a constant, which a softmax ignores."""
-    if parameters.bias is None:
-        return jnp.zeros((), parameters.head.dtype)
-    return jnp.sum(parameters.bias * parameters.head)
-
-
-def _to_parameters(parameters: TwoLayerParameters, found: _Gradients, sums: _Sums) -> TwoLayerParameters:
-    """From the gradients in the effective p and v to those in p, v, gain and bias."""
-    query, head = _centred(found.readers)
-    gain = bias = None
-    if parameters.gain is not None:
-        gain = parameters.query * query + parameters.head * head
-        query, head = parameters.gain * query, parameters.gain * head
-    if parameters.bias is not None:
-        bias = sums.slope * parameters.head
-        head = head + sums.slope * parameters.bias
-    return TwoLayerParameters(found.table, query, head, gain, bias)
-
-
-def _centred(pair: ReaderGradients) -> ReaderGradients:
-    return pair - jnp.mean(pair, axis=1, keepdims=True)
-
-
-def _largest_divisor(size: int, limit: int) -> int:
-    return max(k for k in range(1, min(size, limit) + 1) if size % k == 0)
+@eqx.filter_jit
+def _initial(model: TwoLayer, key: Array, n_tokens: int, dtype: str) -> TwoLayerParameters:
+    keys = jax.random.split(key, 3)
+    scale = jnp.asarray(model.init_scale / np.sqrt(model.width), dtype)
+    E = scale * jax.random.normal(keys[0], (n_tokens, model.width), dtype)
+    p, v = (scale * jax.random.normal(k, (model.width,), dtype) for k in keys[1:])
+    if not model.affine:
+        return TwoLayerParameters(E, p, v)
+    return TwoLayerParameters(E, p, v, jnp.ones(model.width, dtype), jnp.zeros(model.width, dtype))

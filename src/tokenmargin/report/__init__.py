@@ -1,5 +1,5 @@
 """Saved results as one self-contained HTML page."""
 
-from tokenmargin.report.page import write_page
+from tokenmargin.report.results_page import write_page
 
 __all__ = ["write_page"]

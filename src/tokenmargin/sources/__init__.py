@@ -1,10 +1,10 @@
 """Where labelled texts come from: bytes in, texts and labels out; no tokenising."""
 
-from tokenmargin.sources.delimited import Format, delimited
 from tokenmargin.sources.imdb import imdb
 from tokenmargin.sources.labelled import LabelledTexts, Progress, TextChunk
 from tokenmargin.sources.locate import DATA_VARIABLE
 from tokenmargin.sources.reading import Problem, ReadingReport
+from tokenmargin.sources.table import Format, delimited
 from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_report
 
 __all__ = [

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources.delimited import Format, format_of, table
+from tokenmargin.sources._parquet import parquet_columns
+from tokenmargin.sources._rows import Columns, Row, chunked
 from tokenmargin.sources.labelled import Label, LabelledTexts, Progress, TextChunk, silent
 from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources.reading import Problem, ReadingReport
-from tokenmargin.sources.rows import Columns, Row, chunked
-from tokenmargin.sources.tables import parquet_columns
+from tokenmargin.sources.table import Format, format_of, table
 
 #: Reviews of each class in the complete data set.
 PER_CLASS = 25_000

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources.delimited import Format, format_of, table_rows
+from tokenmargin.sources._parquet import parquet_columns, parquet_size
+from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
 from tokenmargin.sources.labelled import Label, LabelledTexts, Progress, TextChunk, count_labels, silent
 from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources.reading import ReadingReport
-from tokenmargin.sources.rows import Columns, Row, chunked, label_as_given
-from tokenmargin.sources.tables import parquet_columns, parquet_size
+from tokenmargin.sources.table import Format, format_of, table_rows
 
 #: Stars to class; three stars say nothing.
 SENTIMENT = {1: -1, 2: -1, 4: 1, 5: 1}

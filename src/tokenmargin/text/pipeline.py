@@ -16,8 +16,8 @@ from tokenmargin.data.tokens import TokenDataset, two_classes
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts, Progress, silent
 from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.text._lexicon import Lexicon, ragged_take
 from tokenmargin.text.corpus import SHOWN, TextReport, TokenizedCorpus
-from tokenmargin.text.lexicon import Lexicon, ragged_take
 from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.word_map import PURGED, WordMap
 from tokenmargin.text.words import number_words

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin.text.clean import without_apostrophes, without_markup
-from tokenmargin.text.fold import lower_case, without_accents
+from tokenmargin.text._clean import without_apostrophes, without_markup
+from tokenmargin.text._fold import lower_case, without_accents
 from tokenmargin.text.recipe import Alphabet, Markup, Recipe
 
 _SPACE = 32

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._types import ArrayLike
+from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, optimal_selection
-from tokenmargin.dynamics import Limit
 from tokenmargin.margin import MarginSolution, MarginStatus, att_svm, is_locally_optimal
 
 #: 1 - cos between velocity and max-margin direction below which the two are the same direction. At norm 1e6 the

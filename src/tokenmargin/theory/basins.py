@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._types import ArrayLike
+from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, judge, logistic
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.dynamics import AttentionRisk, Flow, Limit, follow_all, judge
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
-from tokenmargin.models import Loss, logistic
 from tokenmargin.theory.agreement import Agreement, compared_with
 
 #: Entry of `BasinMap.basin` for a start whose flow ends at a finite point, and for one that was not decided.

@@ -16,10 +16,10 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
+from tokenmargin.attention import Loss
+from tokenmargin.attention.regularization_path import RegularizationPath, regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, scores, selection_of
-from tokenmargin.dynamics.path import RegularizationPath, regularization_path
 from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, att_svm_batch, feasible_selections
-from tokenmargin.models import Loss
 from tokenmargin.theory.agreement import one_minus_cosine
 
 #: 1 - cos between the last point and the max-margin direction of its selection up to which the path has arrived. It

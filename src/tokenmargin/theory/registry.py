@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokenmargin.theory import (
-    convergence_claims,
-    first_step_claims,
-    joint_claims,
-    lemma_02_feasibility,
-    lemma_03_key,
-    lemma_05_correlation,
-    lemma_07_cone,
-    lemma_08_dominance,
-    nonlinear_claims,
-    only_important_claims,
-    path_claims,
-    selection_claims,
-    selection_margin_claims,
-)
 from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.embeddings import lemma2_12_first_step as first_step_claims
+from tokenmargin.theory.embeddings import lemma3_20_21_margin as selection_margin_claims
+from tokenmargin.theory.embeddings import lemma6_19_only_important as only_important_claims
+from tokenmargin.theory.embeddings import thm5_lemma14_18_selection as selection_claims
+from tokenmargin.theory.maxmargin import lemma2_11_feasibility as lemma_02_feasibility
+from tokenmargin.theory.maxmargin import lemma3_key as lemma_03_key
+from tokenmargin.theory.maxmargin import lemma5_correlation as lemma_05_correlation
+from tokenmargin.theory.maxmargin import lemma7_cone as lemma_07_cone
+from tokenmargin.theory.maxmargin import lemma8_dominance as lemma_08_dominance
+from tokenmargin.theory.maxmargin import thm1_4_7_paths as path_claims
+from tokenmargin.theory.maxmargin import thm2_3_convergence as convergence_claims
+from tokenmargin.theory.maxmargin import thm5_6_joint as joint_claims
+from tokenmargin.theory.maxmargin import thm8_lemma14_heads as nonlinear_claims
 
 
 def claims() -> dict[str, Claim[Any, Any]]:

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, judge
+from tokenmargin.attention.descend_batch import descend_batch
+from tokenmargin.attention.textbook import textbook_descent
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import ProblemBatch
-from tokenmargin.dynamics import AttentionRisk, Flow, NormalizedDescent, follow_all, judge
-from tokenmargin.dynamics.descend_batch import descend_batch
-from tokenmargin.dynamics.textbook import textbook_descent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginStatus, att_svm, att_svm_batch, neighbors
+from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
-from tokenmargin.margin.multi_token import att_svm_any
 from tokenmargin.theory.agreement import one_minus_cosine
 
 TREATMENTS = ("printed", "stable", "decided")

@@ -1,0 +1,59 @@
+"""The coordinates in which p is followed: the span of the token differences, in units of the longest one.
+
+Only differences of keys within an input act on p, so the component of p outside their span never moves; for
+d > n(T-1) a QR leaves the same problem in n(T-1) coordinates. Dividing by the length of the longest difference makes
+tolerances mean the same thing whatever units the keys came in (a power of two, so nothing is rounded).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmargin.attention.field import PairField
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """y = kappa Q'p and back: p = (start's part outside the span) + Q y / kappa."""
+
+    basis: np.ndarray | None  #: Q, shape (d, r), orthonormal columns; None for the identity
+    kappa: float  #: length of the longest key difference, rounded to a power of two
+
+    def inward(self, p: np.ndarray) -> np.ndarray:
+        """y of a point p, shape (..., r)."""
+        return (p if self.basis is None else p @ self.basis) * self.kappa
+
+    def outward(self, y: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Points p, shape (..., d), whose part outside the span is that of `start`."""
+        if self.basis is None:
+            return y / self.kappa
+        outside = start - self.basis @ (self.basis.T @ start)
+        return outside + (y / self.kappa) @ self.basis.T
+
+    def velocity(self, dy: np.ndarray) -> np.ndarray:
+        """A direction in y as a direction in p (up to a positive factor), shape (d,)."""
+        return dy if self.basis is None else self.basis @ dy
+
+
+def in_span_of_differences(field: PairField) -> tuple[PairField, Coordinates]:
+    """The same risk in `Coordinates`."""
+    keys = np.asarray(field.keys)
+    n, T, d = keys.shape
+    present = np.isfinite(np.asarray(field.log_multiplicity))
+    differences = np.where(present[:, :, None], keys, 0).reshape(n * T, d)
+    basis = None
+    if d > n * (T - 1) and T > 1:
+        moving = differences[np.arange(n * T) % T != 0]  # keys are relative to a token of their own input
+        basis = np.linalg.qr(moving.T)[0]
+        keys = keys @ basis
+    kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
+    scaled = (keys / kappa).astype(field.keys.dtype)
+    return PairField(scaled, field.scores, field.log_multiplicity, field.loss), Coordinates(basis, kappa)
+
+
+def rounded_length(vectors: np.ndarray) -> np.ndarray:
+    """Length of the longest of m vectors, shape (B, m, d) -> (B,), rounded to a power of two; 1 if all are zero."""
+    longest = np.sqrt((vectors**2).sum(axis=-1).max(axis=-1))
+    return np.where(longest > 0, 2.0 ** np.round(np.log2(np.where(longest > 0, longest, 1.0))), 1.0)

@@ -1,0 +1,85 @@
+"""The descent direction of many problems at once, problems side by side along the last axis.
+
+The same sums as `PairField.descent_direction`, laid out so that every operation runs over neighbouring problems: a
+processor does four or eight of them at a time, where an axis of six tokens would leave it idle.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import reduce
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tokenmargin._types import AnyArray
+from tokenmargin.attention.losses import Loss
+
+LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
+LaneScores = Float[Array | np.ndarray, "n T lanes"]
+LaneVectors = Float[Array | np.ndarray, "d lanes"]
+LaneNumbers = Float[Array | np.ndarray, "lanes"]
+
+#: Sums of at most so many terms are written out: the compiler then keeps the partial sums in registers.
+WRITTEN_OUT = 32
+
+
+class LaneField(eqx.Module):
+    """Risks L(p) of problems of one shape and loss, one in each lane; the first key of every input is 0."""
+
+    keys: LaneKeys
+    scores: LaneScores
+    log_multiplicity: LaneScores
+    loss: Loss
+
+    @classmethod
+    def of(cls, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> LaneField:
+        """From problems stacked along the first axis. Keys become relative to the first: softmax feels no shift."""
+        return cls(_last(keys - keys[:, :, :1]), _last(scores), _last(log_multiplicity), loss)
+
+    def lanes(self, which: np.ndarray) -> LaneField:
+        """Some of the lanes."""
+        return LaneField(self.keys[..., which], self.scores[..., which], self.log_multiplicity[..., which], self.loss)
+
+    def descent_direction(self, p: LaneVectors) -> tuple[LaneVectors, LaneNumbers]:
+        """(D, c) with -grad L(p) = exp(c) D and D of order one, for every lane.
+
+        With * the top token of an input and w_t = |l'| s_t (gamma_t - gamma_*) in units of exp(c), the coefficient of
+        key t is w_t - s_t sum w, and that of the top key minus the sum of the others. No coefficient cancels; what
+        rounds is their sum over keys, to 1e-16 of the longest key difference.
+        """
+        n, T, d, _ = self.keys.shape
+        if d <= WRITTEN_OUT:
+            logits = _total([self.keys[:, :, j] * p[j][None, None] for j in range(d)])
+        else:
+            logits = jnp.sum(self.keys * p[None, None], axis=2)
+        logits += self.log_multiplicity
+        top = jnp.arange(T)[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
+        behind = logits - jnp.max(logits, axis=1, keepdims=True)
+        share = jnp.exp(behind)
+        normaliser = jnp.sum(share, axis=1, keepdims=True)
+        share /= normaliser
+        ahead = self.scores - jnp.sum(jnp.where(top, self.scores, 0.0), axis=1, keepdims=True)
+        slope = self.loss.log_slope(jnp.sum(share * self.scores, axis=1)) - jnp.log(normaliser[:, 0])
+        log_weight = jnp.where(ahead != 0, behind + slope[:, None], -jnp.inf)
+        largest = jnp.max(log_weight, axis=(0, 1))
+        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+        pull = jnp.exp(log_weight - largest[None, None]) * ahead
+        others = jnp.where(top, 0.0, pull - share * jnp.sum(pull, axis=1, keepdims=True))
+        coefficient = jnp.where(top, -jnp.sum(others, axis=1, keepdims=True), others)
+        if 1 < T <= WRITTEN_OUT // n:
+            force = _total([self.keys[i, t] * coefficient[i, t][None] for i in range(n) for t in range(1, T)])
+        else:
+            force = jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
+        return force, largest - jnp.log(n)
+
+
+def _total(parts: Sequence[AnyArray]) -> AnyArray:
+    return reduce(operator.add, parts)
+
+
+def _last(stacked: AnyArray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(np.asarray(stacked), 0, -1))

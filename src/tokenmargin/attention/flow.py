@@ -1,0 +1,224 @@
+"""Gradient flow followed to its directional limit, one problem or thousands at once.
+
+dp/ds = G(p) has the orbits of the gradient flow and regular finite stationary points (see `pair_field`); the Rosenbrock
+step of `rosenbrock` takes it to norm 1e6 in a few hundred steps. Problems of one shape run in lanes: a fixed number of
+lanes advances a chunk of steps at a time, and a lane whose problem is finished takes the next one waiting. So no lane
+waits for the slowest problem, and one compilation serves a shape.
+
+diffrax's implicit solvers are the library way; `benchmarks/flow.py` measures both. They spend a Newton iteration on
+every stage and run a batch in lockstep until its slowest member is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tokenmargin._checks import positive
+from tokenmargin._types import AnyArray
+from tokenmargin.attention._rosenbrock import rosenbrock_step
+from tokenmargin.attention.field import PairField
+from tokenmargin.errors import InvalidInputError
+
+#: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end.
+LANES = 128
+
+#: Steps between two looks at which lanes are finished.
+CHUNK = 32
+
+#: Past `until_norm` a lane goes on at this tolerance until its gaps have settled: at norm 1e6 the running tolerance
+#: leaves log-weights 1e-3 off, which the direction does not feel but the velocity and the weights do.
+SETTLING_TOLERANCE = 1e-7
+
+#: Spread of the gaps (see `PairField.separation`) at which a diverging lane has settled, and the same in units of what
+#: rounding allows: logits of size |p| carry an error of eps |p|, which turns G by eps |p| / |G| and so moves the gaps,
+#: of size |G|, by eps |p| / |G|^2 of themselves.
+SETTLED_SPREAD, SETTLED_ROUNDING = 1e-9, 8.0
+
+#: Steps after which a lane that does not settle is reported as it is. Rounding grows with the norm, so overshooting
+#: costs digits: a lane lands below twice `until_norm` and grows by at most that norm again while it settles.
+SETTLING_STEPS = 400
+
+#: A lane whose margin |G| is so small that logit gaps, |p||G|, are below this at `until_norm` goes on until they are
+#: not: its softmax still mixes tokens. But not beyond so many times `until_norm`.
+SATURATED_GAP, FURTHEST = 60.0, 1e3
+
+#: |G| (keys scaled to unit differences) below which a point is stationary.
+STATIONARY_FIELD = 1e-12
+
+_FIRST_STEP = 1e-2
+_SHRINK, _GROW, _SAFETY = 0.2, 5.0, 0.8
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Gradient flow until |p| reaches `until_norm` or the gradient vanishes.
+
+    Args:
+        until_norm: norm at which to stop; the direction is then known to about 1/until_norm, the velocity far better.
+            For keys whose longest difference kappa lies outside [1, 8] it is the norm of p times kappa (or kappa/8).
+        atol: tolerance of the local error of the logits.
+        rtol: the same, relative to |p|.
+        max_steps: steps after which to give up.
+    """
+
+    until_norm: float = 1e6
+    atol: float = 1e-4
+    rtol: float = 1e-9
+    max_steps: int = 20_000
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in ("until_norm", "atol", "rtol"):
+            positive(getattr(self, name), name)
+        if not (isinstance(self.max_steps, int) and self.max_steps > 0):
+            raise InvalidInputError(f"max_steps must be a positive integer, got {self.max_steps!r}.")
+
+
+class _Lane(eqx.Module):
+    """The state of one integration."""
+
+    y: AnyArray
+    step: AnyArray
+    time: AnyArray
+    taken: AnyArray  # attempts so far
+    settling: AnyArray  # attempts since the norm was reached
+    finished: AnyArray
+    until: AnyArray
+    tolerance: AnyArray  # (atol, rtol)
+
+
+#: Points, times and "was the step accepted" of a chunk, each with the step first and the lane second.
+_Trail = tuple[AnyArray, AnyArray, AnyArray]
+
+
+@dataclass(frozen=True)
+class FlowEnd:
+    """Where one integration ended, in the coordinates of the system, with the accepted points if recorded."""
+
+    y: np.ndarray
+    time: float
+    n_steps: int
+    reached: bool
+    finished: bool
+    path: np.ndarray
+    times: np.ndarray
+
+
+def integrate(
+    systems: list[PairField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
+) -> Iterator[tuple[int, FlowEnd]]:
+    """Follow every system (all of one shape and loss) from its start; yields (index, end) as they finish."""
+    lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
+    waiting = iter(range(len(systems)))
+    owner = np.full(lanes, -1)
+    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    system = jax.tree.map(lambda *x: np.stack(x), *([systems[0]] * lanes))
+    state = _fresh(starts[0], np.inf, method)
+    state = jax.tree.map(lambda x: np.stack([x] * lanes), state)
+    state = eqx.tree_at(lambda s: s.finished, state, np.ones(lanes, dtype=bool))  # idle lanes stand still
+    while True:
+        for lane in np.flatnonzero(owner < 0).tolist():
+            j = next(waiting, None)
+            if j is None:
+                break
+            owner[lane] = j
+            fresh = _fresh(starts[j], until[j], method)
+            _put(system, lane, systems[j])
+            _put(state, lane, fresh)
+            paths[j] = []
+        if (owner < 0).all():
+            return
+        advanced, trail = _advance(system, state, record)
+        state = jax.tree.map(lambda x: np.array(x), advanced)
+        if trail is not None:
+            trail_y, trail_time, accepted = (np.asarray(x) for x in trail)
+        for lane in np.flatnonzero(owner >= 0).tolist():
+            j = int(owner[lane])
+            if trail is not None:
+                kept = accepted[:, lane]
+                paths[j].append((trail_y[kept, lane], trail_time[kept, lane]))
+            if state.finished[lane] or state.taken[lane] >= method.max_steps:
+                owner[lane] = -1
+                yield j, _end(state, lane, starts[j], paths.pop(j))
+
+
+def _fresh(start: np.ndarray, until: float, method: Flow) -> _Lane:
+    dtype = start.dtype
+    return _Lane(
+        y=np.asarray(start),
+        step=np.asarray(_FIRST_STEP, dtype),
+        time=np.asarray(0.0, dtype),
+        taken=np.asarray(0),
+        settling=np.asarray(0),
+        finished=np.asarray(False),
+        until=np.asarray(until, dtype),
+        tolerance=np.asarray([method.atol, method.rtol], dtype),
+    )
+
+
+def _put(batch: eqx.Module, lane: int, value: eqx.Module) -> None:
+    """Overwrite one lane of stacked host arrays in place."""
+    for whole, part in zip(jax.tree.leaves(batch), jax.tree.leaves(value), strict=True):
+        whole[lane] = part
+
+
+def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarray, np.ndarray]]) -> FlowEnd:
+    y, time = np.array(state.y[lane]), float(state.time[lane])
+    if trail:
+        path = np.concatenate([start[None], *(ys for ys, _ in trail)])
+        times = np.concatenate([[0.0], *(ts for _, ts in trail)])
+    else:
+        path, times = np.stack([start, y]), np.array([0.0, time])
+    reached = bool(np.sqrt((y**2).sum()) >= state.until[lane])
+    return FlowEnd(y, time, int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
+
+
+@eqx.filter_jit
+def _advance(systems: PairField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
+    """CHUNK attempted steps in every lane; finished lanes stand still."""
+
+    def attempt(system: PairField, state: _Lane) -> tuple[_Lane, AnyArray]:
+        here, jacobian = system.field_and_jacobian(state.y)
+        norm, speed = jnp.sqrt(jnp.sum(state.y**2)), jnp.sqrt(jnp.sum(here**2))
+        saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
+        reached = (norm >= state.until) & saturated
+        rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
+        spread, excess = system.separation(state.y)
+        near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
+        settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
+        finished = state.finished | settled | (speed <= STATIONARY_FIELD)
+        limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
+        step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
+        y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
+        running = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
+        allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
+        fits = jnp.isfinite(error) & (jnp.sqrt(jnp.sum(y**2)) <= limit)
+        good = fits & (error <= allowed)
+        factor = _SAFETY * jnp.cbrt(allowed / jnp.maximum(error, 1e-30))
+        factor = jnp.where(fits, jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        move = good & ~finished
+        return (
+            _Lane(
+                y=jnp.where(move, y, state.y),
+                step=jnp.where(finished, state.step, step * factor),
+                time=jnp.where(move, state.time + step, state.time),
+                taken=state.taken + ~finished,
+                settling=state.settling + (reached & ~finished),
+                finished=finished,
+                until=state.until,
+                tolerance=state.tolerance,
+            ),
+            move,
+        )
+
+    def chunk(states: _Lane, _: None) -> tuple[_Lane, _Trail | None]:
+        states, moved = jax.vmap(attempt)(systems, states)
+        return states, (states.y, states.time, moved) if record else None
+
+    return jax.lax.scan(chunk, states, None, length=CHUNK)

@@ -1,0 +1,284 @@
+"""Where a trajectory goes, judged by the dynamics alone: to infinity in a direction, to a finite point, or unknown.
+
+Diverging: along the velocity u = G/|G| all pairs that carry weight have the same gap, every one pulls from a selected
+token of higher score, and no other token is closer behind. As G is the weighted sum of those differences, this *is* a
+dual certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
+comparison of independent things. Finite: the Newton step is negligible and the Jacobian negative definite on the span
+of the token differences. Neither: `stalled`, and never called finite. A saturated softmax proves nothing either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tokenmargin._precision import keep_precision
+from tokenmargin._types import AnyArray, ArrayLike, Vector
+from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention.field import PairField
+from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.data import Selection
+
+#: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
+#: and no token may lie closer behind than 1 minus this. The velocity converges exponentially; 1e-6 is far above what is
+#: left of that and far below gaps in general position.
+GAP_TOLERANCE = 1e-6
+
+#: Largest mean deviation of the weighted pairs' gaps from their mean, relative to it: the complementarity of the
+#: certificate. The flow settles to 1e-9.
+SPREAD_TOLERANCE = 1e-7
+
+#: Logits of size |p| carry a rounding error of eps |p|, which moves the gaps along G by eps |p| / |G|^2 of themselves;
+#: the spread may be this many times that, if it is more than `SPREAD_TOLERANCE`.
+ROUNDING_FACTOR = 32.0
+
+#: No spread above this is put down to rounding.
+LARGEST_SPREAD = 0.05
+
+#: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
+STEADY_WEIGHT = 1e-6
+
+#: Pairs with less than this share of the total weight are left out of the support.
+WEIGHT_FLOOR = 1e-9
+
+#: |p| (in units of 1/longest key difference) below which a direction is not yet a limit: log-weights of order ten may
+#: still be reordering.
+LEAST_NORM = 1e3
+
+#: Largest Newton step, relative to 1 + |p|, at a point that is called stationary.
+NEWTON_TOLERANCE = 1e-7
+
+#: Eigenvalues of the Jacobian must be below minus this times its norm for a stationary point to be called attracting.
+CURVATURE_TOLERANCE = 1e-10
+
+#: Singular values of the key differences below this, relative to the largest, span nothing.
+SPAN_TOLERANCE = 1e-12
+
+
+class LimitKind(Enum):
+    """Where the path goes; the value of each member says it in words."""
+
+    DIVERGES = "diverges"
+    FINITE = "finite"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The limit of a trajectory with the numbers that certify it."""
+
+    kind: LimitKind
+    p: Vector  #: last point, shape (d,)
+    direction: Vector  #: p/|p|, which approaches the limit like 1/|p|
+    velocity: Vector  #: G/|G|, which approaches it exponentially; zeros where the field vanishes
+    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
+    support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
+    support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
+    gap_spread: float  #: weighted mean of |gap/mean gap - 1| over the weighted pairs
+    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
+    adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
+    newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
+    largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
+    reason: str  #: one sentence
+
+    @property
+    def diverges(self) -> bool:
+        """Whether |p| goes to infinity along `velocity`."""
+        return self.kind is LimitKind.DIVERGES
+
+    @property
+    def finite(self) -> bool:
+        """Whether p converges to an attracting stationary point."""
+        return self.kind is LimitKind.FINITE
+
+    @property
+    def stalled(self) -> bool:
+        """Whether neither could be certified."""
+        return self.kind is LimitKind.STALLED
+
+
+@keep_precision
+def judge(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> list[Limit]:
+    """Judge where each point is going under its objective's gradient flow.
+
+    Args:
+        objectives: risks; those of one shape are evaluated together.
+        points: one point of shape (d,) for each.
+    """
+    reduced = [objective.in_span for objective in objectives]
+    ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for j, ((system, _), objective) in enumerate(zip(reduced, objectives, strict=True)):
+        groups.setdefault((*system.keys.shape, objective.loss), []).append(j)
+    limits: list[Limit | None] = [None] * len(objectives)
+    for members in groups.values():
+        systems = [reduced[j][0] for j in members]
+        inside = np.stack([reduced[j][1].inward(ends[j]) for j in members])
+        evaluated = jax.device_get(_evaluate(jax.tree.map(lambda *x: np.stack(x), *systems), inside))
+        for lane, j in enumerate(members):
+            field_j, jacobian_j, signed_j = (x[lane] for x in evaluated)
+            limits[j] = _judge_one(objectives[j], reduced[j], ends[j], field_j, jacobian_j, signed_j)
+    return [limit for limit in limits if limit is not None]
+
+
+@eqx.filter_jit
+def _evaluate(systems: PairField, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    def one(system: PairField, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        signed, _ = system.pair_weights(y)
+        return *system.field_and_jacobian(y), signed
+
+    return jax.vmap(one)(systems, points)
+
+
+def _judge_one(
+    objective: AttentionRisk,
+    reduced: tuple[PairField, Coordinates],
+    p: np.ndarray,
+    force: np.ndarray,
+    jacobian: np.ndarray,
+    signed: np.ndarray,
+) -> Limit:
+    system, coordinates = reduced
+    keys, present = np.asarray(system.keys), np.isfinite(np.asarray(system.log_multiplicity))
+    speed = float(np.linalg.norm(force))
+    norm = float(np.linalg.norm(p)) * coordinates.kappa
+    velocity = coordinates.velocity(force / speed) if speed > 0 else np.zeros(len(p))
+    newton, top_eigenvalue = _stationarity(keys, present, force, jacobian, norm)
+    rounding = ROUNDING_FACTOR * float(np.finfo(keys.dtype).eps) * norm / max(speed, 1e-150) ** 2
+    along = _separation(system, present, force / speed if speed > 0 else force, signed)
+    spread = along.spread
+    if norm >= LEAST_NORM and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD)):
+        settled = _settled_velocity(system, force, signed)
+        along = _separation(system, present, settled, signed)
+        velocity = coordinates.velocity(settled)
+    if speed == 0.0 and not np.abs(signed).any():
+        kind, reason = (
+            LimitKind.FINITE,
+            "No two tokens of an input differ in score and key, so no p moves at all.",
+        )
+    elif (
+        norm >= LEAST_NORM
+        and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD))
+        and along.spread <= SPREAD_TOLERANCE
+        and along.excess >= -GAP_TOLERANCE
+        and along.adverse <= WEIGHT_FLOOR
+    ):
+        kind = LimitKind.DIVERGES
+        reason = "The weighted pairs separate at one common speed and every other token falls behind faster."
+    elif newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
+        kind, reason = LimitKind.FINITE, "The gradient vanishes at a strict local minimum."
+    elif newton <= NEWTON_TOLERANCE:
+        kind = LimitKind.STALLED
+        reason = "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
+    else:
+        kind, reason = (
+            LimitKind.STALLED,
+            "Neither a common separation speed nor a stationary point was reached yet.",
+        )
+    diverging = kind is LimitKind.DIVERGES
+    selection = _selection(objective, along.chosen if diverging else _top(keys, present, coordinates.inward(p)))
+    length = float(np.linalg.norm(p))
+    return Limit(
+        kind,
+        p,
+        p / length if length > 0 else p,
+        velocity,
+        selection,
+        along.support if diverging else (),
+        along.weights if diverging else np.zeros(0),
+        spread,
+        along.excess,
+        along.adverse,
+        newton,
+        top_eigenvalue,
+        reason,
+    )
+
+
+@dataclass(frozen=True)
+class _Separation:
+    """Selected tokens along a velocity, the weighted pairs between them and the rest, and how well these certify it."""
+
+    chosen: np.ndarray
+    support: tuple[tuple[int, int, int], ...]
+    weights: np.ndarray
+    spread: float
+    excess: float
+    adverse: float
+
+
+def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: np.ndarray) -> _Separation:
+    logits = np.where(present, np.asarray(system.keys) @ u, -np.inf)
+    gaps = logits.max(axis=1, keepdims=True) - logits  # masked: inf
+    ahead = np.maximum(signed, 0.0)  # weight of (t, u), t of higher score
+    weighted = ahead > 0
+    with np.errstate(invalid="ignore"):
+        between = np.where(weighted, gaps[:, None, :] - gaps[:, :, None], 0.0)
+    unit = float((ahead * between).sum())  # the weights sum to 1, so this is their mean gap, and equals |G|
+    chosen = present & (gaps <= GAP_TOLERANCE * max(unit, 0.0))
+    held_back = ahead * (chosen[:, :, None] & ~chosen[:, None, :])
+    adverse = float(max(0.0, ahead.sum() - held_back.sum()))
+    per_token = held_back.sum(axis=1)  # weight by which each unselected token is held back
+    if unit <= 0.0 or not per_token.any():
+        return _Separation(chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse)
+    spread = float((ahead * np.abs(between / unit - 1.0))[weighted].sum())
+    gamma = np.asarray(system.scores)
+    top = gaps.argmin(axis=1)
+    feels = present & ~chosen & (gamma != gamma[np.arange(len(gamma)), top][:, None])
+    excess = float((gaps[feels] / unit - 1.0).min()) if feels.any() else float("inf")
+    held = per_token > WEIGHT_FLOOR
+    i, t = np.nonzero(held)
+    support = tuple((int(a), int(chosen[a].argmax()), int(b)) for a, b in zip(i, t, strict=True))
+    return _Separation(chosen, support, per_token[held] / per_token[held].sum(), spread, excess, adverse)
+
+
+def _settled_velocity(system: PairField, force: np.ndarray, signed: np.ndarray) -> np.ndarray:
+    """The unit velocity with rounding taken out.
+
+    Once weights are steady, log w_k - log w_l is constant, so the velocity is orthogonal to z_k - z_l for all weighted
+    pairs. G satisfies this only up to the rounding of the logits; here what violates it is projected out of G.
+    """
+    i, t, u = np.nonzero(signed > STEADY_WEIGHT)
+    keys = np.asarray(system.keys)
+    pairs = keys[i, t] - keys[i, u]
+    _, values, right = np.linalg.svd(pairs[1:] - pairs[:1], full_matrices=False)
+    across = right[values > SPAN_TOLERANCE * max(float(values.max(initial=0.0)), 1e-300)]
+    along = force - across.T @ (across @ force)
+    length = float(np.linalg.norm(along))
+    return along / length if length > 0 else force / float(np.linalg.norm(force))
+
+
+def _stationarity(
+    keys: np.ndarray, present: np.ndarray, force: np.ndarray, jacobian: np.ndarray, norm: float
+) -> tuple[float, float]:
+    """Newton step relative to 1 + norm, and the largest eigenvalue of J relative to |J|, on the span of differences."""
+    differences = keys[present]
+    if not len(differences):
+        return 0.0, -np.inf
+    _, values, right = np.linalg.svd(differences, full_matrices=False)
+    basis = right[values > SPAN_TOLERANCE * max(values.max(), 1e-300)].T
+    if not basis.shape[1]:
+        return 0.0, -np.inf
+    inner = basis.T @ jacobian @ basis
+    size = float(np.linalg.norm(inner))
+    if size == 0.0:
+        return (0.0, 0.0) if not force.any() else (np.inf, 0.0)
+    step, *_ = np.linalg.lstsq(inner, basis.T @ force, rcond=None)
+    return float(np.linalg.norm(step)) / (1.0 + norm), float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size
+
+
+def _top(keys: np.ndarray, present: np.ndarray, y: np.ndarray) -> np.ndarray:
+    logits = np.where(present, keys @ y, -np.inf)
+    return logits >= logits.max(axis=1, keepdims=True)
+
+
+def _selection(objective: AttentionRisk, chosen: np.ndarray) -> Selection:
+    """Selected tokens with every copy of a repeated token."""
+    keys, mask = objective.sequences.keys, objective.sequences.mask
+    same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1) & mask[:, :, None] & mask[:, None, :]
+    return Selection((same & chosen[:, :, None]).any(axis=1))

@@ -1,0 +1,248 @@
+"""Training one or two layers on real reviews, finished trainings kept [E, App. E, Fig. 1, 3, 4].
+
+The paper prints a learning rate of 0.01. With N(0, I/d) embeddings that does not get to its losses; a smaller rate
+does (`embeddings-reading` compares). Every figure trains both, and shows both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from tokenmargin.data import TokenDataset, token_statistics
+from tokenmargin.experiments.embeddings.reviews import Reviews, reviews
+from tokenmargin.experiments.experiment import Config, Progress
+from tokenmargin.experiments.parts import kept
+from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training.adamw import AdamW
+from tokenmargin.training.count_batches import count_batches
+from tokenmargin.training.document_batches import shelf_batches
+from tokenmargin.training.evaluate import Evaluator
+from tokenmargin.training.schedule import StepSchedule
+from tokenmargin.training.train import TrainingRun, train
+
+PRODUCTS = {
+    "full": MatmulPrecision.FULL,
+    "pairs": MatmulPrecision.FLOAT_16_PAIRS,
+    "tf32": MatmulPrecision.TENSOR_FLOAT_32,
+}
+
+#: What is kept of every token: <E_s, p> and <E_s, v>.
+OVERLAPS = ("with_query", "with_head")
+
+
+@dataclass(frozen=True)
+class ReviewSettings(Config):
+    """Hyper-parameters of training on reviews; those the paper states are the paper preset's."""
+
+    counts: str = ""
+    """Folder of counted reviews; without it the texts are read and tokenized."""
+    documents: int = 0
+    """Reviews drawn at random, half of each class; 0 takes all."""
+    longest: int = 0
+    """Of a part, reviews with more distinct tokens than this are left out; 0 takes all."""
+    d: int = 2048
+    """Width of the embeddings."""
+    epochs: int = 500
+    """Passes over the reviews."""
+    batch_size: int = 128
+    """Reviews of a step."""
+    printed_lr: float = 0.01
+    """Learning rate of the treatment `as printed`."""
+    lr: float = 1e-3
+    """Learning rate of the treatment `reading`."""
+    weight_decay: float = 1e-8
+    """Of AdamW."""
+    drop_epochs: tuple[int, ...] = (100, 200)
+    """Epochs after which the learning rate falls by ten."""
+    init_scale: float = 1.0
+    """Embeddings start as this times N(0, I/d)."""
+    affine: bool = True
+    """Whether the LayerNorm of two layers has a trained gain and bias, as torch's has by default."""
+    held_out_epochs: int = 0
+    """Epochs of a further run on IMDB's train split, its accuracy on the test split measured after each; 0 for none."""
+    resume: str = ""
+    """Folder that keeps finished trainings, so that an interrupted figure goes on where it was."""
+
+    @classmethod
+    def smoke(cls) -> ReviewSettings:
+        """Two thousand reviews, narrow embeddings."""
+        return cls(documents=2000, d=64, epochs=12, lr=3e-3, printed_lr=0.03, drop_epochs=(8, 10), held_out_epochs=4)
+
+    @classmethod
+    def cpu(cls) -> ReviewSettings:
+        """All reviews, embeddings of 256, tens of epochs: minutes on two cores."""
+        return cls(d=256, epochs=30, drop_epochs=(15, 22), held_out_epochs=8)
+
+    @classmethod
+    def paper(cls) -> ReviewSettings:
+        """As printed, and the reading beside it."""
+        return cls(held_out_epochs=30)
+
+
+@dataclass(frozen=True)
+class TwoLayerSettings(ReviewSettings):
+    """The same for two layers, whose step costs the square of a review's length."""
+
+    products: Literal["full", "pairs", "tf32"] = "pairs"
+    """Matrix products on an accelerator: float32 in full, in pairs of float16 (as exact, faster), or in tf32."""
+    most_shelves: int = 6
+    """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
+
+    @classmethod
+    def smoke(cls) -> TwoLayerSettings:
+        """Eight hundred short reviews, narrow embeddings, two widths."""
+        return cls(
+            documents=800,
+            longest=100,
+            d=32,
+            epochs=10,
+            batch_size=32,
+            lr=3e-3,
+            printed_lr=0.03,
+            drop_epochs=(7, 9),
+            most_shelves=2,
+        )
+
+    @classmethod
+    def cpu(cls) -> TwoLayerSettings:
+        """A fifth of the reviews, embeddings of 256, a dozen epochs: minutes on two cores."""
+        return cls(documents=10_000, d=256, epochs=12, drop_epochs=(8, 10), held_out_epochs=4)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A depth: its model, its batches, and the order of magnitude of the loss that the paper reports for it."""
+
+    words: str
+    model: Callable[[Any], Any]
+    batches: Callable[[Any], Callable[..., Any]]
+    log10_loss: float
+
+
+ONE_LAYER = Layers(
+    "one layer",
+    lambda config: OneLayer(width=config.d, init_scale=config.init_scale),
+    lambda _: count_batches,
+    -1.0,
+)
+TWO_LAYERS = Layers(
+    "two layers",
+    lambda config: TwoLayer(
+        width=config.d, affine=config.affine, init_scale=config.init_scale, precision=PRODUCTS[config.products]
+    ),
+    lambda config: partial(shelf_batches, most_shelves=config.most_shelves),
+    -5.0,
+)
+
+
+def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: Progress) -> Reviews:
+    """The reviews `name`, or the part of them that the settings ask for."""
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    found = reviews(name, config.counts, lambda done, total, what: progress(done, total or done + 1, what))
+    return found.part(config.documents, rng, config.longest)
+
+
+def token_arrays(dataset: TokenDataset) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """What the data says of each token that occurs, and which of the vocabulary those are, shape (V,)."""
+    statistics = token_statistics(dataset)
+    there = statistics.count > 0
+    arrays = {
+        "posterior_difference": statistics.posterior_difference[there],
+        "signed_frequency": statistics.signed_frequency[there],
+        "count": statistics.count[there],
+        "token": np.array(dataset.vocabulary)[there],
+        "documents": np.array(dataset.n_documents),
+    }
+    return arrays, there
+
+
+def trained(
+    found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress, what: str
+) -> dict[str, np.ndarray]:
+    """Overlaps of every token of the vocabulary after training, numbers of every epoch, seconds, and the device.
+
+    Taken from the folder `resume` where it is there.
+    """
+
+    def compute() -> dict[str, np.ndarray]:
+        ticks = [time.perf_counter()]
+        run = _train(
+            found.dataset,
+            layers,
+            config,
+            key,
+            progress=lambda done, total, _: progress(done, total, f"{found.name}, {layers.words}, {what}"),
+            on_epoch=lambda *_: ticks.append(time.perf_counter()),
+        )
+        seconds = {"seconds": np.array(time.perf_counter() - ticks[0]), "seconds of each epoch": np.diff(ticks)}
+        device = {"device": np.array(str(jax.devices()[0].device_kind))}
+        return seconds | device | _overlaps(run) | run.records.columns()
+
+    return kept(config.resume, _file_name(found.name, layers.words, what), _decisive(config, key), compute)
+
+
+def held_out_accuracy(
+    found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress
+) -> np.ndarray:
+    """Accuracy on the test split after each epoch of training on the train split, shape (epochs,)."""
+
+    def compute() -> dict[str, np.ndarray]:
+        assert found.is_test is not None
+        train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
+        measure = Evaluator(test_part, layers.model(config), batches=layers.batches(config))
+        accuracy: list[float] = []
+        _train(
+            train_part,
+            layers,
+            replace(config, epochs=config.held_out_epochs),
+            key,
+            progress=lambda done, total, _: progress(done, total, f"{found.name}, {layers.words}, train split"),
+            on_epoch=lambda _, parameters: accuracy.append(measure(parameters).accuracy),
+        )
+        return {"held-out accuracy": np.array(accuracy)}
+
+    settings = config.held_out_epochs, _decisive(config, key)
+    return kept(config.resume, _file_name(found.name, layers.words, "held out"), settings, compute)["held-out accuracy"]
+
+
+def _train(
+    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Callable[..., None]
+) -> TrainingRun:
+    return train(
+        dataset,
+        layers.model(config),
+        AdamW(lr=config.lr, weight_decay=config.weight_decay),
+        epochs=config.epochs,
+        key=key,
+        batch_size=config.batch_size,
+        schedule=StepSchedule(config.drop_epochs),
+        batches=layers.batches(config),
+        **callbacks,
+    )
+
+
+def _overlaps(run: TrainingRun) -> dict[str, np.ndarray]:
+    trained = run.parameters
+    E, p, v = (np.asarray(x, dtype=np.float64) for x in (trained.embeddings, trained.query, trained.head))
+    return dict(zip(OVERLAPS, (E @ p, E @ v), strict=True))
+
+
+def _decisive(config: ReviewSettings, key: jax.Array) -> tuple[ReviewSettings, list[int]]:
+    """All that a training depends on: not where things lie, nor what else a figure trains."""
+    return (
+        replace(config, resume="", counts="", held_out_epochs=0, printed_lr=1.0),
+        np.asarray(jax.random.key_data(key)).tolist(),
+    )
+
+
+def _file_name(*words: str) -> str:
+    return "-".join("".join(c if c.isalnum() or c == "." else "-" for c in word) for word in words)

@@ -1,0 +1,102 @@
+"""What the planar figures share: directions, trajectories, basins and certificates of one problem in the plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmargin.attention import AttentionRisk, Loss, NormalizedDescent, follow, logistic
+from tokenmargin.data import EmbeddedSequences, scores
+from tokenmargin.experiments.experiment import Progress
+from tokenmargin.margin import lmm_directions
+from tokenmargin.theory import BasinMap, basin_map
+
+Window = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class PlanarPanel:
+    """Arrays of one panel and the basin map of its starts."""
+
+    arrays: dict[str, np.ndarray]
+    from_starts: BasinMap
+    undecided: int  #: grid points whose limit could not be certified
+    worst_velocity: float  #: largest 1 - cos between velocity and max-margin direction, starts and grid
+    worst_weight: float  #: largest |support weight - normalised dual|, starts
+
+
+def planar_panel(
+    sequences: EmbeddedSequences,
+    starts: tuple[tuple[float, float], ...],
+    window: Window,
+    grid: int,
+    lr: float,
+    steps: int,
+    progress: Progress,
+    what: str,
+    loss: Loss = logistic,
+) -> PlanarPanel:
+    """Enumerate directions, run normalised descent from the starts, follow the flow from starts and from a grid."""
+    enumerated = lmm_directions(sequences)
+    order = sorted(enumerated, key=lambda solution: -float(scores(sequences)[solution.selection.chosen].sum()))
+    place = {solution.selection: j for j, solution in enumerate(order)}
+    risk = AttentionRisk(sequences, loss)
+    paths = np.stack([follow(risk, start, NormalizedDescent(lr), steps=steps).points for start in starts])
+    from_starts = basin_map(sequences, starts, loss)
+    left, right, bottom, top = window
+    xs, ys = np.linspace(left, right, grid), np.linspace(bottom, top, grid)
+    points = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
+    on_grid = basin_map(sequences, points, loss, progress=lambda done, total: progress(done, total, what))
+
+    def by_direction(found: BasinMap) -> np.ndarray:
+        """Basin indices in the order of the enumerated directions, the globally optimal first."""
+        renamed = [place.get(solution.selection, len(order)) for solution in found.solutions]
+        return np.array([renamed[b] if b >= 0 else b for b in found.basin])
+
+    errors = [a.velocity_error for a in (*from_starts.agreements, *on_grid.agreements) if a is not None]
+    weights = [a.weight_error for a in from_starts.agreements if a is not None]
+    arrays = {
+        "keys": sequences.keys,
+        "scores": scores(sequences),
+        "directions": np.array([solution.direction for solution in order]).reshape(-1, 2),
+        "margins": np.array([solution.margin for solution in order]),
+        "selections": np.array([solution.selection.indices for solution in order]).reshape(len(order), -1),
+        "paths": paths,
+        "start_basin": by_direction(from_starts),
+        "start_errors": np.array([np.nan if a is None else a.velocity_error for a in from_starts.agreements]),
+        "start_spreads": np.array([limit.gap_spread for limit in from_starts.limits]),
+        "grid_basin": by_direction(on_grid).reshape(grid, grid),
+        "window": np.array(window),
+    }
+    return PlanarPanel(
+        arrays,
+        from_starts,
+        int(sum(limit.stalled for limit in on_grid.limits)),
+        max(errors) if errors else float("nan"),
+        max(weights) if weights else float("nan"),
+    )
+
+
+def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays under `<prefix>_<name>`, so that several panels share one file."""
+    return {f"{prefix}_{name}": value for name, value in arrays.items()}
+
+
+def panel_of(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of one panel, prefix removed."""
+    return {name.removeprefix(f"{prefix}_"): value for name, value in arrays.items() if name.startswith(f"{prefix}_")}
+
+
+def direction_labels(panel: dict[str, np.ndarray]) -> list[str]:
+    """Legend entries: which direction, its margin, and the certificate of the limits that reached it."""
+    labels = []
+    for j, margin in enumerate(panel["margins"]):
+        here = panel["start_basin"] == j
+        certificate = (
+            f"flow: 1-cos {np.nanmax(panel['start_errors'][here]):.0e}, spread {panel['start_spreads'][here].max():.0e}"
+            if here.any()
+            else "no start goes here"
+        )
+        labels.append(f"{'GMM' if j == 0 else 'LMM'}, margin {margin:.4f}\n{certificate}")
+    return labels

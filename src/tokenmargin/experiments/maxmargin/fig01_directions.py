@@ -1,0 +1,132 @@
+"""[M, Fig. 1]: descent goes to the globally or a locally optimal max-margin direction, depending on its start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin.data import Selection, toys
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, panel_of, planar_panel, prefixed
+from tokenmargin.margin import att_svm, gmm
+from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
+
+WINDOWS = {"a": (-2.0, 2.4, -1.8, 2.6), "b": (-2.0, 2.4, -1.8, 2.6), "c": (-2.0, 3.0, -2.0, 2.0)}
+CLOSED_FORM = 1e-9
+PRINTED_DIGITS = 5e-7  # six decimals
+
+
+@dataclass(frozen=True)
+class Settings(Config):
+    """Normalised descent with lr 0.1 for 1000 iterations, the first 200 drawn, as in [M, App. E]."""
+
+    lr: float = 0.1
+    """Learning rate of normalised descent."""
+    steps: int = 1000
+    """Iterations of descent."""
+    drawn: int = 200
+    """Iterations drawn."""
+    grid: int = 101
+    """Basin map: points along each side."""
+
+    @classmethod
+    def smoke(cls) -> Settings:
+        """A coarse basin map."""
+        return cls(grid=21)
+
+    @classmethod
+    def paper(cls) -> Settings:
+        """The paper's iterations with a fine basin map behind."""
+        return cls()
+
+
+def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+    """All three panels; nothing is random, so the key is not used."""
+    del key
+    problems = {
+        "a": (toys.fig1a(), toys.FIG1_STARTS),
+        "b": (toys.fig1b(), toys.FIG1_STARTS),
+        "c": (toys.fig1c(), toys.FIG1C_STARTS),
+    }
+    arrays: dict[str, np.ndarray] = {}
+    sentences: list[str] = []
+    velocity, weight, undecided, cosine = 0.0, 0.0, 0, 1.0
+    for name, (data, starts) in problems.items():
+        panel = planar_panel(
+            data, starts, WINDOWS[name], config.grid, config.lr, config.steps, progress, f"basins of Fig. 1({name})"
+        )
+        arrays |= prefixed(name, panel.arrays)
+        velocity, weight = max(velocity, panel.worst_velocity), max(weight, panel.worst_weight)
+        undecided += panel.undecided
+        ends = panel.arrays["paths"][:, -1]
+        cosine = min(
+            cosine,
+            *(1 - one_minus_cosine(p, limit.velocity) for p, limit in zip(ends, panel.from_starts.limits, strict=True)),
+        )
+        sentences.append(f"({name}) " + "; ".join(panel.from_starts.explain().splitlines()) + ".")
+    arrays["drawn"] = np.array(config.drawn)
+    local = arrays["b_start_basin"]
+    first, second = (att_svm(toys.fig1b(), Selection.from_indices([t], 3)).p for t in (0, 1))
+    three = gmm(toys.fig1c()).p
+    exact: dict[str, Any] = {"depends_on_size": False}
+    return Result(
+        arrays,
+        (
+            Number("(a, b) |p|^2/2 of token 0", 0.5 * float(first @ first), 50 / 101, CLOSED_FORM, **exact),
+            Number("(a, b) |p|^2/2 of token 1", 0.5 * float(second @ second), 0.5, CLOSED_FORM, **exact),
+            Number("(b) starts that go to token 0", float((local == 0).sum()), 4, 0, **exact),
+            Number("(b) starts that go to token 1", float((local == 1).sum()), 2, 0, **exact),
+            Number("(c) first entry of p_mm", float(three[0]), 0.844626, PRINTED_DIGITS, **exact),
+            Number("(c) second entry of p_mm", float(three[1]), 0.171122, PRINTED_DIGITS, **exact),
+            Number(
+                "largest 1 - cos, velocity of the flow to its max-margin direction",
+                velocity,
+                at_most=SAME_DIRECTION,
+                **exact,
+            ),
+            Number("largest |support weight - normalised dual|", weight, at_most=1e-6, **exact),
+            Number("starts on the grids that were not decided", float(undecided), at_most=0, **exact),
+            Number(f"smallest cos, descent after {config.steps} steps to its limit", cosine),
+        ),
+        tuple(sentences),
+    )
+
+
+def draw(result: Result) -> Any:
+    """Three panels, tokens and trajectories in one plane, basins behind."""
+    from tokenmargin.plots import canvas, plane
+
+    arrays = dict(result.arrays)
+    titles = {"a": "(a) global convergence, n=1", "b": "(b) local convergence, n=1", "c": "(c) n=3, T=7"}
+    with canvas.style():
+        figure, axes = canvas.panels(1, 3, 12.0, 4.4)
+        for ax, (name, title) in zip(axes, titles.items(), strict=True):
+            panel = panel_of(arrays, name)
+            left, right, bottom, top = panel["window"]
+            ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="first key coordinate", aspect="equal")
+            plane.draw_basins(ax, panel["grid_basin"], (left, right, bottom, top))
+            plane.draw_trajectories(ax, panel["paths"][:, : int(arrays["drawn"]) + 1])
+            plane.draw_directions(ax, panel["directions"], direction_labels(panel))
+            plane.draw_tokens(ax, panel["keys"], panel["scores"])
+            if name == "c":
+                plane.draw_separator(ax, panel["keys"], panel["selections"][0], panel["directions"][0])
+            else:
+                plane.label_scores(ax, panel["keys"], panel["scores"])
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
+        axes[0].set_ylabel("second key coordinate")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="maxmargin-fig1",
+    title="Descent goes to globally and locally optimal max-margin directions",
+    paper="M",
+    figure="Fig. 1",
+    config=Settings,
+    compute=compute,
+    draw=draw,
+    claims=("maxmargin-thm2", "maxmargin-thm3"),
+)

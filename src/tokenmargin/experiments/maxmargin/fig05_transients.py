@@ -1,0 +1,134 @@
+"""[M, Fig. 5]: the same limit direction, different transients: which input is favoured depends on the loss.
+
+Two inputs with differences (1, 1), score C, and (1, -1), score 1. Along the limit direction (1, 0) both pairs weigh the
+same in the end, so p approaches a line p2 = const. With log-weights -(p1 + p2) + log(C |l'(C)|) and
+-(p1 - p2) + log|l'(1)| that constant is log(C |l'(C)| / |l'(1)|) / 2: log(C)/2 for the correlation loss and
+log(C (1 + e) / (1 + e^C)) / 2 for the logistic loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin.attention import AttentionRisk, Flow, Loss, correlation, follow, logistic
+from tokenmargin.data import toys
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+
+LOSSES: dict[str, Loss] = {"correlation": correlation, "logistic": logistic}
+
+#: Distance to the asymptote at |p| = 1e4: the flow approaches it exponentially, so what is left is its tolerance.
+ASYMPTOTE = 1e-6
+
+
+@dataclass(frozen=True)
+class Settings(Config):
+    """Scores C of the first optimal token; the second has score 1. Start p = 0."""
+
+    scores: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 100.0)
+    """Values of C."""
+    until_norm: float = 1e4
+    """Norm to which the flow is followed."""
+    atol: float = 1e-9
+    """Tolerance of the flow."""
+
+    @classmethod
+    def smoke(cls) -> Settings:
+        """Fewer scores."""
+        return cls(scores=(1.0, 2.0, 5.0, 10.0))
+
+    @classmethod
+    def paper(cls) -> Settings:
+        """As printed."""
+        return cls()
+
+
+def asymptote(C: float, loss: str) -> float:
+    """p2 in the limit."""
+    if loss == "correlation":
+        return 0.5 * float(np.log(C))
+    return 0.5 * float(np.log(C) + np.log1p(np.e) - np.logaddexp(0.0, C))
+
+
+def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+    """The flow for every score and both losses; nothing is random."""
+    del key
+    arrays: dict[str, np.ndarray] = {"scores": np.array(config.scores)}
+    numbers: list[Number] = []
+    total, done = len(config.scores) * len(LOSSES), 0
+    for name, loss in LOSSES.items():
+        errors = []
+        for C in config.scores:
+            run = follow(
+                AttentionRisk(toys.fig5(C), loss), [0, 0], Flow(until_norm=config.until_norm, atol=config.atol)
+            )
+            arrays[f"{name}_{C:g}"] = run.points
+            errors.append(abs(float(run.final[1]) - asymptote(C, name)))
+            if name == "logistic" and C in (2.0, 5.0, 10.0):
+                numbers.append(
+                    Number(
+                        f"logistic, C = {C:g}: p2 at the end of the flow",
+                        float(run.final[1]),
+                        asymptote(C, name),
+                        ASYMPTOTE,
+                        depends_on_size=False,
+                    )
+                )
+            done += 1
+            progress(done, total, "flows of Fig. 5")
+        numbers.append(
+            Number(
+                f"{name}: largest distance of p2 to its asymptote",
+                max(errors),
+                at_most=ASYMPTOTE,
+                depends_on_size=False,
+            )
+        )
+    return Result(arrays, tuple(numbers), (_sentence(config),))
+
+
+def _sentence(config: Settings) -> str:
+    largest = max(config.scores)
+    return (
+        f"All paths go to the direction (1, 0). On the way the correlation loss favours the token of high score "
+        f"(p2 -> {asymptote(largest, 'correlation'):.3f} at C = {largest:g}), the logistic loss the one of low score "
+        f"(p2 -> {asymptote(largest, 'logistic'):.3f})."
+    )
+
+
+def draw(result: Result) -> Any:
+    """One panel per loss: paths and, dotted, their asymptotes."""
+    from tokenmargin.plots import canvas, plane
+
+    scores = result.arrays["scores"]
+    colours = canvas.shades(len(scores))
+    titles = {"correlation": r"(a) correlation loss $\ell(x) = -x$", "logistic": "(b) logistic loss"}
+    windows = {"correlation": (-0.5, 8, -1.6, 3.2), "logistic": (-0.5, 8, -4.0, 1.6)}
+    keys = np.array([[(0, 0), (1, 1)], [(0, 0), (1, -1)]], dtype=float)
+    with canvas.style():
+        figure, axes = canvas.panels(1, 2, 9.0, 3.9)
+        for ax, (name, title) in zip(axes, titles.items(), strict=True):
+            left, right, bottom, top = windows[name]
+            ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="$p_1$", ylabel="$p_2$")
+            for C, colour in zip(scores, colours, strict=True):
+                path = result.arrays[f"{name}_{C:g}"]
+                ax.plot(path[:, 0], path[:, 1], color=colour, lw=1.3, label=f"C = {C:g}")
+                ax.axhline(asymptote(float(C), name), color=colour, lw=0.8, ls=":")
+            ax.plot([0, right], [0, 0], "--", color=canvas.RED, lw=1.5, label="GMM direction")
+            plane.draw_tokens(ax, keys, np.array([[0.0, 1.0], [0.0, 1.0]]))
+        axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="maxmargin-fig5",
+    title="Transients: which input is favoured depends on the loss",
+    paper="M",
+    figure="Fig. 5",
+    config=Settings,
+    compute=compute,
+    draw=draw,
+)

@@ -1,0 +1,147 @@
+"""[M, Fig. 9]: where random problems go, in three treatments of the same trials: printed, stable, decided.
+
+The paper ran 1000 steps and called a trial saturated when the selected softmax reached 1 - 1e-5. Here the same trials
+are also run with a gradient that survives saturation, and followed to their true limit with a certificate for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.maxmargin._one_trial import draw_one_trial, one_trial
+from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
+from tokenmargin.experiments.parts import kept
+from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, run_trials
+
+#: Trials computed between two saves: what an interruption can lose.
+BLOCK = 250
+
+
+@dataclass(frozen=True)
+class Settings(Config):
+    """n = 4, T = 6, tokens and head uniform on the sphere, labels uniform, W = I, logistic loss, start 0."""
+
+    trials: int = 1000
+    """Trials for each width."""
+    n: int = 4
+    """Inputs."""
+    T: int = 6
+    """Tokens of an input."""
+    d: tuple[int, ...] = (2, 5, 10, 100, 300, 500)
+    """Widths."""
+    steps: int = 1000
+    """Steps of normalised descent (printed, stable)."""
+    lr: float = 1.0
+    """Its learning rate."""
+    until_norm: float = 1e6
+    """Norm to which the flow is followed (decided)."""
+    atol: float = 1e-4
+    """Tolerance of the flow (decided)."""
+    recheck: int = 1000
+    """Trials of each width decided again at atol/100, to count those that change their tokens."""
+    trial: str = ""
+    """One trial to run and draw alone, as d=2:17."""
+    resume: str = ""
+    """Folder that keeps finished trials, so that an interrupted study goes on where it was."""
+
+    @classmethod
+    def smoke(cls) -> Settings:
+        """Few trials at three widths."""
+        return cls(trials=40, d=(2, 5, 10), recheck=10)
+
+    @classmethod
+    def paper(cls) -> Settings:
+        """As printed."""
+        return cls()
+
+
+def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+    """All treatments of all trials; the key seeds every trial's own random stream."""
+    seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+    study = _study(config)
+    if config.trial:
+        return one_trial(study, seed, config.trial)
+    tables = {name: TrialTable(name, config.d) for name in TREATMENTS}
+    total, done = len(config.d) * len(TREATMENTS) * config.trials, 0
+    for d in config.d:
+        for name in TREATMENTS:
+            for begin in range(0, config.trials, BLOCK):
+                numbers = range(begin, min(begin + BLOCK, config.trials))
+                tables[name].add(d, *_block(config, seed, d, numbers, name))
+                done += len(numbers)
+                progress(done, total, "trials")
+    arrays: dict[str, np.ndarray] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
+    for table in tables.values():
+        arrays |= table.arrays()
+    numbers_judged, sentences = summarise(tables)
+    numbers_judged += _rechecked(config, seed, tables["decided"], progress)
+    return Result(arrays, tuple(numbers_judged), tuple(sentences), {n: t.summary() for n, t in tables.items()})
+
+
+def _study(config: Settings) -> Study:
+    return Study(config.n, config.T, config.steps, config.lr, config.until_norm, config.atol)
+
+
+def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progress) -> list[Number]:
+    """Decide trials again at atol/100 and count those that end elsewhere."""
+    count = min(config.recheck, config.trials)
+    if not count:
+        return []
+    fine, changed = replace(_study(config), atol=config.atol / 100), 0
+    for place, d in enumerate(config.d):
+        for begin in range(0, count, BLOCK):
+            numbers = range(begin, min(begin + BLOCK, count))
+            table, selected = run_trials(fine, seed, d, numbers, "decided")
+            before = decided.part(d, numbers)
+            ended = (table[:, COLUMNS.index("ended")], before[0][:, COLUMNS.index("ended")])
+            moved = (selected != before[1]).any(axis=1) & (ended[0] == 1)
+            changed += int((moved | (ended[0] != ended[1])).sum())
+            progress(place * count + numbers.stop, len(config.d) * count, "trials at a finer tolerance")
+    share = changed / (count * len(config.d))
+    return [Number("decided: share of trials that change at atol/100", share, at_most=1e-3)]
+
+
+def _block(config: Settings, seed: int, d: int, numbers: range, treatment: str) -> tuple[np.ndarray, np.ndarray]:
+    """One block of trials, from the resume folder if it is there."""
+    study = _study(config)
+
+    def compute_block() -> dict[str, np.ndarray]:
+        table, selected = run_trials(study, seed, d, numbers, treatment)
+        return {"table": table, "selected": selected}
+
+    name = f"{treatment}-seed{seed}-d{d}-{numbers.start}-{numbers.stop}"
+    block = kept(config.resume, name, study, compute_block)
+    return block["table"], block["selected"]
+
+
+def draw(result: Result) -> Any:
+    """Bars of the three treatments side by side, and the histogram of score gaps."""
+    from tokenmargin.plots import canvas, trials
+
+    if "path" in result.arrays:
+        return draw_one_trial(result)
+    with canvas.style():
+        figure, axes = canvas.panels(1, 4, 13.0, 3.4)
+        for ax, name in zip(axes, TREATMENTS, strict=False):
+            trials.draw_bars(ax, result.arrays["d"], result.arrays[f"{name}_counts"], name)
+        trials.draw_gap_histogram(axes[3], {name: result.arrays[f"{name}_gaps"] for name in TREATMENTS})
+        axes[0].set_ylabel("share of trials")
+        axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="maxmargin-fig9",
+    title="Random problems: as printed, computed stably, and decided",
+    paper="M",
+    figure="Fig. 9",
+    config=Settings,
+    compute=compute,
+    draw=draw,
+    claims=("maxmargin-thm3",),
+)

@@ -1,0 +1,288 @@
+"""[M, Thms 1 and 4]: regularisation paths beside descent, flow and the max-margin direction, and where they cannot go.
+
+First part: on the problems of Fig. 1, 1 - cos to the globally optimal max-margin (GMM) direction against |p|. Second
+part: on random problems, paths restricted to a cone around a direction. Around directions that are not locally optimal
+max-margin (LMM) they must not converge to it; around LMM directions, in the cone of Theorem 3, they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
+from tokenmargin.attention.regularization_path import LocalPath, local_path
+from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
+from tokenmargin.margin import (
+    MarginSolution,
+    att_svm_batch,
+    cone_constants,
+    feasible_selections,
+    gmm,
+    is_locally_optimal,
+)
+from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
+from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
+    DISTANCE_FLOOR,
+    STAYS_AWAY,
+    converges_to_axis,
+    decay_exponent,
+    has_distinct_scores,
+    in_general_position,
+)
+from tokenmargin.theory.path_optimality import certify_path, enumerated_path
+
+PROBLEMS = {"a": toys.fig1a, "b": toys.fig1b, "c": toys.fig1c}
+WAYS = ("path", "descent", "flow")
+
+#: Norm from which on exponents are fitted: |p_bar - R u| is constant from there to one part in a thousand.
+FIT_FROM = 1e4
+
+#: How far a fitted exponent may be from -2: the next term, of relative size 1/R, is still felt at the first radii.
+EXPONENT = 0.02
+
+#: Largest KKT residual |G - (G'u)u|/|G| of a path: logits of size 1e5 round to 1e-11, margins go down to 1e-2.
+KKT = 1e-8
+
+#: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
+STARTS = 3
+
+
+@dataclass(frozen=True)
+class Settings(Config):
+    """Radii up to 1e5; random problems with tokens on the sphere."""
+
+    radii: int = 21
+    """Radii of each path, from 1 to 1e5."""
+    steps: int = 20_000
+    """Iterations of normalised descent with lr 0.1."""
+    problems: int = 100
+    """Random problems of the second part."""
+    n: int = 3
+    """Inputs of a random problem."""
+    T: int = 4
+    """Tokens of an input."""
+    d: int = 3
+    """Width."""
+    each: int = 3
+    """Directions of each kind (not LMM, random, LMM) in every problem."""
+    epsilon: float = 0.01
+    """1 - cos of the half-angle of the cones around directions that are not LMM."""
+    inner_radius: float = 5.0
+    """R0 of those cones."""
+
+    @classmethod
+    def smoke(cls) -> Settings:
+        """Ten problems, one direction of each kind."""
+        return cls(radii=11, steps=2_000, problems=10, each=1)
+
+    @classmethod
+    def paper(cls) -> Settings:
+        """A hundred problems, three directions of each kind."""
+        return cls()
+
+
+@dataclass(frozen=True)
+class _LocalEnds:
+    """Ends of local paths of one kind: |p_bar|/R, (1 - cos)/epsilon, and what they say."""
+
+    norm: list[float]
+    distance: list[float]
+    toward: int = 0
+    away: int = 0
+    undecided: int = 0
+
+    def with_path(self, path: LocalPath) -> _LocalEnds:
+        """One path more."""
+        settled = bool(path.converged[-2:].all())
+        toward = settled and converges_to_axis(path) > STAYS_AWAY
+        return _LocalEnds(
+            [*self.norm, float(path.norms[-1] / path.radii[-1])],
+            [*self.distance, float(path.distances[-1] / path.epsilon)],
+            self.toward + toward,
+            self.away + (settled and not toward),
+            self.undecided + (not settled),
+        )
+
+
+def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+    """Both parts; the key makes the random problems."""
+    arrays: dict[str, np.ndarray] = {}
+    residual, certified = 0.0, 0
+    exponents: dict[tuple[str, str], float] = {}
+    for name, problem in PROBLEMS.items():
+        panel, worst, proved = _comparison(problem(), config)
+        arrays |= prefixed(name, panel)
+        residual, certified = max(residual, worst), certified + proved
+        exponents |= {(name, way): _exponent(panel, way) for way in WAYS}
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    ends = {kind: _LocalEnds([], []) for kind in ("other", "random", "lmm")}
+    outside = 0
+    for j in range(config.problems):
+        data = toys.random_sphere(rng, config.n, config.T, config.d)
+        outside += not (has_distinct_scores(data) and in_general_position(data))
+        for kind, path in _local_paths(data, config, rng):
+            ends[kind] = ends[kind].with_path(path)
+        progress(j + 1, config.problems, "local paths")
+    for kind, end in ends.items():
+        arrays |= {f"{kind}_norm": np.array(end.norm), f"{kind}_distance": np.array(end.distance)}
+    numbers = (
+        *_numbers(arrays, exponents, residual, certified, ends),
+        Number("random problems outside the hypotheses of Theorem 4", float(outside), at_most=0, depends_on_size=False),
+    )
+    return Result(arrays, numbers, _sentences(arrays, exponents, ends))
+
+
+def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[dict[str, np.ndarray], float, bool]:
+    """Norms and distances of the three ways, the path's largest KKT residual, and whether it is certified."""
+    target = gmm(sequences).direction
+    path = enumerated_path(sequences, logistic, np.geomspace(1.0, 1e5, config.radii))
+    risk, start = AttentionRisk(sequences), np.zeros(sequences.width)
+    points = {
+        "path": path.points,
+        "descent": follow(risk, start, NormalizedDescent(0.1), steps=config.steps, every=20).points[1:],
+        "flow": follow(risk, start, Flow(until_norm=1e5)).points[1:],
+    }
+    panel = {}
+    for way, passed in points.items():
+        panel[f"{way}_norm"] = np.linalg.norm(passed, axis=1)
+        panel[f"{way}_distance"] = np.array([one_minus_cosine(p, target) for p in passed])
+    return panel, float(path.residuals.max()), certify_path(path).certified
+
+
+def _exponent(panel: dict[str, np.ndarray], way: str) -> float:
+    norms, distances = panel[f"{way}_norm"], panel[f"{way}_distance"]
+    # Descent of a smoke run ends before FIT_FROM; its last decade is what there is.
+    late = norms >= min(FIT_FROM, norms.max() / 10)
+    return decay_exponent(norms[late], distances[late])
+
+
+def _local_paths(
+    data: EmbeddedSequences, config: Settings, rng: np.random.Generator
+) -> Sequence[tuple[str, LocalPath]]:
+    """Paths around max-margin directions that are not LMM, random directions, and LMM directions of one problem."""
+    selections = feasible_selections(data)
+    solutions = att_svm_batch([data] * len(selections), selections)
+    local = [solution for solution in solutions if is_locally_optimal(solution)]
+    other = [solution for solution in solutions if not is_locally_optimal(solution)]
+    radii = (1e2, 1e3, 1e4, 1e5)
+
+    def around(axis: np.ndarray) -> LocalPath:
+        return local_path(data, logistic, axis, config.epsilon, radii, config.inner_radius, random_starts=STARTS)
+
+    def in_proved_cone(solution: MarginSolution) -> LocalPath:
+        constants = cone_constants(solution)
+        beyond = constants.radius * np.geomspace(1e1, 1e4, 4)
+        return local_path(
+            data, logistic, solution.direction, constants.mu, beyond, constants.radius, random_starts=STARTS
+        )
+
+    picked = rng.permutation(len(other))[: config.each]
+    return [
+        *(("other", around(other[j].direction)) for j in picked),
+        *(("random", around(axis)) for axis in rng.normal(size=(config.each, config.d))),
+        *(("lmm", in_proved_cone(solution)) for solution in local[: config.each]),
+    ]
+
+
+def _numbers(
+    arrays: dict[str, np.ndarray],
+    exponents: dict[tuple[str, str], float],
+    residual: float,
+    certified: int,
+    ends: dict[str, _LocalEnds],
+) -> tuple[Number, ...]:
+    exact: dict[str, Any] = {"depends_on_size": False}
+    last = max(float(arrays[f"{name}_path_distance"][-1]) for name in PROBLEMS)
+    sides = {kind: end.away / max(len(end.norm), 1) for kind, end in ends.items()}
+    return (
+        Number("(a, b, c) paths certified global by enumeration", float(certified), 3, 0, **exact),
+        Number("largest KKT residual of a path", residual, at_most=KKT, **exact),
+        Number("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION, **exact),
+        Number("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT, **exact),
+        Number("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT, **exact),
+        Number("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT, **exact),
+        Number("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT, **exact),
+        Number("(c) exponent of 1 - cos in |p|, normalised descent", exponents["c", "descent"]),
+        Number("share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0, **exact),
+        Number("share of random directions whose local path stays away", sides["random"], 1, 0, **exact),
+        Number(
+            "share of LMM directions whose local path, in the cone of Theorem 3, goes there",
+            ends["lmm"].toward / max(len(ends["lmm"].norm), 1),
+            1,
+            0,
+            **exact,
+        ),
+        Number("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0, **exact),
+    )
+
+
+def _sentences(
+    arrays: dict[str, np.ndarray], exponents: dict[tuple[str, str], float], ends: dict[str, _LocalEnds]
+) -> tuple[str, ...]:
+    single = float(arrays["b_path_distance"][arrays["b_path_norm"] >= FIT_FROM].max())
+    bounded = sum(share < 0.5 for share in ends["other"].norm)
+    return (
+        f"(c) Path and flow approach the GMM direction like |p|^{exponents['c', 'path']:.3f} and "
+        f"|p|^{exponents['c', 'flow']:.3f}: both are a ray plus a bounded vector, so 1 - cos falls like |p|^-2.",
+        f"(a, b) One support pair: the path has 1 - cos = {single:.0e} from R = {FIT_FROM:g} on, for it falls "
+        "exponentially, while the flow, which remembers its start, still falls like |p|^-2.",
+        f"Of {len(ends['other'].norm)} local paths around max-margin directions that are not locally optimal, "
+        f"{bounded} stay bounded and the others turn away; of {len(ends['random'].norm)} around random directions "
+        f"{sum(share < 0.5 for share in ends['random'].norm)} stay bounded.",
+    )
+
+
+def draw(result: Result) -> Any:
+    """Three log-log panels of 1 - cos against the norm, and the ends of the local paths."""
+    from tokenmargin.plots import canvas
+
+    arrays = dict(result.arrays)
+    colours = {"path": canvas.RED, "descent": canvas.GREEN, "flow": canvas.BLUE}
+    names = {"path": "regularisation path", "descent": "normalised descent", "flow": "gradient flow"}
+    titles = {"a": "(a) n=1, tied scores", "b": "(b) n=1, distinct scores", "c": "(c) n=3, T=7"}
+    with canvas.style():
+        figure, axes = canvas.panels(1, 4, 14.0, 3.6)
+        for ax, (name, title) in zip(axes, titles.items(), strict=False):
+            panel = panel_of(arrays, name)
+            for way in WAYS:
+                norms, distances = panel[f"{way}_norm"], np.maximum(panel[f"{way}_distance"], DISTANCE_FLOOR)
+                marker = "o-" if way == "path" else "-"
+                ax.loglog(norms, distances, marker, color=colours[way], ms=3, lw=1.2, label=names[way])
+            guide = np.array([1e1, 1e5])
+            ax.loglog(guide, guide**-2.0, ":", color=canvas.GREY, label=r"$\|p\|^{-2}$")
+            ax.axhline(DISTANCE_FLOOR, color=canvas.GREY, lw=0.8, ls="--", label="rounding")
+            ax.set(title=title, xlabel=r"$\|p\|$ or $R$", xlim=(0.5, 2e5), ylim=(DISTANCE_FLOOR / 5, 3))
+        axes[0].set_ylabel(r"$1-\cos$ to the GMM direction")
+        axes[2].legend(loc="lower left")
+        kinds = {
+            "other": ("max-margin, not LMM", canvas.RED, "s"),
+            "random": ("random direction", canvas.ORANGE, "^"),
+            "lmm": ("LMM, cone of Thm 3", canvas.BLUE, "o"),
+        }
+        for kind, (label, colour, marker) in kinds.items():
+            distance = np.maximum(arrays[f"{kind}_distance"], DISTANCE_FLOOR)
+            axes[3].loglog(arrays[f"{kind}_norm"], distance, marker, color=colour, ms=4, mfc="none", label=label)
+        axes[3].set(
+            title="(d) ends of local paths", xlabel=r"$\|\bar p(R)\|/R$", ylabel=r"$(1-\cos$ to the axis$)/\epsilon$"
+        )
+        axes[3].legend(loc="center left")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    id="maxmargin-path",
+    title="Regularisation paths go to max-margin directions, and nowhere else",
+    paper="M",
+    figure="Thms 1, 4",
+    config=Settings,
+    compute=compute,
+    draw=draw,
+    claims=("maxmargin-thm1", "maxmargin-thm4"),
+)

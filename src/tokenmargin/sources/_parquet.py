@@ -1,0 +1,107 @@
+"""Parquet files, read a batch at a time: the only file of `sources` that sees pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.sources._lines import missing_columns
+from tokenmargin.sources._rows import Columns, Problem, Row
+
+#: Rows decoded at a time.
+_BATCH = 2048
+
+
+def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """The rows of a Parquet file; a row's place is its number, from 1."""
+    with _opened(path) as file:
+        found = file.schema_arrow.names
+        missing = [column for column in columns if column is not None and column not in found]
+        if missing:
+            raise missing_columns(path, missing, found)
+        wanted = list(dict.fromkeys(column for column in columns if column is not None))
+        place = 1
+        for batch in file.iter_batches(batch_size=_BATCH, columns=wanted):
+            texts, bad = _texts(batch.column(columns.text))
+            rest = [
+                [None] * batch.num_rows if column is None else batch.column(column).to_pylist()
+                for column in columns[1:]
+            ]
+            for j, (text, label, split, name) in enumerate(zip(texts, *rest, strict=True)):
+                yield Row(place + j, text, label, split, name, (Problem.INVALID_UTF8,) if j in bad else ())
+            place += batch.num_rows
+
+
+def parquet_size(path: Path) -> int:
+    """How many rows a Parquet file holds, from its footer."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def parquet_columns(path: Path) -> tuple[str, ...]:
+    """The columns of a Parquet file."""
+    with _opened(path) as file:
+        return tuple(file.schema_arrow.names)
+
+
+def write_parquet(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
+    """Write batches of columns, one row group each."""
+    pyarrow, parquet = _pyarrow()
+    writer = None
+    try:
+        for batch in batches:
+            table = pyarrow.table(batch)
+            if writer is None:
+                writer = parquet.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The Parquet file, with what can be wrong about it said in words."""
+    pyarrow, parquet = _pyarrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except (pyarrow.ArrowInvalid, OSError) as problem:
+        raise InvalidInputError(
+            f"{path} is not a whole Parquet file ({str(problem).splitlines()[0]}): it is truncated or damaged, "
+            "or no Parquet at all. Copy or download it again."
+        ) from None
+
+
+def _texts(column: Any) -> tuple[list[Any], set[int]]:
+    """The column's values as text, and which of them were not UTF-8."""
+    pyarrow, _ = _pyarrow()
+    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
+        try:
+            return column.to_pylist(), set()
+        except UnicodeDecodeError:
+            is_large = pyarrow.types.is_large_string(column.type)
+            # A view, not a cast: the bytes are what they are, and only some rows fail to decode.
+            column = column.view(pyarrow.large_binary() if is_large else pyarrow.binary())
+    values, bad = column.to_pylist(), set()
+    for j, value in enumerate(values):
+        if isinstance(value, bytes):
+            try:
+                values[j] = value.decode("utf-8")
+            except UnicodeDecodeError:
+                values[j] = value.decode("utf-8", errors="replace")
+                bad.add(j)
+    return values, bad
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    """pyarrow and its Parquet module, on first use."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("Reading Parquet", "text") from None
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,94 @@
+"""Any table with a column of texts and a column of labels: CSV, TSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from pathlib import Path
+
+from tokenmargin.errors import DataAbsentError, InvalidInputError
+from tokenmargin.sources._lines import json_rows, separated_rows
+from tokenmargin.sources._parquet import parquet_rows, parquet_size
+from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
+from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk
+
+
+class Format(Enum):
+    """How a table is written."""
+
+    CSV = "comma-separated with a header"
+    TSV = "tab-separated with a header"
+    JSON_LINES = "one JSON object a line"
+    PARQUET = "Parquet"
+
+
+_BY_ENDING = {
+    ".csv": Format.CSV,
+    ".tsv": Format.TSV,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".json": Format.JSON_LINES,
+    ".parquet": Format.PARQUET,
+}
+
+
+def delimited(
+    path: str | Path,
+    text: str = "text",
+    label: str = "label",
+    *,
+    split: str | None = None,
+    id: str | None = None,
+    format: Format | None = None,
+) -> LabelledTexts:
+    """The texts and labels of a table.
+
+    Args:
+        path: of the file; a name that ends in .gz is unpacked while reading (not Parquet).
+        text: the column of texts.
+        label: the column of labels, which are kept as the file has them.
+        split: a column that says which part of the data a row belongs to.
+        id: a column of ids, which should differ; those that do not are reported.
+        format: taken from the name's ending when absent.
+    """
+    return table(Path(path), Columns(text, label, split, id), label_as_given, format=format)
+
+
+def table(
+    path: Path,
+    columns: Columns,
+    label_of: Callable[[object], Label | None],
+    *,
+    name: str | None = None,
+    format: Format | None = None,
+) -> LabelledTexts:
+    """A table whose labels are read by `label_of`."""
+    if not path.is_file():
+        raise DataAbsentError(f"{path} is not there (or is no file): give the path of a table.")
+    rows = table_rows(path, columns, format)
+    is_parquet = (format or format_of(path)) is Format.PARQUET
+
+    def read(size: int) -> Iterator[TextChunk]:
+        return chunked(rows(), label_of, size, with_splits=columns.split is not None)
+
+    return LabelledTexts(name or path.name, str(path), read, parquet_size(path) if is_parquet else None)
+
+
+def table_rows(path: Path, columns: Columns, format: Format | None = None) -> Callable[[], Iterator[Row]]:
+    """What opens the table and gives its rows."""
+    kind = format or format_of(path)
+    if kind is Format.PARQUET:
+        return partial(parquet_rows, path, columns)
+    if kind is Format.JSON_LINES:
+        return partial(json_rows, path, columns)
+    return partial(separated_rows, path, columns, "," if kind is Format.CSV else "\t")
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's name tells."""
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
+    if not endings or endings[-1] not in _BY_ENDING:
+        known = ", ".join(_BY_ENDING)
+        raise InvalidInputError(f"the name of {path} does not tell its format ({known}): pass format=Format.CSV, ...")
+    return _BY_ENDING[endings[-1]]

@@ -1,0 +1,98 @@
+"""What one gradient step makes of the embeddings: [E, Lemmas 2 and 12] as claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tokenmargin.data import TokenDataset, single_relevant
+from tokenmargin.first_step.bounds import (
+    Inequality,
+    embedding_bounds_log10_d,
+    error_bound,
+    loss_bound,
+    loss_bound_log10_d,
+)
+from tokenmargin.first_step.step import FirstStep
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.embeddings.case import EmbeddingCase, examine
+
+#: Least share of the border of a condition on d by which the instance outside misses it (in log10 d).
+JUST_BELOW = 1e-3
+
+
+def small_dataset() -> TokenDataset:
+    """Two documents (+, shared) and (-, shared): the smallest data set of [E, Assumption 4]."""
+    return single_relevant(np.random.default_rng(0), 2, 2)
+
+
+def _miss(bound: Inequality) -> float:
+    """How far left exceeds right, in units of right."""
+    return max(0.0, bound.left / bound.right - 1.0)
+
+
+def lemma_2_log10_d(case: EmbeddingCase) -> float:
+    """log10 of the d that the proof of [E, Lemma 2] asks for, max{256, (2 log(V^2/delta))^2}."""
+    return embedding_bounds_log10_d(case.dataset.n_tokens, case.delta)
+
+
+def _lemma_2_applies(case: EmbeddingCase) -> tuple[Applies, str]:
+    return examine(case, lemma_2_log10_d(case))
+
+
+def _at_least_width(shift: float) -> EmbeddingCase:
+    """Explicit embeddings at (or `shift` decades from) the least width."""
+    probe = EmbeddingCase(small_dataset(), 1.0, 3.0)
+    return replace(probe, log10_d=lemma_2_log10_d(probe) + shift, explicit=True)
+
+
+LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
+    key="embeddings-lemma2",
+    paper="E",
+    label="Lemma 2",
+    statement="After one gradient step of size eta0 from N(0, I/d) every embedding has moved by eta0/2 alpha_s v up to "
+    "11 eta0 d^(-1/4), and p by no more than that.",
+    tolerance=ROUNDING,
+    tolerance_reason=ROUNDING_REASON,
+    hypotheses=_lemma_2_applies,
+    observe=lambda case: case.step,
+    error=lambda _, step: _miss(error_bound(step)),
+    inside=lambda: _at_least_width(0.0),
+    outside=lambda: _at_least_width(-0.01),
+    mutate=lambda step: replace(step, token_errors=step.token_errors + 12 * step.eta0 * 10 ** (-step.log10_d / 4)),
+    correction="The proof uses exp(z) <= 1 + |z| on [-1, 1], false for every z > 0 (1.65 > 1.5 at z = 1/2). The bound "
+    "survives; d >= 256 is needed by its proof and missing from the statement.",
+)
+
+
+def _lemma_12_log10_d(case: EmbeddingCase) -> float:
+    return loss_bound_log10_d(case.dataset.n_tokens, case.delta, case.eta0)
+
+
+def _lemma_12_applies(case: EmbeddingCase) -> tuple[Applies, str]:
+    return examine(case, _lemma_12_log10_d(case))
+
+
+def _at_loss_width(shift: float) -> EmbeddingCase:
+    probe = EmbeddingCase(small_dataset(), 4.0, 3.0)
+    return replace(probe, log10_d=_lemma_12_log10_d(probe) + shift)
+
+
+LEMMA_12: Claim[EmbeddingCase, Inequality] = Claim(
+    key="embeddings-lemma12",
+    paper="E",
+    label="Lemma 12",
+    statement="For d >= (88 eta0^2 + 111 eta0 + 2)^8 the loss after the first step is at most the mean of "
+    "log(1 + exp(-(1/T) sum_i eta0/2 y alpha_{x_i} + 1/(22 eta0))).",
+    tolerance=ROUNDING,
+    tolerance_reason=ROUNDING_REASON,
+    hypotheses=_lemma_12_applies,
+    observe=lambda case: loss_bound(case.step),
+    error=lambda _, bound: _miss(bound),
+    inside=lambda: _at_loss_width(0.0),
+    outside=lambda: _at_loss_width(-JUST_BELOW),
+    mutate=lambda bound: replace(bound, left=bound.left * 1.1),
+)
+
+CLAIMS: tuple[Claim, ...] = (LEMMA_2, LEMMA_12)

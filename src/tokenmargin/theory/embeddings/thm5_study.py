@@ -1,0 +1,142 @@
+"""[E, Thm 5] over many data sets: divergence, what is selected, and the angle to the max-margin direction of (9).
+
+A case is decided by the flow of p alone (`Limit`), then (9) is solved for what it selects, in the same coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmargin.attention import Flow, Limit
+from tokenmargin.data import Selection, signed_frequency, single_relevant
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.first_step.bounds import initial_events, theorem_log10_d
+from tokenmargin.margin import MarginStatus, att_svm_batch
+from tokenmargin.theory.agreement import one_minus_cosine
+from tokenmargin.theory.embeddings.case import EmbeddingCase, least_step, limits
+
+#: Columns of the table, one row a case.
+COLUMNS = (
+    "n",  # documents
+    "T",  # tokens of each
+    "V",  # vocabulary
+    "distinct_alpha",  # different values of |alpha_s| over the important tokens
+    "eta0",
+    "log10_d",
+    "events",  # 1 if the events (14) hold on this draw
+    "diverges",  # 1 if |p| certainly grows without bound
+    "undecided",  # 1 if neither divergence nor a finite limit could be certified
+    "selects_important",  # 1 if the important token of every document is selected
+    "only_important",  # 1 if nothing else is
+    "velocity_error",  # 1 - cos(velocity, solution of (9) for what is selected); NaN unless p diverges
+    "direction_error",  # the same of p/|p|, of order 1/|p|^2
+    "tight_share",  # share of the constraints of (9) that are tight
+)
+
+SIZES = ((2, 2), (4, 4), (6, 4), (8, 4))
+
+#: Norms to which p is followed, the later ones only while a case is undecided: with a large eta0 p starts far out.
+#: Beyond 1e8 logits carry rounding errors of order one.
+NORMS = (1e6, 1e8)
+
+
+@dataclass(frozen=True)
+class Theorem5Study:
+    """Random data sets of [E, Assumption 4] in the regime (10).
+
+    Args:
+        sets: number of data sets of each size.
+        sizes: pairs (n, T).
+        delta: probability allowed to the events (14) to fail.
+        explicit_log10_d: with it, explicit embeddings of this width instead of Gram space at the d of (10).
+    """
+
+    sets: int = 250
+    sizes: tuple[tuple[int, int], ...] = SIZES
+    delta: float = 0.1
+    explicit_log10_d: float | None = None
+
+    def __post_init__(self) -> None:
+        """Something to study."""
+        if self.sets < 1 or not self.sizes:
+            raise InvalidInputError(f"{self.sets} data sets of {len(self.sizes)} sizes: give at least one of each.")
+
+
+def study_case(study: Theorem5Study, n: int, T: int, number: int, seed: int) -> EmbeddingCase:
+    """Data set `number` of size (n, T), with its own random stream; every other one repeats relevant tokens."""
+    rng = np.random.default_rng([seed, n, T, number])
+    plus, minus = (None, None) if number % 2 == 0 else (random_parts(rng, n // 2), random_parts(rng, n // 2))
+    pool = int(rng.integers(T - 1, 2 * T + 1))
+    data = single_relevant(rng, n, T, irrelevant=pool, repeats=plus, negative_repeats=minus)
+    eta0 = least_step(data)
+    asked = theorem_log10_d(data.n_tokens, study.delta, eta0)
+    explicit = study.explicit_log10_d is not None
+    log10_d = asked if study.explicit_log10_d is None else study.explicit_log10_d
+    return EmbeddingCase(data, eta0, log10_d, int(rng.integers(2**31)), study.delta, explicit)
+
+
+def random_parts(rng: np.random.Generator, total: int) -> tuple[int, ...]:
+    """Random positive whole numbers that add up to `total`."""
+    parts: list[int] = []
+    while (left := total - sum(parts)) > 0:
+        parts.append(int(rng.integers(1, left + 1)))
+    return tuple(parts)
+
+
+def study_cases(study: Theorem5Study, seed: int = 0) -> list[EmbeddingCase]:
+    """All data sets of a study, size by size."""
+    return [study_case(study, n, T, number, seed) for n, T in study.sizes for number in range(study.sets)]
+
+
+def theorem5_study(
+    study: Theorem5Study, seed: int = 0, progress: Callable[[int, int], None] | None = None
+) -> np.ndarray:
+    """One row of `COLUMNS` for each data set, shape (len(sizes) * sets, len(COLUMNS))."""
+    cases = study_cases(study, seed)
+    return table(cases, decided(cases, progress))
+
+
+def decided(
+    cases: Sequence[EmbeddingCase],
+    progress: Callable[[int, int], None] | None = None,
+    norms: tuple[float, ...] = NORMS,
+) -> list[Limit]:
+    """The limits of the cases, followed to the first of `norms`, those left undecided to the next."""
+    found = limits(cases, Flow(until_norm=norms[0]), progress)
+    for norm in norms[1:]:
+        undecided = [j for j, limit in enumerate(found) if limit.stalled]
+        again = limits([cases[j] for j in undecided], Flow(until_norm=norm)) if undecided else []
+        for j, limit in zip(undecided, again, strict=True):
+            found[j] = limit
+    return found
+
+
+def table(cases: Sequence[EmbeddingCase], found: Sequence[Limit]) -> np.ndarray:
+    """Compare each limit with the important tokens and with (9)."""
+    rows = np.full((len(cases), len(COLUMNS)), np.nan)
+    column = {name: rows[:, j] for j, name in enumerate(COLUMNS)}
+    for j, (case, limit) in enumerate(zip(cases, found, strict=True)):
+        data, important = case.dataset, case.important
+        alpha = np.unique(np.abs(signed_frequency(data)[np.abs(signed_frequency(data)) > 0]).round(12))
+        column["n"][j], column["T"][j], column["V"][j] = data.n_documents, data.lengths.max(), data.n_tokens
+        column["distinct_alpha"][j] = len(alpha)
+        column["eta0"][j], column["log10_d"][j] = case.eta0, case.log10_d
+        column["events"][j] = all(bound.holds for bound in initial_events(case.step, case.delta))
+        column["diverges"][j], column["undecided"][j] = limit.diverges, limit.stalled
+        column["selects_important"][j] = limit.diverges and _holds(limit.selection, important)
+        column["only_important"][j] = limit.diverges and limit.selection == important
+    diverging = [j for j, limit in enumerate(found) if limit.diverges]
+    solutions = att_svm_batch([cases[j].sequences for j in diverging], [found[j].selection for j in diverging])
+    for j, solution in zip(diverging, solutions, strict=True):
+        if solution.status is MarginStatus.OPTIMAL:
+            column["velocity_error"][j] = one_minus_cosine(found[j].velocity, solution.direction)
+            column["direction_error"][j] = one_minus_cosine(found[j].direction, solution.direction)
+            column["tight_share"][j] = solution.tight.mean()
+    return rows
+
+
+def _holds(selection: Selection, important: Selection) -> bool:
+    return bool((selection.chosen | ~important.chosen).all())

@@ -1,0 +1,235 @@
+"""Where regularisation paths go, and where they cannot go: [M, Thms 1 and 4] as claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+
+from tokenmargin._types import ArrayLike
+from tokenmargin.attention import Loss, logistic
+from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores, toys
+from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, gmm, lmm_directions
+from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
+from tokenmargin.theory.claim import Applies, Claim
+
+#: 1 - cos falls like R^-2 (p_bar = R u + a bounded vector) or faster; a fitted exponent above this is no convergence.
+SLOWEST_DECAY = -1.9
+
+#: 1 - cos below which a distance is rounding: the KKT residual of a path is down to 1e-10, and 1 - cos is its square.
+DISTANCE_FLOOR = 1e-19
+
+#: Smallest singular value, relative to the largest, of differences in general position.
+GENERAL_POSITION = 1e-9
+
+#: How far 1 - cos to the axis may fall, as a share, between the last two radii of a local path that stays away. A path
+#: that converges divides it by the square of the radii's ratio, by 100 here.
+STAYS_AWAY = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class PathCase:
+    """A data set, a loss and the radii at which the path is computed."""
+
+    sequences: EmbeddedSequences
+    loss: Loss = logistic
+    radii: tuple[float, ...] = tuple(np.geomspace(1e2, 1e6, 9).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPathCase:
+    """A data set, a loss, the cone C_{epsilon,R0}(axis) and the radii."""
+
+    sequences: EmbeddedSequences
+    axis: tuple[float, ...]
+    epsilon: float = 0.01
+    inner_radius: float = 5.0
+    loss: Loss = logistic
+    radii: tuple[float, ...] = (1e2, 1e3, 1e4, 1e5)
+
+
+def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
+    """Slope of log(distance) against log(radius) by least squares, over distances above `DISTANCE_FLOOR`.
+
+    -inf when fewer than two are left: they fell to rounding faster than can be fitted.
+    """
+    x, y = np.asarray(radii, dtype=float), np.asarray(distances, dtype=float)
+    fitted = y > DISTANCE_FLOOR
+    if fitted.sum() < 2:
+        return float("-inf")
+    return float(np.polyfit(np.log(x[fitted]), np.log(y[fitted]), 1)[0])
+
+
+def converges_to_axis(path: LocalPath) -> float:
+    """How much the last two radii say that a local path converges to its axis: 0 not at all, up to 1, inf when there.
+
+    0 when the norm stays bounded; else the share by which 1 - cos fell between them.
+    """
+    if not path.converged[-2:].all():
+        return float("inf")
+    if path.is_bounded:
+        return 0.0
+    before, last = path.distances[-2:].tolist()
+    return float("inf") if last <= SAME_DIRECTION else max(0.0, 1.0 - last / before)
+
+
+def has_distinct_scores(sequences: EmbeddedSequences) -> bool:
+    """gamma_it differ within every input [M, Thm 4]."""
+    gamma = scores(sequences)
+    ordered = [np.sort(row[mask]) for row, mask in zip(gamma, sequences.mask, strict=True)]
+    return all(bool((np.diff(row) > score_tie_width(gamma)).all()) for row in ordered)
+
+
+def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> bool | None:
+    """The two conditions on key differences of [M, Thm 7]; None when there are more than `limit` matrices to try.
+
+    For every choice of one token alpha_i an input, any d rows k_it - k_{i,alpha_i} are independent (all of them when
+    there are fewer), and the vector of ones is not in the range of any d + 1 of them.
+    """
+    keys, d = sequences.keys.astype(float), sequences.width
+    present = [np.flatnonzero(mask) for mask in sequences.mask]
+    count = sum(len(tokens) - 1 for tokens in present)
+    choices = int(np.prod([float(len(tokens)) for tokens in present]))
+    if choices * (comb(count, min(d, count)) + comb(count, d + 1)) > limit:
+        return None
+    for alpha in product(*present):
+        rows = np.array([keys[i, t] - keys[i, a] for i, a in enumerate(alpha) for t in present[i] if t != a]).reshape(
+            -1, d
+        )
+        if not _all_independent(rows, min(d, count)):
+            return False
+        if count > d and not _all_independent(np.c_[rows, np.ones(count)], d + 1):
+            return False
+    return True
+
+
+def _all_independent(rows: np.ndarray, size: int) -> bool:
+    """Whether any `size` rows are independent."""
+    if size == 0:
+        return True
+    matrices = rows[np.array(list(combinations(range(len(rows)), size)))]
+    values = np.linalg.svd(matrices, compute_uv=False)
+    return bool((values[:, -1] > GENERAL_POSITION * values[:, 0]).all())
+
+
+def _theorem_1_applies(case: PathCase) -> tuple[Applies, str]:
+    if not optimal_selection(case.sequences).is_single:
+        return Applies.NO, "Two tokens of an input share the highest score."
+    if gmm(case.sequences).status is not MarginStatus.OPTIMAL:
+        return Applies.NO, "(ATT-SVM) for the optimal tokens is infeasible, so there is no GMM direction."
+    return Applies.YES, "Every input has one token of highest score, and these can be separated."
+
+
+def _distances(case: PathCase, points: Sequence[np.ndarray] | np.ndarray) -> list[float]:
+    target = gmm(case.sequences).direction
+    return [one_minus_cosine(p, target) for p in points]
+
+
+def _theorem_1_error(case: PathCase, path: RegularizationPath) -> float:
+    distances = _distances(case, path.points)
+    if not path.converged.all() or decay_exponent(path.radii, distances) > SLOWEST_DECAY:
+        return float("inf")
+    return distances[-1]
+
+
+def _path(case: PathCase) -> RegularizationPath:
+    """The path, started from the GMM direction too: random starts may miss it, and the risk decides in the end."""
+    return regularization_path(case.sequences, case.loss, case.radii, [gmm(case.sequences).direction])
+
+
+THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
+    key="maxmargin-thm1",
+    paper="M",
+    label="Thm 1",
+    statement="If every input has a single token of highest score and these can be separated, the regularisation path "
+    "converges in direction to their max-margin solution.",
+    tolerance=SAME_DIRECTION,
+    tolerance_reason="1 - cos falls like 1/R^2 or faster, which is fitted too, and the largest radius is 1e6",
+    hypotheses=_theorem_1_applies,
+    observe=_path,
+    error=_theorem_1_error,
+    inside=lambda: PathCase(toys.fig1c()),
+    outside=lambda: PathCase(toys.theorem2_counterexample()),
+    mutate=lambda path: replace(path, points=path.points[::-1] * (path.radii / path.radii[::-1])[:, None]),
+    correction="The printed theorem does not ask that (ATT-SVM) be feasible. Its proof divides by the highest score, "
+    "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
+    "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
+)
+
+
+def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
+    if not has_distinct_scores(case.sequences):
+        return Applies.NO, "Two tokens of an input share a score."
+    general = in_general_position(case.sequences)
+    if general is False:
+        return Applies.NO, "The key differences are not in general position."
+    found = lmm_directions(case.sequences)
+    if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
+        return Applies.NO, "The axis is a locally optimal max-margin direction."
+    if general is None:
+        return Applies.NOT_DECIDED, "Too many key differences to check that they are in general position."
+    return Applies.YES, f"The axis is none of the {len(found)} locally optimal max-margin directions."
+
+
+def _fig1b_case(token: int) -> LocalPathCase:
+    """The cone around the max-margin direction of a token of Fig. 1(b): token 2 is not locally optimal, 1 is."""
+    axis = att_svm(toys.fig1b(), Selection.from_indices([token], 3)).direction
+    return LocalPathCase(toys.fig1b(), tuple(axis.tolist()))
+
+
+def _onto_axis(path: LocalPath) -> LocalPath:
+    """The same path, were it to run along its axis."""
+    everywhere = np.ones(len(path.radii), dtype=bool)
+    return replace(path, points=path.radii[:, None] * path.axis, at_radius=everywhere, converged=everywhere)
+
+
+THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
+    key="maxmargin-thm4",
+    paper="M",
+    label="Thm 4",
+    statement="For distinct scores and keys in general position, the regularisation path restricted to a cone around a "
+    "direction that is not locally optimal max-margin does not converge to it: it stays bounded or turns away.",
+    tolerance=STAYS_AWAY,
+    tolerance_reason="a path that converges divides 1 - cos by 100 between radii 1e4 and 1e5, another keeps it",
+    hypotheses=_theorem_4_applies,
+    observe=lambda case: local_path(case.sequences, case.loss, case.axis, case.epsilon, case.radii, case.inner_radius),
+    error=lambda _, path: converges_to_axis(path),
+    inside=lambda: _fig1b_case(2),
+    outside=lambda: _fig1b_case(1),
+    mutate=_onto_axis,
+    correction="Theorem 7 must fix one alpha_i an input when it asks that any d rows k_it - k_{i,alpha_i} be "
+    "independent: with alpha_i free, three tokens of one input give three dependent rows whatever the keys. "
+    "Fewer than d rows in all must be independent too.",
+)
+
+
+def _no_max_margin_direction() -> LocalPathCase:
+    """Fig. 1(b) again, around a direction that is max-margin for no selection at all."""
+    return LocalPathCase(toys.fig1b(), (0.6, 0.8))
+
+
+def _keys_on_a_line() -> LocalPathCase:
+    """Distinct scores, but all key differences are parallel."""
+    return LocalPathCase(toys.planar([[(0, 0), (1, 0), (2, 0)]], [[1.0, 0.9, 0.5]]), (0.6, 0.8))
+
+
+THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
+    THEOREM_4,
+    key="maxmargin-thm7",
+    label="Thm 7",
+    statement="The full form of Theorem 4: with distinct scores, any d key differences independent and the ones vector "
+    "outside the range of any d + 1 of them, the path in a cone around any unit direction outside P^mm, max-margin for "
+    "another selection or for none, stays bounded or turns away.",
+    inside=_no_max_margin_direction,
+    outside=_keys_on_a_line,
+)
+
+CLAIMS: tuple[Claim[PathCase, RegularizationPath] | Claim[LocalPathCase, LocalPath], ...] = (
+    THEOREM_1,
+    THEOREM_4,
+    THEOREM_7,
+)

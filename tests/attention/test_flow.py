@@ -1,0 +1,172 @@
+"""The flow: order of its step, agreement with an independent integrator, batches in lanes, compilations counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from tests.instances import fig1c, planar, random_sphere, theorem2_counterexample
+from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, Outcome, exponential, follow, follow_all, judge
+from tokenmargin.attention import flow as flow_module
+from tokenmargin.attention import rosenbrock_step
+
+
+def integrate_fixed(system, y, total, n):
+    h = jnp.asarray(total / n)
+
+    @jax.jit
+    def run(y):
+        def step(y, _):
+            here, jacobian = system.field_and_jacobian(y)
+            y_next, error = rosenbrock_step(system.field, y, here, jacobian, h)
+            return y_next, error
+
+        return jax.lax.scan(step, y, None, length=n)
+
+    return run(y)
+
+
+def test_the_rosenbrock_step_shows_its_order(rng):
+    """Global error h^2; the estimate of the local error h^3."""
+    system = AttentionRisk(random_sphere(rng, n=3, T=4, d=4)).pair_field
+    start = jnp.asarray(rng.normal(size=4))
+    exact = solve_ivp(
+        lambda _, y: np.asarray(system.field(jnp.asarray(y))), (0, 4), start, method="DOP853", rtol=1e-13, atol=1e-13
+    ).y[:, -1]
+    counts = np.array([16, 32, 64, 128])
+    errors, estimates = [], []
+    for n in counts:
+        end, estimate = integrate_fixed(system, start, 4.0, int(n))
+        errors.append(np.linalg.norm(end - exact))
+        estimates.append(float(estimate.max()))
+    order = -np.polyfit(np.log(counts), np.log(errors), 1)[0]
+    local = -np.polyfit(np.log(counts), np.log(estimates), 1)[0]
+    assert order == pytest.approx(2.0, abs=0.15)
+    assert local == pytest.approx(3.0, abs=0.2)
+
+
+def test_l_stable_on_a_stiff_linear_problem():
+    """y' = -1e8 y with a step of 1: an L-stable method lands near 0, an explicit one would explode."""
+    y, _ = rosenbrock_step(lambda y: -1e8 * y, jnp.ones(1), -1e8 * jnp.ones(1), -1e8 * jnp.eye(1), jnp.asarray(1.0))
+    assert abs(float(y[0])) < 1e-6
+
+
+def test_same_orbit_as_scipy_radau(rng):
+    """An independent implicit integrator, to norm 200."""
+    objective = AttentionRisk(fig1c())
+    system = objective.pair_field
+    field = jax.jit(lambda y: system.field(y))
+
+    def reached(_, y):
+        return float(np.linalg.norm(y) - 200)
+
+    reached.terminal = True
+    peer = solve_ivp(
+        lambda _, y: np.asarray(field(y)), (0, 1e4), [-1.5, 0.0], method="Radau", rtol=1e-9, atol=1e-9, events=reached
+    )
+    end = peer.y[:, -1]
+    ours = follow(objective, [-1.5, 0.0], Flow(until_norm=1e3, atol=1e-8))
+    nearest = np.array([np.interp(200, ours.norms, ours.points[:, c]) for c in range(2)])
+    assert np.linalg.norm(nearest - end) < 1e-3
+
+
+def test_descent_at_one_over_smoothness_follows_the_flow_at_first_order():
+    """Steps of at most 1/L_p against the gradient flow in its own time: the error is proportional to the step."""
+    objective = AttentionRisk(fig1c())
+    longest = 1 / objective.smoothness
+    system = objective.pair_field
+    slope = jax.jit(lambda y: -system.gradient(y))
+    time = 64 * longest
+    exact = solve_ivp(
+        lambda _, y: np.asarray(slope(y)), (0, time), [-1.5, 0.0], method="DOP853", rtol=1e-12, atol=1e-12
+    ).y[:, -1]
+    steps = np.array([64, 128, 256, 512])
+    errors = [
+        np.linalg.norm(follow(objective, [-1.5, 0.0], Descent(time / n), steps=int(n), every=int(n)).final - exact)
+        for n in steps
+    ]
+    order = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert order == pytest.approx(1.0, abs=0.05)
+
+
+def test_theorem_2_counterexample_converges_to_zero_and_is_finite():
+    objective = AttentionRisk(theorem2_counterexample())
+    for start in ([3.0], [-0.7], [40.0]):
+        trajectory = follow(objective, start, Flow())
+        assert trajectory.outcome is Outcome.STATIONARY
+        assert trajectory.limit.kind is LimitKind.FINITE
+        assert abs(trajectory.final[0]) < 1e-9
+        assert trajectory.limit.largest_eigenvalue < 0
+    descent = follow(objective, [3.0], Descent(1.0), steps=2000)
+    assert abs(descent.final[0]) < 1e-6
+
+
+def test_a_saddle_is_stalled_never_finite():
+    """Mirror-symmetric tokens: on the axis of symmetry the flow comes to rest at a saddle."""
+    data = planar([[(0, 0), (1, 1), (1, -1)], [(0, 0), (-1, 1), (-1, -1)]], [[0, 1, 1], [0, 1, 1]])
+    limit = follow(AttentionRisk(data), [0.0, 0.0], Flow()).limit
+    assert limit.kind is LimitKind.STALLED
+    assert limit.newton_step <= 1e-7
+    assert limit.largest_eigenvalue > 0
+    assert "saddle" in limit.reason
+    off_axis = follow(AttentionRisk(data), [0.0, 1e-3], Flow()).limit
+    assert off_axis.diverges
+
+
+def test_nothing_to_learn_is_finite_at_the_start():
+    data = planar([[(0, 0), (1, 1)]], [[1, 1]])
+    trajectory = follow(AttentionRisk(data), [2.0, 3.0], Flow())
+    assert trajectory.final.tolist() == [2.0, 3.0]
+    assert trajectory.limit.finite
+    assert "no p moves" in trajectory.limit.reason
+
+
+def test_too_few_steps_are_stalled():
+    trajectory = follow(AttentionRisk(fig1c()), [0.0, 0.0], Flow(max_steps=10))
+    assert trajectory.outcome is Outcome.STEPS_SPENT
+    assert trajectory.limit.stalled
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e2, 1e6])
+def test_units_of_the_keys_do_not_matter(scale):
+    data = fig1c()
+    scaled = planar(data.keys * scale, [[1.0] + [0.5] * 6] * 3)
+    reference = follow(AttentionRisk(data), [0.0, 0.0], Flow()).limit
+    limit = follow(AttentionRisk(scaled), [0.0, 0.0], Flow()).limit
+    assert limit.diverges
+    assert limit.support == reference.support
+    np.testing.assert_allclose(limit.velocity, reference.velocity, atol=1e-9)
+    np.testing.assert_allclose(limit.support_weights, reference.support_weights, atol=1e-6)
+
+
+def test_batch_equals_one_at_a_time(rng):
+    objectives = [AttentionRisk(random_sphere(rng, d=2)) for _ in range(40)]
+    starts = [rng.normal(size=2) for _ in objectives]
+    together = follow_all(objectives, starts, Flow())
+    limits = judge(objectives, [t.final for t in together])
+    assert {limit.kind for limit in limits} >= {LimitKind.DIVERGES, LimitKind.FINITE}
+    for objective, start, limit in zip(objectives, starts, limits, strict=True):
+        alone = follow(objective, start, Flow()).limit
+        assert alone.kind is limit.kind
+        assert alone.selection == limit.selection
+        if limit.diverges:
+            np.testing.assert_allclose(alone.velocity, limit.velocity, atol=1e-7)
+
+
+def test_a_thousand_problems_of_one_shape_compile_once(rng):
+    """More problems than lanes, finished at different times, two calls: one compilation of the step."""
+    objectives = [AttentionRisk(random_sphere(rng, n=2, T=3, d=3), exponential) for _ in range(1000)]
+    starts = [np.zeros(3)] * len(objectives)
+    before = compilations(flow_module._advance)
+    ends = follow_all(objectives, starts, Flow(until_norm=1e4))
+    follow_all(objectives[:500], starts[:500], Flow(until_norm=1e4))
+    after = compilations(flow_module._advance)
+    assert len(ends) == 1000
+    assert after - before == 1
+    assert all(end.outcome is not Outcome.STEPS_SPENT for end in ends)
+
+
+def compilations(function) -> int:
+    """How many times a filter_jit function has been compiled in this process."""
+    return function._cached._cache_size()

@@ -1,0 +1,216 @@
+"""Joint training: both gradients against autodiff and long decimals, and the paths they give."""
+
+from __future__ import annotations
+
+from decimal import Decimal, getcontext
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.instances import fig3, random_sphere
+from tests.references import exact_logistic_gradient
+from tokenmargin.attention import Outcome, exponential, logistic
+from tokenmargin.attention.joint import flow_joint, follow_joint, joint_path
+from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.errors import InvalidInputError
+
+A, B = (0.5, 1.0), (0.5, 1.5)
+START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
+OPTIMAL = Selection.from_indices([1, 1, 1], 2)
+
+
+def plain_risk(data, loss, v, p):
+    """L(v, p) as written."""
+    total = 0.0
+    for i in range(data.n_inputs):
+        present = np.flatnonzero(data.mask[i])
+        attention = jax.nn.softmax(data.keys[i][present] @ p)
+        total = total + loss.value(data.labels[i] * (v @ (data.tokens[i][present].T @ attention)))
+    return total / data.n_inputs
+
+
+def with_head(data, v):
+    return EmbeddedSequences(data.tokens, data.labels, v, data.keys, data.mask)
+
+
+def exact_head_direction(data, v, p):
+    """-grad_v L for the logistic loss in long decimals, as a unit vector."""
+    getcontext().prec = 400
+    total = [Decimal(0)] * len(v)
+    for i in range(data.n_inputs):
+        logits = [
+            sum(Decimal(float(k)) * Decimal(float(q)) for k, q in zip(row, p, strict=True)) for row in data.keys[i]
+        ]
+        weights = [(a - max(logits)).exp() for a in logits]
+        s = [w / sum(weights) for w in weights]
+        label = Decimal(float(data.labels[i]))
+        mean = [
+            label * sum(a * Decimal(float(x)) for a, x in zip(s, data.tokens[i, :, c], strict=True))
+            for c in range(len(v))
+        ]
+        f = sum(m * Decimal(float(x)) for m, x in zip(mean, v, strict=True))
+        total = [t + m / (1 + f.exp()) for t, m in zip(total, mean, strict=True)]
+    length = sum(x * x for x in total).sqrt()
+    return np.array([float(x / length) for x in total])
+
+
+@pytest.mark.parametrize("loss", [logistic, exponential], ids=["logistic", "exponential"])
+def test_gradients_are_those_of_autodiff_before_saturation(rng, loss):
+    masked = random_sphere(rng, n=3, T=4, d=5)
+    mask = np.ones((3, 4), dtype=bool)
+    mask[1, 2:] = False
+    keys = rng.normal(size=(3, 4, 5))
+    keys[2, 3] = keys[2, 1]  # two tokens of one key
+    data = EmbeddedSequences(masked.tokens, masked.labels, masked.head, keys, mask)
+    risk = JointRisk(data, loss)
+    reference = jax.jit(jax.value_and_grad(lambda v, p: plain_risk(data, loss, v, p), argnums=(0, 1)))
+    for _ in range(5):
+        v, p = rng.normal(size=5), rng.normal(size=5)
+        value, expected = reference(v, p)
+        for ours, theirs in zip(risk.gradients(v, p), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-15)
+        assert risk.value(v, p) == pytest.approx(float(value), rel=1e-13)
+
+
+def test_directions_are_exact_where_the_usual_gradients_fail():
+    data, risk = fig3(A), JointRisk(fig3(A))
+    v, p = np.array([0.3, 300.0]), np.array([97.0, 24.3])
+    head, attention = risk.directions(v, p)
+    np.testing.assert_allclose(attention, -exact_logistic_gradient(with_head(data, v), p), atol=1e-11)
+    np.testing.assert_allclose(head, exact_head_direction(data, v, p), atol=1e-11)
+    usual = jax.grad(lambda q: plain_risk(data, logistic, jnp.asarray(v), q))(jnp.asarray(p))
+    usual = -np.asarray(usual) / max(float(np.linalg.norm(usual)), 1e-300)
+    assert np.linalg.norm(usual - attention) > 0.1
+
+
+def test_the_usual_gradient_of_v_underflows_and_ours_does_not():
+    data, risk = fig3(A), JointRisk(fig3(A))
+    v, p = np.array([1.0, 2000.0]), np.array([30.0, 7.0])
+    usual = jax.grad(lambda w: plain_risk(data, logistic, w, jnp.asarray(p)))(jnp.asarray(v))
+    assert not np.asarray(usual).any()
+    np.testing.assert_allclose(risk.directions(v, p)[0], exact_head_direction(data, v, p), atol=1e-11)
+
+
+def test_inputs_that_attend_to_nothing_do_not_drown_the_rest():
+    """When v is slow, p first selects the token at 0 of inputs 0 and 2: their outputs vanish, their |l'| stays 1/2."""
+    data, risk = fig3(B), JointRisk(fig3(B))
+    v, p = np.array([-2000.0, 2000.0]), np.array([-300.0, -2000.0])
+    assert (risk.attention(p)[[0, 2], 1] == 0).all()
+    np.testing.assert_allclose(risk.directions(v, p)[0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
+    slow = flow_joint(JointRisk(data), START_V, START_P, 0.2, 1.0)
+    assert slow.outcome is Outcome.NORM_REACHED
+    assert slow.selection == Selection.from_indices([0, 1, 0], 2)
+
+
+def test_the_probabilities_of_figure_3c():
+    risk = JointRisk(fig3(A))
+    run = follow_joint(risk, START_V, START_P, 0.1, 0.1, 100)
+    for step, softmax, output in ((0, 0.4230, 0.5249), (30, 0.7186, 0.8686), (60, 0.9669, 0.9963)):
+        ours = risk.probabilities(run.heads[step], run.points[step], OPTIMAL)
+        assert ours == pytest.approx((softmax, output), abs=5e-5)
+
+
+def test_descent_is_the_plain_loop(rng):
+    data = fig3(B)
+    run = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.2, 20, every=5)
+    gradient = jax.jit(jax.grad(lambda v, p: plain_risk(data, logistic, v, p), argnums=(0, 1)))
+    v, p = jnp.asarray(START_V), jnp.asarray(START_P)
+    for step in range(1, 21):
+        g_v, g_p = gradient(v, p)
+        v, p = v - 0.1 * g_v / jnp.linalg.norm(g_v), p - 0.2 * g_p / jnp.linalg.norm(g_p)
+        if step % 5 == 0:
+            np.testing.assert_allclose(run.heads[step // 5], v, atol=1e-12)
+            np.testing.assert_allclose(run.points[step // 5], p, atol=1e-12)
+    assert run.times.tolist() == [0, 5, 10, 15, 20]
+    assert run.outcome is Outcome.STEPS_SPENT
+
+
+def test_the_flow_is_the_limit_of_small_steps():
+    risk = JointRisk(fig3(B))
+    flow = flow_joint(risk, START_V, START_P, 1.0, 2.0, until_norm=5.0, atol=1e-8)
+    length = float(flow.times[-1])
+    errors = []
+    for steps in (2_000, 4_000):
+        run = follow_joint(risk, START_V, START_P, length / steps, 2 * length / steps, steps, every=steps)
+        errors.append(np.linalg.norm(run.points[-1] - flow.points[-1]) + np.linalg.norm(run.heads[-1] - flow.heads[-1]))
+    assert errors[1] < 0.02
+    assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.2)  # first order: Euler's method
+
+
+def test_the_flow_reaches_its_norm_with_the_speeds_asked_for():
+    run = flow_joint(JointRisk(fig3(A)), START_V, START_P, 1.0, 2.0)
+    assert run.outcome is Outcome.NORM_REACHED
+    assert np.linalg.norm(run.heads[-1]) >= 1e6
+    assert np.linalg.norm(run.points[-1]) / np.linalg.norm(run.heads[-1]) == pytest.approx(2.0, abs=1e-4)
+    assert run.selection == OPTIMAL
+    assert run.n_steps < 5_000
+
+
+def test_the_path_of_minimisers_is_that_of_a_search_over_angles():
+    """Radii small enough for the loss itself to be compared on a grid of directions of v and p."""
+    data, r, R = fig3(B), 4.0, 3.0
+    path = joint_path(JointRisk(data), START_V, START_P, [1.0, 2.0, r], [1.0, 2.0, R])
+    assert path.outcome is Outcome.NORM_REACHED
+    np.testing.assert_allclose(np.linalg.norm(path.heads, axis=1), [1, 2, r])
+    np.testing.assert_allclose(np.linalg.norm(path.points, axis=1), [1, 2, R])
+    angles = np.linspace(-np.pi, np.pi, 361)
+    circle = jnp.asarray(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    loss = jax.jit(jax.vmap(lambda v: jax.vmap(lambda p: plain_risk(data, logistic, v, p))(R * circle)))(r * circle)
+    i, j = np.unravel_index(int(jnp.argmin(loss)), loss.shape)
+    assert JointRisk(data).value(path.heads[-1], path.points[-1]) <= float(loss.min())
+    np.testing.assert_allclose(path.heads[-1], r * circle[i], atol=r * 0.02)
+    np.testing.assert_allclose(path.points[-1], R * circle[j], atol=R * 0.02)
+
+
+def test_a_path_that_is_not_found_says_so():
+    jump = joint_path(
+        JointRisk(fig3(B)), START_V, START_P, [1e6], [1e6]
+    )  # too far from its start for the steps allowed
+    assert jump.outcome is Outcome.STEPS_SPENT
+    for radii in ([], [1.0, -1.0], [[1.0]]):
+        with pytest.raises(InvalidInputError, match="radii"):
+            joint_path(JointRisk(fig3(B)), START_V, START_P, radii, radii)
+    with pytest.raises(InvalidInputError, match="zero"):
+        joint_path(JointRisk(fig3(B)), [0.0, 0.0], START_P, [1.0], [1.0])
+
+
+def test_single_precision_stays_single():
+    data = fig3(B)
+    single = EmbeddedSequences(*(x.astype(np.float32) for x in (data.tokens, data.labels, data.head)))
+    run = follow_joint(JointRisk(single), START_V, START_P, 0.1, 0.1, 100)
+    double = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.1, 100)
+    assert run.points.dtype == run.heads.dtype == np.float32
+    np.testing.assert_allclose(run.points, double.points, atol=1e-3)
+    head, attention = JointRisk(single).directions(START_V, START_P)
+    assert head.dtype == attention.dtype == np.float32
+
+
+def test_token_order_and_units_of_labels_do_not_matter(rng):
+    data = fig3(B)
+    swapped = EmbeddedSequences(data.tokens[:, ::-1], data.labels, data.head)
+    flipped = EmbeddedSequences(data.tokens, -data.labels, data.head)
+    one = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.1, 100)
+    two = follow_joint(JointRisk(swapped), START_V, START_P, 0.1, 0.1, 100)
+    three = follow_joint(JointRisk(flipped), (1.0, 0.0), START_P, 0.1, 0.1, 100)
+    np.testing.assert_allclose(two.points, one.points, atol=1e-10)
+    np.testing.assert_allclose(three.points, one.points, atol=1e-10)
+    np.testing.assert_allclose(three.heads, -one.heads, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"start_v": (1.0,)}, "v must be 2"),
+        ({"start_p": (1.0,)}, "width 2"),
+        ({"lr_v": 0.0}, "rate of v"),
+        ({"lr_p": -1.0}, "rate of p"),
+        ({"steps": 10, "every": 3}, "dividing"),
+    ],
+)
+def test_wrong_input_is_named(change, words):
+    arguments = {"start_v": START_V, "start_p": START_P, "lr_v": 0.1, "lr_p": 0.1, "steps": 10} | change
+    with pytest.raises(InvalidInputError, match=words):
+        follow_joint(JointRisk(fig3(A)), **arguments)

@@ -1,0 +1,45 @@
+"""Problems side by side against one at a time: the same direction, masks and repeats and saturation included."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests.instances import random_sphere
+from tokenmargin import AttentionRisk, EmbeddedSequences, NormalizedDescent, exponential, follow, logistic
+from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
+from tokenmargin.attention.descend_batch import descend_batch
+from tokenmargin.data.problem_batch import ProblemBatch
+
+#: Both sum a few dozen products in another order.
+ROUNDING = 1e-12
+
+
+def masked(rng, n, T, d):
+    data = random_sphere(rng, n, T, d)
+    mask = rng.random((n, T)) < 0.7
+    mask[np.arange(n), rng.integers(T, size=n)] = True
+    return EmbeddedSequences(data.tokens, data.labels, data.head, mask=mask)
+
+
+@pytest.mark.parametrize(("n", "T", "d"), [(3, 5, 4), (5, 9, WRITTEN_OUT + 3)])
+@pytest.mark.parametrize("scale", [1.0, 3000.0])
+@pytest.mark.parametrize("loss", [logistic, exponential], ids=["logistic", "exponential"])
+def test_lanes_are_the_problems_one_by_one(rng, n, T, d, scale, loss):
+    fields = [AttentionRisk(masked(rng, n, T, d), loss).pair_field for _ in range(3)]
+    points = scale * rng.normal(size=(3, d))
+    stacked = [np.stack(x) for x in zip(*((f.keys, f.scores, f.log_multiplicity) for f in fields), strict=True)]
+    directions, scales = jax.jit(LaneField.descent_direction)(LaneField.of(*stacked, loss), points.T)
+    for j, (field, p) in enumerate(zip(fields, points, strict=True)):
+        direction, log_scale = field.descent_direction(p)
+        np.testing.assert_allclose(directions[:, j], direction, atol=ROUNDING * np.linalg.norm(direction))
+        np.testing.assert_allclose(scales[j], log_scale, rtol=ROUNDING)
+
+
+def test_a_batch_with_a_repeated_token_is_each_problem_alone(rng):
+    keys, scores = rng.normal(size=(3, 2, 4, 3)), rng.normal(size=(3, 2, 4))
+    keys[1, 0, 3] = keys[1, 0, 1]  # problem 1, input 0: the fourth token has the key of the second
+    batch = ProblemBatch(keys, scores)
+    ends = descend_batch(batch, NormalizedDescent(0.5), 40)
+    for j, end in enumerate(ends):
+        alone = follow(AttentionRisk(batch[j]), np.zeros(3), NormalizedDescent(0.5), steps=40).final
+        np.testing.assert_allclose(end, alone, atol=1e-10)

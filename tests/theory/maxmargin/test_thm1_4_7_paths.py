@@ -1,0 +1,166 @@
+"""Theorems 1 and 4 of [M] on paths, their hypotheses, and certificates of global optimality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
+from tokenmargin.attention import logistic
+from tokenmargin.attention.regularization_path import local_path, regularization_path
+from tokenmargin.data import EmbeddedSequences
+from tokenmargin.errors import TooLargeError
+from tokenmargin.margin import att_svm_batch, feasible_selections, gmm, is_locally_optimal, lmm_directions
+from tokenmargin.theory import one_minus_cosine
+from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
+    THEOREM_1,
+    THEOREM_4,
+    LocalPathCase,
+    PathCase,
+    converges_to_axis,
+    decay_exponent,
+    has_distinct_scores,
+    in_general_position,
+)
+from tokenmargin.theory.path_optimality import PathVerdict, certify_path, enumerated_path
+
+RADII = (1e2, 1e3, 1e4, 1e5)
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """A problem whose globally optimal selection owns 5e-5 of the sphere."""
+    return random_sphere(np.random.default_rng(0), 3, 4, 3)
+
+
+class TestTheorem1:
+    def test_decay_without_any_hint(self):
+        path = regularization_path(fig1c(), logistic, RADII)
+        distances = [one_minus_cosine(p, gmm(fig1c()).direction) for p in path.points]
+        assert decay_exponent(path.radii[2:], distances[2:]) == pytest.approx(-2, abs=0.02)
+
+    def test_decay_is_exponential_with_one_support_pair(self):
+        path = regularization_path(fig1b(), logistic, RADII)
+        distances = [one_minus_cosine(p, gmm(fig1b()).direction) for p in path.points]
+        assert max(distances[1:]) < 1e-19  # R^-2 would leave 1e-10
+
+    def test_negative_scores_do_no_harm(self):
+        # The printed proof divides by the highest score; the conclusion does not need it to be positive.
+        data = planar(fig1b().keys, [[-1.0, -1.1, -2.0]])
+        outcome = THEOREM_1.check(PathCase(data))
+        assert outcome.applies is Applies.YES
+        assert outcome.holds
+
+    def test_needs_one_best_token(self):
+        outcome = THEOREM_1.check(PathCase(planar(fig1b().keys, [[1.0, 1.0, 0.0]])))
+        assert outcome.applies is Applies.NO
+        assert "share" in outcome.because
+
+    def test_a_slow_decay_is_refused(self):
+        case = PathCase(fig1b())
+        path = regularization_path(case.sequences, case.loss, case.radii)
+        u = gmm(case.sequences).direction
+        aside = np.array([-u[1], u[0]])
+        drift = path.radii**-0.9 * 0.01
+        slow = replace(path, points=path.radii[:, None] * (u + drift[:, None] * aside))
+        assert one_minus_cosine(slow.points[-1], u) < 1e-8
+        assert not THEOREM_1.conclude(case, slow).holds
+
+
+class TestTheorem4:
+    def test_on_random_problems(self, narrow):
+        rng = np.random.default_rng(5)
+        selections = feasible_selections(narrow)
+        solutions = att_svm_batch([narrow] * len(selections), selections)
+        axes = [solution.direction for solution in solutions if not is_locally_optimal(solution)][:3]
+        axes += list(rng.normal(size=(3, 3)))
+        for axis in axes:
+            outcome = THEOREM_4.check(LocalPathCase(narrow, tuple(axis.tolist())))
+            assert outcome.applies is Applies.YES
+            assert outcome.holds
+
+    def test_the_same_check_sees_convergence_where_it_is(self, narrow):
+        found = max(lmm_directions(narrow), key=lambda solution: solution.margin)
+        path = local_path(narrow, logistic, found.direction, 1e-3, RADII, 50.0)
+        assert converges_to_axis(path) > 0.9
+        assert not path.is_bounded
+        assert decay_exponent(path.radii, path.distances) < -1.9
+
+    def test_hypotheses_are_checked(self, narrow):
+        tied = planar(fig1b().keys, [[1.0, 0.5, 0.5]])
+        axis = (-1.0, -1.0)
+        assert THEOREM_4.check(LocalPathCase(tied, axis)).applies is Applies.NO
+        on_a_line = planar([[(0, 0), (1, 1), (2, 2)]], [[1.0, 0.5, 0.2]])
+        assert THEOREM_4.check(LocalPathCase(on_a_line, axis)).applies is Applies.NO
+        lmm = lmm_directions(narrow)[0].direction
+        assert THEOREM_4.check(LocalPathCase(narrow, tuple(lmm.tolist()))).applies is Applies.NO
+
+
+class TestHypotheses:
+    def test_distinct_scores(self):
+        assert has_distinct_scores(fig1b())
+        assert not has_distinct_scores(fig1c())
+
+    def test_masked_tokens_do_not_count(self):
+        data = fig1b()
+        mask = np.array([[True, False, True]])
+        twice = planar(data.keys, [[1.0, 0.0, 0.0]])
+        assert not has_distinct_scores(twice)
+        assert has_distinct_scores(EmbeddedSequences(twice.tokens, [1], twice.head, keys=twice.keys, mask=mask))
+
+    def test_general_position(self):
+        rng = np.random.default_rng(1)
+        assert in_general_position(random_sphere(rng, 2, 3, 3)) is True
+        assert in_general_position(random_sphere(rng, 2, 3, 3), limit=5) is None
+
+    def test_ones_in_the_range_are_not_general(self):
+        # Three differences to token 0 on the line x + y = 1: one p has margin 1 over all of them.
+        keys = [[(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 0.7)]]
+        assert in_general_position(planar(keys, [[1.0, 0.9, 0.8, 0.7]])) is False
+        moved = [[(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 0.5)]]
+        assert in_general_position(planar(moved, [[1.0, 0.9, 0.8, 0.7]])) is True
+
+
+class TestDecayExponent:
+    def test_power_law(self):
+        radii = np.geomspace(1, 1e3, 7)
+        assert decay_exponent(radii, 3 * radii**-2) == pytest.approx(-2)
+
+    def test_rounding_is_left_out(self):
+        assert decay_exponent([1.0, 10.0, 100.0], [1e-4, 1e-6, 1e-30]) == pytest.approx(-2)
+        assert decay_exponent([1.0, 10.0], [1e-30, 0.0]) == -np.inf
+
+
+class TestCertificates:
+    def test_a_global_path_is_certified(self):
+        certificate = certify_path(regularization_path(fig1b(), logistic, RADII))
+        assert certificate.certified
+        assert certificate.path_loss == pytest.approx(np.log1p(np.exp(-1.0)))
+
+    def test_a_local_path_is_refuted(self):
+        path = regularization_path(fig1b(), logistic, RADII)
+        certificate = certify_path(replace(path, points=path.radii[:, None] * np.array([1.0, 0.0])))
+        assert certificate.verdict is PathVerdict.REFUTED
+        assert certificate.best_selection == gmm(fig1b()).selection
+
+    def test_a_finite_path_is_not_certified(self):
+        certificate = certify_path(regularization_path(theorem2_counterexample(), logistic, (1.0, 10.0)))
+        assert certificate.verdict is PathVerdict.NOT_CERTIFIED
+        assert not certificate.certified
+
+    def test_too_small_a_radius_is_not_certified(self):
+        certificate = certify_path(regularization_path(fig1c(), logistic, (1.0, 10.0, 20.0, 40.0)))
+        assert certificate.verdict is PathVerdict.NOT_CERTIFIED
+        assert "larger radius" in certificate.reason
+
+    def test_enumeration_finds_what_random_starts_miss(self, narrow):
+        path = enumerated_path(narrow, logistic, RADII)
+        assert certify_path(path).certified
+        assert (path.values <= regularization_path(narrow, logistic, RADII).values * (1 + 1e-14)).all()
+
+    def test_too_many_selections(self):
+        with pytest.raises(TooLargeError):
+            enumerated_path(fig1c(), logistic, RADII, limit=3)

@@ -1,0 +1,147 @@
+"""Attention behind nonlinear heads: when mixing hurts, and where the regularisation path goes [M, App. D]."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.instances import fig1c
+from tokenmargin import EmbeddedSequences, NormalizedDescent, gmm
+from tokenmargin.attention.head_risk import HeadRisk, descend_head
+from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead
+from tokenmargin.data import Selection, optimal_selection
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.any_of import att_svm_any
+from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.maxmargin.thm8_lemma14_heads import (
+    LEMMA_14,
+    THEOREM_8,
+    HeadCase,
+    mixing_constants,
+    mixing_hurts,
+    regularisation_path,
+    two_ways,
+)
+
+
+def best_tokens(sequences: EmbeddedSequences, head) -> HeadCase:
+    risk = HeadRisk(sequences, head)
+    return HeadCase(risk, Selection(risk.scores == risk.scores.max(axis=1, keepdims=True)))
+
+
+def appendix_d() -> HeadCase:
+    """Keys 1 and -1 optimal, 0 not: minimisers +1 and -1."""
+    tokens = [[[1.0], [1.0], [0.5]]]
+    sequences = EmbeddedSequences(tokens, [1], [1.0], keys=[[[1.0], [-1.0], [0.0]]])
+    return HeadCase(HeadRisk(sequences, LinearHead([1.0])), Selection([[True, True, False]]))
+
+
+def mixing_helps() -> HeadCase:
+    """psi(z) = 1 - z^2 of tokens 0.5 and -0.6: the mixture 0 beats both."""
+    sequences = EmbeddedSequences([[[0.5], [-0.6]]], [1], [1.0], keys=[[[1.0], [0.0]]])
+    return best_tokens(sequences, QuadraticHead([[-1.0]], [0.0], 1.0))
+
+
+def test_the_path_approaches_one_of_two_minimisers_like_one_over_the_norm():
+    case = two_ways()
+    solution = att_svm_any(case.risk.sequences, case.allowed)
+    np.testing.assert_allclose(np.sort(solution.minimisers[:, 0]), [-0.75, 0.75], rtol=1e-9)
+    np.testing.assert_allclose(solution.minimisers[:, 1], [5 / 6, 5 / 6], rtol=1e-9)
+    distances = [
+        solution.distance(regularisation_path(case, norm / solution.margin) / norm) for norm in (1e2, 1e3, 1e4)
+    ]
+    assert distances[0] / distances[1] == pytest.approx(10, rel=0.05)
+    assert distances[1] / distances[2] == pytest.approx(10, rel=0.05)
+
+
+def test_the_path_is_a_minimiser_of_the_risk_itself(rng):
+    """At a moderate norm the risk is a number one can compare directly."""
+    case, R = two_ways(), 6.0
+    best = case.risk.value(regularisation_path(case, R))
+    points = rng.normal(size=(200, 2))
+    points *= (R * np.sqrt(rng.random(200)) / np.linalg.norm(points, axis=1))[:, None]
+    assert best < min(case.risk.value(p) for p in points)
+
+
+def test_a_linear_head_gives_theorem_1():
+    case = best_tokens(fig1c(), LinearHead(fig1c().head))
+    assert case.allowed == optimal_selection(fig1c())
+    assert THEOREM_8.check(case).holds is True
+    path = regularisation_path(case, 1e4)
+    np.testing.assert_allclose(path / 1e4, gmm(fig1c()).direction, atol=1e-3)
+
+
+def test_in_one_dimension_the_path_may_go_either_way():
+    case = appendix_d()
+    outcome = THEOREM_8.check(case)
+    assert outcome.applies is Applies.YES
+    assert outcome.holds is True
+    assert abs(regularisation_path(case, 50.0)[0]) == 50.0
+
+
+def test_a_convex_relu_head_is_decided_and_a_transformer_is_not(rng):
+    sequences = EmbeddedSequences(rng.normal(size=(2, 3, 2)), [1, 1], [1.0, 1.0])
+    relu = ReLUHead(rng.normal(size=(4, 2)), rng.random(4), rng.random(4) + 0.1)
+    assert mixing_hurts(best_tokens(sequences, relu))[0] is Applies.YES
+    transformer = SmallTransformerHead.random(jax.random.key(3), 2)
+    shifted = best_tokens(sequences, transformer)
+    assert mixing_constants(shifted) is None
+    assert mixing_hurts(shifted)[0] is not Applies.YES
+    assert THEOREM_8.check(shifted).applies is not Applies.YES
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=10)
+def test_lemma_14_sandwiches_the_risk_of_convex_heads(seed):
+    rng = np.random.default_rng(seed)
+    sequences = EmbeddedSequences(rng.normal(size=(2, 3, 2)), [1, 1], [1.0, 1.0])
+    factor = rng.normal(size=(2, 2))
+    case = best_tokens(sequences, QuadraticHead(factor @ factor.T, rng.normal(size=2), 5.0))
+    constants = mixing_constants(case)
+    assert constants is not None
+    sign, size, log_q = case.risk.log_excess(rng.normal(size=(64, 2)) * 10, case.allowed)
+    assert (sign > 0).all()
+    assert (np.log(constants.lower) - 1e-9 <= size - log_q).all()
+    assert (size - log_q <= np.log(constants.upper) + 1e-9).all()
+
+
+def test_where_mixing_helps_the_lemma_is_silent_and_descent_stays_finite():
+    case = mixing_helps()
+    assert LEMMA_14.check(case).applies is Applies.NO
+    assert THEOREM_8.check(case).applies is Applies.NOT_DECIDED
+    path = descend_head(case.risk, [5.0], NormalizedDescent(0.05), 400)
+    # z = 0.5 s - 0.6 (1 - s) = 0 at s = 6/11, a logit of log(6/5)
+    assert path[-1, 0] == pytest.approx(np.log(6 / 5), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("case", "applies"),
+    [
+        (lambda: HeadCase(two_ways().risk, Selection(np.ones((2, 3), dtype=bool))), Applies.NO),
+        (lambda: best_tokens(two_ways().risk.sequences, LinearHead([0.0, -1.0, 0.0])), Applies.NO),
+        (lambda: two_ways(rest_score=0.74), Applies.YES),
+        (lambda: two_ways(rest_score=0.76), Applies.NO),
+    ],
+    ids=["everything optimal", "negative scores", "just below", "just above"],
+)
+def test_hypotheses_of_lemma_14(case, applies):
+    assert mixing_hurts(case())[0] is applies
+
+
+def test_a_head_not_constant_between_optimal_tokens_is_not_accepted():
+    """z_2^2 gives both optimal tokens the same score and their midpoint another."""
+    case = two_ways()
+    bent = HeadRisk(case.risk.sequences, QuadraticHead(np.diag([1.0, 0.0, 0.1]), [0.0, 1.0, 0.0]))
+    assert bent.scores[0, 0] == bent.scores[0, 1]
+    assert mixing_constants(HeadCase(bent, case.allowed)) is None
+
+
+def test_the_path_is_for_two_dimensions():
+    sequences = EmbeddedSequences(np.eye(3)[None], [1], [1.0, 0.0, 0.0])
+    case = best_tokens(sequences, LinearHead([1.0, 0.5, 0.2]))
+    assert THEOREM_8.check(case).applies is Applies.NOT_DECIDED
+    with pytest.raises(InvalidInputError, match="d <= 2"):
+        regularisation_path(case, 10.0)
