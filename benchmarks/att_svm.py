@@ -30,7 +30,7 @@ def by_cvxopt(sequences: EmbeddedSequences, selection: Selection, options: dict 
     """What the papers' notebooks do: stack the differences, hand a QP to cvxopt."""
     rows = []
     for i, alpha in enumerate(selection.indices):
-        for t in range(sequences.n_tokens):
+        for t in range(sequences.n_places):
             if t != alpha:
                 rows.append(sequences.keys[i, alpha] - sequences.keys[i, t])
     d = sequences.width

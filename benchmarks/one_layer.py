@@ -79,7 +79,7 @@ class Ours:
         rows = self.batches.rows(np.arange(dataset.n_documents))
         posterior = token_statistics(dataset).posterior_difference.astype(np.float32)
         self.static = (self.model, AdamW, CountBatches, self.batches.layout(rows))
-        self.data = (self.batches.shelves, jnp.asarray(posterior), jnp.asarray(rows))
+        self.data = (self.batches.on_device, jnp.asarray(posterior), jnp.asarray(rows))
         self.steps_done, self.rate = 0, np.full(task.steps, OPTIMISER.lr)
 
     def __call__(self) -> float:

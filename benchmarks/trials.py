@@ -42,7 +42,7 @@ def peer_trial(sequences, steps: int, lr: float) -> None:
         optimiser.step()
     alpha = (tokens @ p).argmax(dim=1).numpy()
     with suppress(ValueError):  # cvxopt raises on some infeasible problems; the notebook would stop there
-        by_cvxopt(sequences, Selection.from_indices(alpha, sequences.n_tokens))
+        by_cvxopt(sequences, Selection.from_indices(alpha, sequences.n_places))
 
 
 def seconds(call) -> float:

@@ -132,7 +132,7 @@ def _scan(state: State, batches: tuple, precision: MatmulPrecision) -> tuple[Sta
     def one(state, batch):
         shelf, order = batch
         sums, gradients = two_layer_loss_and_gradients(state.parameters, (shelf,), order=order, precision=precision)
-        return adamw(state, gradients), sums.loss
+        return adamw(state, gradients), sums.mean_loss
 
     return jax.lax.scan(one, state, batches)
 

@@ -58,7 +58,7 @@ def epoch(layouts: tuple[ShelfLayout, ...], corpus: DocumentCorpus, precision: M
     def one(state, batch):
         rows, layout = batch
         sums, gradients = jax.lax.switch(layout, [gradients_on(each) for each in layouts], state.parameters, rows)
-        return adamw(state, gradients), sums.loss
+        return adamw(state, gradients), sums.mean_loss
 
     return jax.jit(lambda state, batches: jax.lax.scan(one, state, batches), donate_argnums=0)
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from tests.instances import fig1c, planar, random_sphere, theorem2_counterexample
-from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, Outcome, exponential, follow, follow_all, judge
+from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, Outcome, exponential, follow, follow_all, limits_of
 from tokenmargin.attention import flow as flow_module
 from tokenmargin.attention import rosenbrock_step
 
@@ -144,7 +144,7 @@ def test_batch_equals_one_at_a_time(rng):
     objectives = [AttentionRisk(random_sphere(rng, d=2)) for _ in range(40)]
     starts = [rng.normal(size=2) for _ in objectives]
     together = follow_all(objectives, starts, Flow())
-    limits = judge(objectives, [t.final for t in together])
+    limits = limits_of(objectives, [t.final for t in together])
     assert {limit.kind for limit in limits} >= {LimitKind.DIVERGES, LimitKind.FINITE}
     for objective, start, limit in zip(objectives, starts, limits, strict=True):
         alone = follow(objective, start, Flow()).limit

@@ -8,7 +8,7 @@ from tests.instances import fig1c, random_sphere
 from tests.references import risk
 from tokenmargin import (
     AttentionRisk,
-    Decreasing,
+    CustomLoss,
     Descent,
     EmbeddedSequences,
     correlation,
@@ -54,8 +54,8 @@ def test_descent_at_one_over_smoothness_never_increases_the_risk():
 
 
 def test_a_custom_loss_must_bring_its_bounds():
-    objective = AttentionRisk(fig1c(), Decreasing(lambda u: -u))
+    objective = AttentionRisk(fig1c(), CustomLoss(lambda u: -u))
     with pytest.raises(InvalidInputError, match="curvature_bound"):
         _ = objective.smoothness
-    with_bounds = AttentionRisk(fig1c(), Decreasing(lambda u: -u, curvature_bound=0.0, slope_bound=1.0))
+    with_bounds = AttentionRisk(fig1c(), CustomLoss(lambda u: -u, curvature_bound=0.0, slope_bound=1.0))
     assert with_bounds.smoothness == AttentionRisk(fig1c(), correlation).smoothness

@@ -51,7 +51,7 @@ def test_the_chi_square_test_sees_a_wrong_law():
 
 def test_sizes_of_figure_2():
     law = KLevel()
-    assert law.n_tokens == 2048
+    assert law.vocabulary_size == 2048
     assert 964 + 2 * sum(4 + 2 ** (k - 1) for k in range(1, 9)) == 1538  # as printed
     frequency = law.law(1) + law.law(-1)
     ratio = frequency[0] / frequency[-1]  # "all tokens appear the same number of times" does not hold

@@ -25,7 +25,7 @@ def test_dense_sparse_and_ids_are_one_data_set():
         assert (dataset.counts.toarray() == COUNTS).all()
         assert dataset.counts.dtype == np.int32
         assert dataset.lengths.tolist() == [3, 3, 3]
-    assert (made[0].n_documents, made[0].n_tokens) == (3, 3)
+    assert (made[0].n_documents, made[0].vocabulary_size) == (3, 3)
 
 
 def test_the_given_matrix_is_not_changed():
@@ -119,7 +119,9 @@ def test_counts_are_the_bags_of_ids(documents):
     labels = np.arange(len(documents)) % 2
     dataset = TokenDataset.from_token_ids(documents, labels)
     for row, ids in enumerate(documents):
-        assert dataset.counts[[row]].toarray()[0].tolist() == np.bincount(ids, minlength=dataset.n_tokens).tolist()
+        assert (
+            dataset.counts[[row]].toarray()[0].tolist() == np.bincount(ids, minlength=dataset.vocabulary_size).tolist()
+        )
 
 
 def test_repr_says_sizes():

@@ -37,7 +37,7 @@ def random_dataset(rng):
 def test_lemma_11_and_the_bound_6_follow_from_the_events(seed, log_eta, beyond, delta):
     rng = np.random.default_rng(seed)
     dataset = random_dataset(rng)
-    V = dataset.n_tokens
+    V = dataset.vocabulary_size
     log10_d = max(embedding_bounds_log10_d(V, delta), np.log10(V + 2)) + beyond
     step = gram_step(dataset, 10**log_eta, float(log10_d), rng)
     assume(all(event.holds for event in initial_events(step, delta)))
@@ -50,7 +50,9 @@ def test_lemma_12_follows_from_the_events(seed, log_eta, delta):
     rng = np.random.default_rng(seed)
     dataset = random_dataset(rng)
     eta0 = 10**log_eta
-    log10_d = max(loss_bound_log10_d(dataset.n_tokens, delta, eta0), float(np.log10(dataset.n_tokens + 2)))
+    log10_d = max(
+        loss_bound_log10_d(dataset.vocabulary_size, delta, eta0), float(np.log10(dataset.vocabulary_size + 2))
+    )
     step = gram_step(dataset, eta0, log10_d, rng)
     assume(all(event.holds for event in initial_events(step, delta)))
     assert loss_bound(step).holds

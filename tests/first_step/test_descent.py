@@ -39,7 +39,7 @@ def explicit_descent(dataset, E, p, v, rate, steps):
 
 def test_descent_in_the_span_is_descent_in_512_dimensions(dataset, rng):
     d, rate, steps = 512, 2.0, 40
-    E, p = rng.normal(size=(dataset.n_tokens, d)) / np.sqrt(d), rng.normal(size=d) / np.sqrt(d)
+    E, p = rng.normal(size=(dataset.vocabulary_size, d)) / np.sqrt(d), rng.normal(size=d) / np.sqrt(d)
     v = np.eye(d)[3]
     E_end, p_end, loss = explicit_descent(dataset, E, p, v, rate, steps)
     for start in (coordinates_of(gram_of(E, p, v)), SpanCoordinates(v, E, p)):
@@ -55,7 +55,7 @@ def test_descent_in_the_span_is_descent_in_512_dimensions(dataset, rng):
 def test_the_first_of_many_steps_is_the_first_step():
     dataset = single_relevant(np.random.default_rng(0), 4, 3)
     step = gram_step(dataset, 7.0, 60.0, np.random.default_rng(1))
-    start = sample_coordinates(np.random.default_rng(1), dataset.n_tokens, 60.0)
+    start = sample_coordinates(np.random.default_rng(1), dataset.vocabulary_size, 60.0)
     run = descend_embeddings(dataset, start, 7.0, 1)
     np.testing.assert_array_equal(run.query, step.query)
     np.testing.assert_allclose(run.tokens, step.tokens, atol=1e-15)
@@ -63,14 +63,16 @@ def test_the_first_of_many_steps_is_the_first_step():
 
 def test_training_everything_at_d_of_10_to_the_60_selects_the_relevant_tokens():
     dataset = single_relevant(np.random.default_rng(0), 6, 3)
-    run = descend_embeddings(dataset, sample_coordinates(np.random.default_rng(1), dataset.n_tokens, 60.0), 20.0, 400)
+    run = descend_embeddings(
+        dataset, sample_coordinates(np.random.default_rng(1), dataset.vocabulary_size, 60.0), 20.0, 400
+    )
     relevant = np.array([not name.startswith("0.") for name in dataset.vocabulary])
     assert run.loss[-1] < 1e-2
     assert run.token_query[-1][relevant].min() > run.token_query[-1][~relevant].max()
 
 
 def test_bad_input_is_named(dataset):
-    start = sample_coordinates(np.random.default_rng(1), dataset.n_tokens, 60.0)
+    start = sample_coordinates(np.random.default_rng(1), dataset.vocabulary_size, 60.0)
     with pytest.raises(InvalidInputError, match="rate"):
         descend_embeddings(dataset, start, 0.0, 1)
     with pytest.raises(InvalidInputError, match="steps"):

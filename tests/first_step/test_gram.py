@@ -33,7 +33,7 @@ def dataset():
 @pytest.fixture
 def both(dataset, rng):
     """The same step, explicit at d = 4096 and from the Gram matrix of the same draw."""
-    E, p = rng.normal(size=(dataset.n_tokens, D)) / np.sqrt(D), rng.normal(size=D) / np.sqrt(D)
+    E, p = rng.normal(size=(dataset.vocabulary_size, D)) / np.sqrt(D), rng.normal(size=D) / np.sqrt(D)
     v = rng.normal(size=D)
     v /= np.linalg.norm(v)
     explicit = step_from(dataset, 2.0, np.log10(D), E, p, v)
@@ -42,7 +42,7 @@ def both(dataset, rng):
 
 def test_one_step_from_the_gram_matrix_is_the_explicit_one(both):
     explicit, gram = both
-    assert gram.tokens.shape == (explicit.dataset.n_tokens, explicit.dataset.n_tokens + 2)
+    assert gram.tokens.shape == (explicit.dataset.vocabulary_size, explicit.dataset.vocabulary_size + 2)
     for name in ("token_errors", "token_head_change", "token_head"):
         np.testing.assert_allclose(getattr(gram, name), getattr(explicit, name), atol=ONE_STEP, rtol=0)
     assert gram.query_error == pytest.approx(explicit.query_error, abs=ONE_STEP)
@@ -98,7 +98,7 @@ def test_the_flow_at_the_width_that_theorem_5_asks_for(seed):
     n, T = 4, 4
     dataset = single_relevant(np.random.default_rng(seed), n, T)
     eta0 = 4.0 * n**2 * T**2
-    log10_d = theorem_log10_d(dataset.n_tokens, 0.05, eta0)
+    log10_d = theorem_log10_d(dataset.vocabulary_size, 0.05, eta0)
     assert log10_d > 60
     step = gram_step(dataset, eta0, log10_d, jax.random.key(seed))
     limit = follow(AttentionRisk(step.sequences()), step.query, Flow()).limit

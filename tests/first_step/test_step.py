@@ -70,7 +70,7 @@ def start(rng, V, d, scale=1.0):
 
 @pytest.mark.parametrize("d", [1, 3, 24])
 def test_the_step_is_the_gradient_of_autodiff_and_of_lemma_7(ragged, rng, d):
-    E, p, v = start(rng, ragged.n_tokens, d)
+    E, p, v = start(rng, ragged.vocabulary_size, d)
     eta0 = 1.7
     step = step_from(ragged, eta0, np.log10(d), E, p, v)
     auto = jax.grad(lambda both: loss(ragged, *both, v))((jnp.asarray(E), jnp.asarray(p)))
@@ -87,7 +87,7 @@ def test_the_step_is_the_gradient_of_autodiff_and_of_lemma_7(ragged, rng, d):
 
 def test_the_coefficients_are_right_at_large_logits_too(ragged, rng):
     # Logits of hundreds and thousands: exp overflows unless taken relative to the largest.
-    E, p, v = start(rng, ragged.n_tokens, 8)
+    E, p, v = start(rng, ragged.vocabulary_size, 8)
     for scale in (1e2, 1e4):
         A, B = step_coefficients(ragged, E @ v, E @ (scale * p))
         auto = jax.grad(lambda both: loss(ragged, *both, v))((jnp.asarray(E), jnp.asarray(scale * p)))
@@ -124,7 +124,7 @@ def exact_errors(dataset, eta0, E, p, v):
 
 @pytest.mark.parametrize("log10_d", [6.0, 44.5, 80.0, 300.0])
 def test_errors_have_all_their_digits_however_small(ragged, rng, log10_d):
-    drawn = sample_coordinates(rng, ragged.n_tokens, log10_d)
+    drawn = sample_coordinates(rng, ragged.vocabulary_size, log10_d)
     eta0 = 1024.0
     step = step_from(ragged, eta0, log10_d, drawn.tokens, drawn.query, drawn.head)
     token_errors, query_error = exact_errors(ragged, eta0, drawn.tokens, drawn.query, drawn.head)
@@ -134,7 +134,7 @@ def test_errors_have_all_their_digits_however_small(ragged, rng, log10_d):
 
 
 def test_the_difference_of_embeddings_would_not_resolve_them(ragged, rng):
-    drawn = sample_coordinates(rng, ragged.n_tokens, 80.0)
+    drawn = sample_coordinates(rng, ragged.vocabulary_size, 80.0)
     step = step_from(ragged, 1.0, 80.0, drawn.tokens, drawn.query, drawn.head)
     subtracted = step.tokens - drawn.tokens - 0.5 * step.alpha[:, None] * drawn.head
     seen = step.token_errors > 0
@@ -167,7 +167,7 @@ def test_duplicated_documents_and_flipped_labels(flip, seed, repeats):
     # The risk is a mean: repeating every document changes nothing. Flipping labels and v changes nothing but v.
     rng = np.random.default_rng(seed)
     dataset = k_level(rng, 6, KLevel(irrelevant=5, sizes=(2, 3), levels=(0.3, 0.1), T=4))
-    E, p, v = start(rng, dataset.n_tokens, 12)
+    E, p, v = start(rng, dataset.vocabulary_size, 12)
     before = step_from(dataset, 1.0, 2.0, E, p, v)
     sign = -1 if flip else 1
     rows = np.tile(np.arange(6), repeats)

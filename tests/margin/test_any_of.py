@@ -10,7 +10,7 @@ import pytest
 from tests.instances import fig1c, random_sphere, theorem2_counterexample
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import gmm
+from tokenmargin.margin import global_margin
 from tokenmargin.margin.any_of import NORM_TIE_TOLERANCE, MultiTokenStatus, att_svm_any
 from tokenmargin.margin.least_norm import Verdict, least_norm
 
@@ -104,7 +104,7 @@ def test_every_minimiser_of_a_symmetric_problem_is_found():
 
 def test_one_allowed_token_is_att_svm(rng):
     for sequences in (fig1c(), random_sphere(rng, 3, 4, 6)):
-        solution, reference = att_svm_any(sequences, optimal_selection(sequences)), gmm(sequences)
+        solution, reference = att_svm_any(sequences, optimal_selection(sequences)), global_margin(sequences)
         assert solution.status is MultiTokenStatus.OPTIMAL
         np.testing.assert_allclose(solution.minimisers, [reference.p], rtol=1e-9, atol=1e-12)
         assert solution.margin == pytest.approx(reference.margin)

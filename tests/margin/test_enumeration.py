@@ -3,7 +3,7 @@ import pytest
 
 from tests.instances import random_sphere
 from tests.references import lmm_by_brute_force
-from tokenmargin import EmbeddedSequences, Selection, att_svm, gmm, is_locally_optimal, lmm_directions
+from tokenmargin import EmbeddedSequences, Selection, att_svm, global_margin, is_locally_optimal, local_margins
 from tokenmargin.errors import TooLargeError
 
 
@@ -14,7 +14,7 @@ def test_equals_brute_force_on_200_random_problems():
         n, T, d = (int(rng.integers(*bounds)) for bounds in ((1, 5), (2, 6), (1, 7)))
         data = random_sphere(rng, n=n, T=T, d=d)
         slow = lmm_by_brute_force(data)
-        fast = lmm_directions(data)
+        fast = local_margins(data)
         assert [s.selection for s in fast] == [s.selection for s in slow]
         for a, b in zip(fast, slow, strict=True):
             np.testing.assert_allclose(a.direction, b.direction, atol=1e-9)
@@ -30,29 +30,29 @@ def test_masked_tokens_are_never_selected(rng):
         full.head,
         mask=np.array([[True] * 3 + [False] * 2] * 2),
     )
-    assert [s.selection.indices.tolist() for s in lmm_directions(padded)] == [
-        s.selection.indices.tolist() for s in lmm_directions(full)
+    assert [s.selection.indices.tolist() for s in local_margins(padded)] == [
+        s.selection.indices.tolist() for s in local_margins(full)
     ]
 
 
 def test_gmm_is_locally_optimal_when_feasible(rng):
     for _ in range(30):
         data = random_sphere(rng, n=3, T=4, d=12)
-        best = gmm(data)
+        best = global_margin(data)
         assert is_locally_optimal(best)
-        assert best.selection in [s.selection for s in lmm_directions(data)]
+        assert best.selection in [s.selection for s in local_margins(data)]
 
 
 def test_refuses_more_than_its_limit(rng):
     data = random_sphere(rng, n=4, T=6, d=30)
     with pytest.raises(TooLargeError, match="limit of 100"):
-        lmm_directions(data, limit=100)
+        local_margins(data, limit=100)
 
 
 def test_invariances(rng):
     """Token order, change of basis, label flip with head flip, a repeated input: same directions."""
     data = random_sphere(rng, n=2, T=4, d=5)
-    base = lmm_directions(data)
+    base = local_margins(data)
     order = rng.permutation(4)
     shuffled = EmbeddedSequences(data.tokens[:, order], data.labels, data.head)
     turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
@@ -64,9 +64,9 @@ def test_invariances(rng):
     moved = EmbeddedSequences(data.tokens, data.labels, data.head, keys=data.keys + rng.normal(size=(2, 1, 5)))
     directions = sorted(tuple(np.round(s.direction, 8)) for s in base)
     for other in (shuffled, flipped, doubled, moved):
-        assert sorted(tuple(np.round(s.direction, 8)) for s in lmm_directions(other)) == directions
-    assert [s.selection for s in lmm_directions(turned)] == [s.selection for s in base]
-    for a, b in zip(lmm_directions(turned), base, strict=True):
+        assert sorted(tuple(np.round(s.direction, 8)) for s in local_margins(other)) == directions
+    assert [s.selection for s in local_margins(turned)] == [s.selection for s in base]
+    for a, b in zip(local_margins(turned), base, strict=True):
         np.testing.assert_allclose(a.direction, b.direction @ turn, atol=1e-9)
 
 

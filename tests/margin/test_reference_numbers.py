@@ -10,10 +10,10 @@ from tokenmargin import (
     att_svm,
     cone_constants,
     directional_margin,
-    gmm,
+    global_margin,
     is_locally_optimal,
     is_locally_optimal_direction,
-    lmm_directions,
+    local_margins,
     neighbors,
     relaxed_svm,
     scores,
@@ -25,7 +25,7 @@ CLOSED_FORM = 1e-9
 
 
 def one(sequences, token):
-    return att_svm(sequences, Selection.from_indices([token], sequences.n_tokens))
+    return att_svm(sequences, Selection.from_indices([token], sequences.n_places))
 
 
 @pytest.mark.parametrize("data", [fig1a(), fig1b()], ids=["global", "local"])
@@ -43,18 +43,18 @@ def test_fig1_two_tokens(data):
 def test_fig1_token_1_is_locally_optimal_only_in_the_local_data():
     assert is_locally_optimal(one(fig1b(), 1))
     assert not is_locally_optimal(one(fig1a(), 1))
-    assert [s.selection.indices.tolist() for s in lmm_directions(fig1b())] == [[0], [1]]
-    assert [s.selection.indices.tolist() for s in lmm_directions(fig1a())] == [[0]]
+    assert [s.selection.indices.tolist() for s in local_margins(fig1b())] == [[0], [1]]
+    assert [s.selection.indices.tolist() for s in local_margins(fig1a())] == [[0]]
     assert one(fig1a(), 2).status is MarginStatus.OPTIMAL  # (0,0) is a vertex too, but its neighbours score as much
 
 
 def test_fig1c_global_direction_and_support():
-    solution = gmm(fig1c())
+    solution = global_margin(fig1c())
     assert np.round(solution.p, 6).tolist() == [0.844626, 0.171122]
     assert np.round(solution.direction, 6).tolist() == [0.980088, 0.198566]
     assert solution.support == ((0, 0, 6), (1, 0, 5))
     assert solution.is_optimal(1e-12)
-    assert [s.selection for s in lmm_directions(fig1c())] == [solution.selection]
+    assert [s.selection for s in local_margins(fig1c())] == [solution.selection]
 
 
 def test_fig3_strict_and_relaxed():
@@ -74,11 +74,11 @@ def test_fig3_strict_and_relaxed():
 
 def test_fig5_margin_is_that_of_the_symmetric_problem():
     for C in (1.0, 5.0, 100.0):
-        np.testing.assert_allclose(gmm(fig5(C)).p, [1, 0], atol=CLOSED_FORM)
+        np.testing.assert_allclose(global_margin(fig5(C)).p, [1, 0], atol=CLOSED_FORM)
 
 
 def test_theorem_2_counterexample_is_infeasible_and_says_why():
-    solution = gmm(theorem2_counterexample())
+    solution = global_margin(theorem2_counterexample())
     assert solution.status is MarginStatus.INFEASIBLE
     assert solution.margin == 0.0
     assert not solution.is_optimal(1.0)
@@ -88,12 +88,12 @@ def test_theorem_2_counterexample_is_infeasible_and_says_why():
     sentence = solution.explain()
     assert "input 0" in sentence
     assert "input 1" in sentence
-    assert lmm_directions(theorem2_counterexample()) == []
+    assert local_margins(theorem2_counterexample()) == []
 
 
 def test_max_margin_directions_are_neighbor_optimal_iff_locally_optimal():
     for data in (fig1a(), fig1b(), fig1c()):
-        for solution in lmm_directions(data):
+        for solution in local_margins(data):
             found = directional_margin(data, solution.direction)
             assert found.selection == solution.selection
             assert found.margin == pytest.approx(solution.margin, abs=CLOSED_FORM)
@@ -121,7 +121,7 @@ def test_cone_constants_of_fig1b_by_hand():
 
 def test_cone_constants_include_inputs_without_neighbors():
     """As printed, (32) skips inputs without a neighbour; here input 2 of Fig. 1(c) is one."""
-    solution = gmm(fig1c())
+    solution = global_margin(fig1c())
     constants = cone_constants(solution)
     assert not constants.every_input_has_neighbors
     closest = min(s for (i, _, t), s in zip(solution.triples, solution.slacks, strict=True) if s > 1e-9)
@@ -145,7 +145,7 @@ def test_ties_are_equality_rows():
     from tests.instances import planar
 
     data = planar([[(1, 1), (1, -1), (0, 0)]], [[1, 1, 0]])
-    solution = gmm(data)
+    solution = global_margin(data)
     assert solution.selection.tied_inputs.tolist() == [0]
     np.testing.assert_allclose(solution.p, [1, 0], atol=CLOSED_FORM)
     assert len(solution.tie_triples) == 1
@@ -154,7 +154,7 @@ def test_ties_are_equality_rows():
     assert is_locally_optimal(solution)
     assert scores(data)[0].tolist() == [1, 1, 0]
     impossible = planar([[(1, 0), (-1, 0), (0, 0)]], [[1, 1, 0]])
-    refused = gmm(impossible)
+    refused = global_margin(impossible)
     assert refused.status is MarginStatus.INFEASIBLE
     assert refused.certificate is not None
     assert refused.certificate.verify(impossible.keys)

@@ -31,8 +31,8 @@ def batch_of(documents, labels, V, batch_size=None):
     dataset = TokenDataset.from_token_ids(documents, labels, vocabulary=[str(s) for s in range(V)])
     batches = count_batches(dataset, batch_size or len(documents), "float64")
     rows = batches.rows(np.arange(len(documents)))
-    plans = planned(batches.shelves, rows, batches.layout(rows))
-    return [taken(batches.shelves, plans, k) for k in range(len(rows))]
+    plans = planned(batches.on_device, rows, batches.layout(rows))
+    return [taken(batches.on_device, plans, k) for k in range(len(rows))]
 
 
 planned = jax.jit(CountBatches.plan, static_argnums=2)
@@ -102,7 +102,7 @@ def test_loss_and_gradients_equal_autodiff_of_the_gathered_model(rng, with_matri
     (batch,) = batch_of(documents, labels, V)
     sums, gradients = evaluate(model, parameters, batch)
     loss, expected = by_autodiff(parameters, *positions(documents, 160), labels)
-    assert float(sums.loss) == pytest.approx(float(loss), abs=ROUNDING)
+    assert float(sums.mean_loss) == pytest.approx(float(loss), abs=ROUNDING)
     assert isinstance(gradients.embeddings, FactoredGradient)
     for name in model.trainable:
         np.testing.assert_allclose(
@@ -187,7 +187,7 @@ def test_a_step_on_the_way_of_accelerators_is_the_step_of_a_cpu(rng, monkeypatch
     sums, gradients = evaluate(model, parameters, batch)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
     other_sums, other = jax.jit(lambda x, y: model.loss_and_gradients(x, y))(parameters, batch)
-    assert float(other_sums.loss) == pytest.approx(float(sums.loss), abs=ROUNDING)
+    assert float(other_sums.mean_loss) == pytest.approx(float(sums.mean_loss), abs=ROUNDING)
     for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(gradients), strict=True):
         np.testing.assert_allclose(a, b, atol=ROUNDING)
 
@@ -201,7 +201,7 @@ def test_a_short_batch_counts_only_its_documents(rng):
     sums, gradients = evaluate(model, parameters, last)
     loss, expected = by_autodiff(parameters, *positions(documents[4:], 160), labels[4:])
     assert float(sums.documents) == 3
-    assert float(sums.loss) == pytest.approx(float(loss), abs=ROUNDING)
+    assert float(sums.mean_loss) == pytest.approx(float(loss), abs=ROUNDING)
     np.testing.assert_allclose(gradients.embeddings.entries(), expected.embeddings, atol=ROUNDING)
     np.testing.assert_allclose(gradients.query, expected.query, atol=ROUNDING)
 
@@ -212,7 +212,7 @@ def test_logits_beyond_the_range_of_exp_are_harmless(rng):
     parameters = random_parameters(rng, 90, 5, scale=100.0)
     sums, gradients = evaluate(OneLayer(width=5), parameters, batch)
     assert np.abs(readings(parameters)[:, 0]).max() > 1e4
-    assert np.isfinite(sums.loss)
+    assert np.isfinite(sums.mean_loss)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients))
 
 
@@ -227,7 +227,7 @@ def test_renaming_tokens_and_repeating_documents_change_nothing(seed):
     (other,) = batch_of([rng.permutation(names[x]) for x in documents] * 2, np.tile(labels, 2), 20)
     sums, gradients = evaluate(model, parameters, batch)
     again, renamed_gradients = evaluate(model, renamed, other)
-    assert float(again.loss) == pytest.approx(float(sums.loss), abs=ROUNDING)
+    assert float(again.mean_loss) == pytest.approx(float(sums.mean_loss), abs=ROUNDING)
     np.testing.assert_allclose(
         renamed_gradients.embeddings.entries()[names], gradients.embeddings.entries(), atol=ROUNDING
     )

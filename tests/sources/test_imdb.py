@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, Problem, imdb
+from tokenmargin.sources import DATA_VARIABLE, Oddity, imdb
 from tokenmargin.sources.imdb import FINGERPRINT, fingerprint
 
 REVIEWS = [("train", -1, "dull<br /><br />film"), ("train", 1, "fine"), ("test", -1, "bad"), ("test", 1, "caf\u00e9")]
@@ -77,8 +77,8 @@ def test_odd_files_of_the_tree_are_named(tree):
     (tree / "train" / "pos" / "9_8.txt").write_text("")
     report = imdb(tree, verify=False).load().report
     assert report.places == {
-        Problem.INVALID_UTF8: ("train/pos/10_8.txt",),
-        Problem.EMPTY_TEXT: ("train/pos/9_8.txt",),
+        Oddity.INVALID_UTF8: ("train/pos/10_8.txt",),
+        Oddity.EMPTY_TEXT: ("train/pos/9_8.txt",),
     }
 
 
@@ -90,13 +90,13 @@ def test_a_folder_that_is_no_tree(tmp_path):
 def test_unknown_sentiments_are_left_out_and_named(kaggle):
     kaggle.write_text(kaggle.read_text(encoding="utf-8") + "odd,mixed\n", encoding="utf-8")
     report = imdb(kaggle, verify=False).load().report
-    assert report.places == {Problem.NO_LABEL: (6,)}
+    assert report.places == {Oddity.NO_LABEL: (6,)}
 
 
 @pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of IMDB")
 def test_the_whole_data_set():
     loaded = imdb().load()
     assert loaded.report.classes == {"-1": 25_000, "1": 25_000}
-    assert loaded.report.count(Problem.DUPLICATE_TEXT) == 50_000 - 49_582
+    assert loaded.report.count(Oddity.DUPLICATE_TEXT) == 50_000 - 49_582
     assert fingerprint(loaded) == FINGERPRINT
     assert "is the known one" in loaded.report.notes[-1]

@@ -9,8 +9,7 @@ import json
 import pytest
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources import Format, Problem, TextChunk
-from tokenmargin.sources import table as delimited
+from tokenmargin.sources import Format, Oddity, TextChunk, table
 from tokenmargin.sources.reading import MAX_PLACES
 
 pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
@@ -38,7 +37,7 @@ def write(path, rows=ROWS):
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_every_format_gives_the_same_rows(tmp_path, name, size):
-    source = delimited(write(tmp_path / name))
+    source = table(write(tmp_path / name))
     for _ in range(2):
         chunks = list(source.chunks(size))
         assert [pair for c in chunks for pair in zip(c.texts, c.labels, strict=True)] == ROWS
@@ -49,40 +48,40 @@ def test_every_format_gives_the_same_rows(tmp_path, name, size):
 
 def test_progress_is_told(tmp_path):
     calls = []
-    list(delimited(write(tmp_path / "a.parquet")).chunks(3, lambda *told: calls.append(told)))
+    list(table(write(tmp_path / "a.parquet")).chunks(3, lambda *told: calls.append(told)))
     assert calls == [(3, 4, "reading a.parquet"), (4, 4, "reading a.parquet")]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
 def test_missing_columns_are_named_with_what_there_is(tmp_path, name):
     with pytest.raises(InvalidInputError, match=r"no column 'review'.*'text', 'label'"):
-        delimited(write(tmp_path / name), text="review").load()
+        table(write(tmp_path / name), text="review").load()
 
 
 def test_invalid_utf8_is_kept_and_named_by_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b'\xef\xbb\xbftext,label\nfine,a\n"two\nlines",b\ncaf\xe9,a\n')
-    loaded = delimited(path).load()
+    loaded = table(path).load()
     assert loaded.texts == ("fine", "two\nlines", "caf\ufffd")
-    assert loaded.report.places == {Problem.INVALID_UTF8: (5,)}
+    assert loaded.report.places == {Oddity.INVALID_UTF8: (5,)}
 
 
 def test_invalid_utf8_in_parquet(tmp_path):
     from pyarrow import parquet
 
     raw = pyarrow.array([b"fine", b"caf\xe9", None], pyarrow.binary())
-    table = pyarrow.table({"text": raw.view(pyarrow.string()), "label": [0, 1, 1]})
-    parquet.write_table(table, tmp_path / "a.parquet")
-    loaded = delimited(tmp_path / "a.parquet").load()
+    rows = pyarrow.table({"text": raw.view(pyarrow.string()), "label": [0, 1, 1]})
+    parquet.write_table(rows, tmp_path / "a.parquet")
+    loaded = table(tmp_path / "a.parquet").load()
     assert loaded.texts == ("fine", "caf\ufffd")
     assert loaded.labels == (0, 1)
-    assert loaded.report.places == {Problem.INVALID_UTF8: (2,), Problem.NO_TEXT: (3,)}
+    assert loaded.report.places == {Oddity.INVALID_UTF8: (2,), Oddity.NO_TEXT: (3,)}
 
 
 def test_utf16_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\nx,a\n", encoding="utf-16")
     with pytest.raises(InvalidInputError, match="UTF-16"):
-        delimited(tmp_path / "a.csv").load()
+        table(tmp_path / "a.csv").load()
 
 
 def test_every_odd_row_is_counted_and_named(tmp_path):
@@ -100,57 +99,57 @@ def test_every_odd_row_is_counted_and_named(tmp_path):
         '{"text": "six<br />", "label": 1, "id": "t"}',
     ]
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
-    loaded = delimited(tmp_path / "a.jsonl", id="id").load()
+    loaded = table(tmp_path / "a.jsonl", id="id").load()
     assert loaded.texts == ("one", "<i>two</i><br />", "  ", "three", "one", "six<br />")
     report = loaded.report
     assert report.places == {
-        Problem.MARKUP: (2,),
-        Problem.EMPTY_TEXT: (3,),
-        Problem.DUPLICATE_ID: (4,),
-        Problem.DUPLICATE_TEXT: (5,),
-        Problem.NO_TEXT: (6,),
-        Problem.NO_LABEL: (7,),
-        Problem.BAD_ROW: (8, 9),
+        Oddity.MARKUP: (2,),
+        Oddity.EMPTY_TEXT: (3,),
+        Oddity.DUPLICATE_ID: (4,),
+        Oddity.DUPLICATE_TEXT: (5,),
+        Oddity.NO_TEXT: (6,),
+        Oddity.NO_LABEL: (7,),
+        Oddity.BAD_ROW: (8, 9),
     }
     assert report.rows_read == 10
     assert report.rows_read - report.rows_kept == report.rows_left_out == 4
     assert "2 with not the fields" in str(report)
-    in_small_chunks = [chunk.report for chunk in delimited(tmp_path / "a.jsonl", id="id").chunks(2)]
+    in_small_chunks = [chunk.report for chunk in table(tmp_path / "a.jsonl", id="id").chunks(2)]
     assert sum(in_small_chunks[1:], in_small_chunks[0]) == report
 
 
 def test_rows_of_the_wrong_width_are_named(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\nx,a\ny,b,c\nz\n\nw,b\n")
-    loaded = delimited(tmp_path / "a.csv").load()
+    loaded = table(tmp_path / "a.csv").load()
     assert loaded.texts == ("x", "w")
-    assert loaded.report.places == {Problem.BAD_ROW: (3, 4)}
+    assert loaded.report.places == {Oddity.BAD_ROW: (3, 4)}
 
 
 def test_an_open_quotation_mark_is_an_error_with_its_line(tmp_path):
     (tmp_path / "a.csv").write_text('text,label\nx,a\n"never closed,b\nz,a\n')
     with pytest.raises(InvalidInputError, match="from line 3 on"):
-        delimited(tmp_path / "a.csv").load()
+        table(tmp_path / "a.csv").load()
 
 
 def test_many_problems_keep_their_count_and_the_first_places(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "x\n" * (MAX_PLACES + 50))
-    report = delimited(tmp_path / "a.tsv").load().report
-    assert report.count(Problem.BAD_ROW) == MAX_PLACES + 50
-    assert len(report.places[Problem.BAD_ROW]) == MAX_PLACES
+    report = table(tmp_path / "a.tsv").load().report
+    assert report.count(Oddity.BAD_ROW) == MAX_PLACES + 50
+    assert len(report.places[Oddity.BAD_ROW]) == MAX_PLACES
 
 
 def test_a_truncated_parquet_says_so(tmp_path):
     path = write(tmp_path / "a.parquet", ROWS * 1000)
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidInputError, match="truncated or damaged"):
-        delimited(path).load()
+        table(path).load()
 
 
 def test_a_truncated_gzip_says_so(tmp_path):
     path = write(tmp_path / "a.jsonl.gz", [(f"text {j}", "pos") for j in range(5000)])
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InvalidInputError, match="truncated or damaged"):
-        delimited(path).load()
+        table(path).load()
 
 
 def test_damage_inside_a_parquet_says_so(tmp_path):
@@ -159,19 +158,19 @@ def test_damage_inside_a_parquet_says_so(tmp_path):
     content[4:3000] = bytes(2996)
     path.write_bytes(bytes(content))
     with pytest.raises(InvalidInputError, match="truncated or damaged"):
-        delimited(path).load()
+        table(path).load()
 
 
 def test_absent_empty_and_unknown_files(tmp_path):
     with pytest.raises(DataAbsentError, match="not there"):
-        delimited(tmp_path / "none.csv")
+        table(tmp_path / "none.csv")
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(InvalidInputError, match="is empty"):
-        delimited(tmp_path / "a.csv").load()
+        table(tmp_path / "a.csv").load()
     (tmp_path / "a.dat").write_text("text,label\nx,a\n")
     with pytest.raises(InvalidInputError, match="does not tell its format"):
-        delimited(tmp_path / "a.dat")
-    assert delimited(tmp_path / "a.dat", format=Format.CSV).load().texts == ("x",)
+        table(tmp_path / "a.dat")
+    assert table(tmp_path / "a.dat", format=Format.CSV).load().texts == ("x",)
 
 
 def test_a_chunk_has_a_label_for_each_text():

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, Problem, YelpReport, YelpSelection, yelp, yelp_report
+from tokenmargin.sources import DATA_VARIABLE, Oddity, YelpReport, YelpSelection, yelp, yelp_report
 
 has_data = pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of Yelp")
 
@@ -46,9 +46,9 @@ def expected(path, selection):
 def test_the_rules(academic, selection):
     loaded = yelp(academic, selection).load()
     assert list(zip(loaded.texts, loaded.labels, strict=True)) == expected(academic, selection)
-    assert loaded.report.places[Problem.BAD_ROW] == (112,)
-    assert loaded.report.places[Problem.NO_LABEL] == (113,)
-    assert loaded.report.places[Problem.DUPLICATE_ID] == (111,)
+    assert loaded.report.places[Oddity.BAD_ROW] == (112,)
+    assert loaded.report.places[Oddity.NO_LABEL] == (113,)
+    assert loaded.report.places[Oddity.DUPLICATE_ID] == (111,)
 
 
 def test_every_review_is_accounted_for(academic):

@@ -14,8 +14,7 @@ import pytest
 from tests.text import reference
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, imdb, yelp
-from tokenmargin.sources import table as delimited
+from tokenmargin.sources import DATA_VARIABLE, imdb, table, yelp
 from tokenmargin.text import Recipe, WordMap, tokenize
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
 from tokenmargin.text._vocabulary import find_vocabulary
@@ -131,7 +130,7 @@ def test_generators_sources_and_executors_give_the_same(tmp_path):
     path.write_text("".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in zip(TEXTS, LABELS, strict=True)))
     expected = tokenize(TEXTS, LABELS, WORDS)
     assert same(tokenize((text for text in TEXTS), LABELS, WORDS, chunk_size=3), expected)
-    from_source = tokenize(delimited(path), recipe=WORDS, chunk_size=3)
+    from_source = tokenize(table(path), recipe=WORDS, chunk_size=3)
     assert same(from_source, expected)
     assert from_source.reading.rows_kept == 4
     with ThreadPoolExecutor(2) as pool:
@@ -239,7 +238,7 @@ def corpus():
 class TestRealData:
     def test_imdb_has_the_known_numbers(self, corpus):
         report = corpus.report
-        assert report.vocabulary == corpus.dataset.n_tokens == 7_352
+        assert report.vocabulary == corpus.dataset.vocabulary_size == 7_352
         assert round(report.mean_tokens) == 154
         assert round(report.mean_distinct) == 115
         assert report.documents == corpus.dataset.n_documents == 50_000

@@ -15,10 +15,10 @@ from tokenmargin import (
     compare,
     follow,
     follow_all,
-    gmm,
+    global_margin,
     is_locally_optimal,
-    judge,
-    lmm_directions,
+    limits_of,
+    local_margins,
     optimal_selection,
     scores,
 )
@@ -58,7 +58,7 @@ def test_local_picture_splits_between_two_directions():
     found = basin_map(data, FIG1_STARTS)
     selected = [limit.selection.indices.tolist() for limit in found.limits]
     assert selected == [[0], [0], [0], [0], [1], [1]]
-    assert {s.selection for s in found.solutions} == {s.selection for s in lmm_directions(data)}
+    assert {s.selection for s in found.solutions} == {s.selection for s in local_margins(data)}
     assert found.counts.tolist() == [4, 2]
     assert found.basin.tolist() == [0, 0, 0, 0, 1, 1]
     assert all(a is not None and a.agrees for a in found.agreements)
@@ -71,7 +71,7 @@ def test_fig8_two_starts_two_directions_under_assumption_b():
     gamma, best = scores(data), optimal_selection(data)
     assert best.is_single
     assert (np.where(best.chosen, -np.inf, gamma).max(axis=1) < gamma.max(axis=1)).all()  # Assumption B for T = 2
-    enumerated = {s.selection: s for s in lmm_directions(data)}
+    enumerated = {s.selection: s for s in local_margins(data)}
     found = basin_map(data, FIG8_STARTS)
     assert found.basin.tolist() == [0, 1]
     assert set(enumerated) >= {s.selection for s in found.solutions}
@@ -96,7 +96,7 @@ def test_random_problems_are_decided_and_every_diverging_one_is_an_lmm(d):
     data = [random_sphere(rng, d=d) for _ in range(100)]
     objectives = [AttentionRisk(s) for s in data]
     ends = follow_all(objectives, np.zeros((100, d)), Flow())
-    limits = judge(objectives, [end.final for end in ends])
+    limits = limits_of(objectives, [end.final for end in ends])
     assert not any(limit.stalled for limit in limits)
     for sequences, limit in zip(data, limits, strict=True):
         if limit.finite:
@@ -140,7 +140,7 @@ def test_basin_map_of_a_finite_problem_and_bad_starts():
 
 
 def test_comparison_is_about_the_selected_tokens():
-    solution = gmm(fig1b())
+    solution = global_margin(fig1b())
     assert is_locally_optimal(solution)
     assert one_minus_cosine([1, 0], [1, 1e-9]) == pytest.approx(5e-19)
     assert np.isnan(one_minus_cosine([0, 0], [1, 0]))

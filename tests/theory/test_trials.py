@@ -31,7 +31,7 @@ def one_trial_alone(study, seed, d, number):
     row["softmax"] = risk.attention(p)[np.arange(len(alpha)), alpha].mean()
     row["ended"] = float(row["softmax"] >= SATURATED)
     if row["ended"]:
-        solution = att_svm(data, Selection.from_indices(alpha, data.n_tokens))
+        solution = att_svm(data, Selection.from_indices(alpha, data.n_places))
         if solution.status is not MarginStatus.OPTIMAL:
             row["infeasible"] = 1.0
             return row, alpha

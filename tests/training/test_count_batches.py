@@ -35,10 +35,10 @@ def test_batches_hold_their_documents(rng):
     rows = batches.rows(order)
     assert rows.shape == (batches.steps, 8) == (3, 8)
     capacity, most = batches.layout(rows)
-    plans = jax.jit(CountBatches.plan, static_argnums=2)(batches.shelves, rows, (capacity, most))
+    plans = jax.jit(CountBatches.plan, static_argnums=2)(batches.on_device, rows, (capacity, most))
     dense = data.counts.toarray()
     for k in range(3):
-        batch = CountBatches.batch(batches.shelves, jax.tree.map(lambda x, k=k: x[k], plans))
+        batch = CountBatches.batch(batches.on_device, jax.tree.map(lambda x, k=k: x[k], plans))
         assert batch.ids.shape == (capacity, PIECE)
         expected = order[8 * k : 8 * k + 8]
         np.testing.assert_allclose(back_to_counts(batch, 150)[: len(expected)], dense[expected], rtol=1e-12)

@@ -27,7 +27,7 @@ def test_every_document_is_in_one_batch_and_every_batch_fits_its_layout():
     batches = shelf_batches(corpus(), 8)
     rows = batches.rows(np.random.default_rng(1).permutation(37))
     assert sorted(rows[rows >= 0].tolist()) == list(range(37))
-    plan = batches.plan(batches.shelves, rows, batches.layout(rows))
+    plan = batches.plan(batches.on_device, rows, batches.layout(rows))
     for row, layout in zip(rows, np.asarray(plan.layout), strict=True):
         own = np.where(row >= 0, batches.lengths[row], 0)
         assert (own <= batches.layouts[layout].widths).all()
@@ -36,24 +36,24 @@ def test_every_document_is_in_one_batch_and_every_batch_fits_its_layout():
 @pytest.mark.parametrize("affine", [False, True])
 def test_a_step_is_the_mean_of_single_document_gradients(affine):
     dataset, model = corpus(), TwoLayer(width=6, affine=affine)
-    parameters = model.initial(KEY, dataset.n_tokens, np.float64)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
     batches = shelf_batches(dataset, 16, "float64")
     rows = batches.rows(np.arange(37))
-    plans = batches.plan(batches.shelves, rows, batches.layouts)
+    plans = batches.plan(batches.on_device, rows, batches.layouts)
     together = [
-        model.loss_and_gradients(parameters, batches.batch(batches.shelves, jax.tree.map(lambda x, k=k: x[k], plans)))
+        model.loss_and_gradients(parameters, batches.batch(batches.on_device, jax.tree.map(lambda x, k=k: x[k], plans)))
         for k in range(len(rows))
     ]
     alone = shelf_batches(dataset, 1, "float64")
-    single = alone.plan(alone.shelves, alone.rows(np.arange(37)), alone.layouts)
+    single = alone.plan(alone.on_device, alone.rows(np.arange(37)), alone.layouts)
     each = [
-        model.loss_and_gradients(parameters, alone.batch(alone.shelves, jax.tree.map(lambda x, k=k: x[k], single)))
+        model.loss_and_gradients(parameters, alone.batch(alone.on_device, jax.tree.map(lambda x, k=k: x[k], single)))
         for k in range(37)
     ]
     for row, (sums, gradients) in zip(rows, together, strict=True):
         own = row[row >= 0]
         assert sums.documents == len(own)
-        assert np.isclose(sums.loss, np.mean([each[i][0].loss for i in own]), rtol=1e-12)
+        assert np.isclose(sums.mean_loss, np.mean([each[i][0].mean_loss for i in own]), rtol=1e-12)
         for ours, *theirs in zip(jax.tree.leaves(gradients), *(jax.tree.leaves(each[i][1]) for i in own), strict=True):
             assert np.allclose(ours, np.mean(theirs, axis=0), atol=1e-13)
 
@@ -61,14 +61,14 @@ def test_a_step_is_the_mean_of_single_document_gradients(affine):
 def test_the_layouts_of_a_batch_change_nothing():
     """One batch in every layout that holds it: on shelves, and one document after the other."""
     dataset, model = corpus(), TwoLayer(width=6)
-    parameters = model.initial(KEY, dataset.n_tokens, np.float64)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
     found = shelf_batches(dataset, 8, "float64")
     rows = found.rows(np.arange(37))
     longest = int(found.lengths.max())
     answers = []
     for layout in (ShelfLayout(((8, longest),)), ShelfLayout(((8, longest),), one_by_one=True)):
-        plan = jax.tree.map(lambda x: x[0], found.plan(found.shelves, rows, (layout,)))
-        answers.append(model.loss_and_gradients(parameters, found.batch(found.shelves, plan)))
+        plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, (layout,)))
+        answers.append(model.loss_and_gradients(parameters, found.batch(found.on_device, plan)))
     for one, other in zip(*map(jax.tree.leaves, answers), strict=True):
         assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
 
@@ -87,12 +87,12 @@ def test_training_lowers_the_loss_and_gives_the_same_bytes():
 def test_evaluation_is_the_mean_over_documents(model, batches):
     dataset = corpus()
     options = {} if batches is None else {"batches": batches}
-    parameters = model.initial(KEY, dataset.n_tokens, np.float64)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
     found = Evaluator(dataset, model, batch_size=8, dtype="float64", **options)(parameters)
     E, p, v = (np.asarray(x) for x in (parameters.embeddings, parameters.query, parameters.head))
     outputs = []
     for i in range(dataset.n_documents):
-        ids = np.repeat(np.arange(dataset.n_tokens), dataset.counts[[i]].toarray()[0])
+        ids = np.repeat(np.arange(dataset.vocabulary_size), dataset.counts[[i]].toarray()[0])
         X = E[ids]
         if batches is not None:
             A = np.exp(X @ X.T)

@@ -40,7 +40,7 @@ def torch_path(torch, data, start, make_optimiser, schedule, orders):
     E, p, v = (torch.nn.Parameter(torch.tensor(np.asarray(x))) for x in (start.embeddings, start.query, start.head))
     optimiser = make_optimiser(iter((E, p, v)))
     scheduler = torch.optim.lr_scheduler.MultiStepLR(optimiser, list(schedule.epochs), gamma=schedule.factor)
-    rows = [np.repeat(np.arange(data.n_tokens), row) for row in data.counts.toarray()]
+    rows = [np.repeat(np.arange(data.vocabulary_size), row) for row in data.counts.toarray()]
     losses = []
     for order in orders:
         epoch_losses = []
@@ -77,7 +77,7 @@ def test_same_path_as_torch(rng, which):
     schedule = StepSchedule((5, 11), 0.5)
     begin, shuffle = streams(key)
     model = OneLayer(width=6)
-    start = model.initial(begin, data.n_tokens, "float64")
+    start = model.initial(begin, data.vocabulary_size, "float64")
     size = data.n_documents if which == "descent" else 8
     orders = [np.arange(23) if which == "descent" else shuffle.permutation(23) for _ in range(epochs)]
     batches = [[order[k : k + size] for k in range(0, 23, size)] for order in orders]
@@ -150,10 +150,10 @@ def test_no_temporary_of_the_size_of_the_embeddings(rng):
     """The gradient of E is not formed and E is not copied: temporaries are a small part of E and its moments."""
     data = dataset(rng, V=1500)
     model, batches = OneLayer(width=256), count_batches(data, 8)
-    parameters = model.initial(jax.random.key(0), data.n_tokens)
+    parameters = model.initial(jax.random.key(0), data.vocabulary_size)
     moments = zero_moments(model, batches, parameters, 2)
     rows = batches.rows(np.arange(23))
-    rest = (batches.shelves, jnp.zeros(1500, jnp.float32), rows, np.ones((3, 7), np.float32))
+    rest = (batches.on_device, jnp.zeros(1500, jnp.float32), rows, np.ones((3, 7), np.float32))
     static = (model, AdamW, type(batches), batches.layout(rows))
     memory = epoch_function(static[0]).lower(static, parameters, moments, rest).compile().memory_analysis()
     state = 3 * 4 * 1500 * 256
@@ -164,7 +164,7 @@ def test_no_temporary_of_the_size_of_the_embeddings(rng):
 def test_what_is_fixed_stays(rng):
     data, trained = dataset(rng), ("query", "key_query")
     model = OneLayer(width=6, trainable=trained)
-    start = model.initial(streams(jax.random.key(1))[0], data.n_tokens)
+    start = model.initial(streams(jax.random.key(1))[0], data.vocabulary_size)
     run = train(data, model, AdamW(lr=0.05), epochs=1, key=jax.random.key(1), batch_size=8)
     for name in ("embeddings", "query", "head", "key_query"):
         before, after = getattr(start, name), getattr(run.parameters, name)

@@ -10,10 +10,10 @@ from tokenmargin.attention.head_risk import HeadRisk, descend_head
 from tokenmargin.attention.heads import Head, LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead, head_scores
 from tokenmargin.attention.joint import JointTrajectory, flow_joint, follow_joint, joint_path
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, LimitKind, judge
+from tokenmargin.attention.limit import Limit, LimitKind, limits_of
 from tokenmargin.attention.losses import (
     Correlation,
-    Decreasing,
+    CustomLoss,
     Exponential,
     Logistic,
     Loss,
@@ -28,7 +28,7 @@ from tokenmargin.attention.trajectory import Outcome, Trajectory
 __all__ = [
     "AttentionRisk",
     "Correlation",
-    "Decreasing",
+    "CustomLoss",
     "Descent",
     "Exponential",
     "Flow",
@@ -61,7 +61,7 @@ __all__ = [
     "follow_joint",
     "head_scores",
     "joint_path",
-    "judge",
+    "limits_of",
     "local_path",
     "log_attention",
     "logistic",

@@ -103,7 +103,7 @@ class Limit:
 
 
 @keep_precision
-def judge(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> list[Limit]:
+def limits_of(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> list[Limit]:
     """Judge where each point is going under its objective's gradient flow.
 
     Args:

@@ -1,4 +1,4 @@
-"""Decreasing losses, with what a saturated softmax needs of them: log|l'| instead of l' [M, Assumption A].
+"""CustomLoss losses, with what a saturated softmax needs of them: log|l'| instead of l' [M, Assumption A].
 
 A gradient past saturation is a sum of tiny weights; their logarithms add up without underflow, so every loss offers
 log|l'(u)| and its derivative l''/l'. Losses are values: compare, hash and pass them around.
@@ -97,7 +97,7 @@ class Correlation(Loss):
         return 0.0, 1.0
 
 
-class Decreasing(Loss):
+class CustomLoss(Loss):
     """Any strictly decreasing differentiable function; derivatives by autodiff.
 
     Args:

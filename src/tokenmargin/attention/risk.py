@@ -27,7 +27,7 @@ def check_data_and_loss(sequences: object, loss: object) -> None:
     if not isinstance(loss, Loss):
         raise InvalidInputError(
             f"loss must be a Loss, got {type(loss).__name__}: use logistic, exponential, correlation, "
-            "or Decreasing(function) for your own."
+            "or CustomLoss(function) for your own."
         )
 
 
@@ -37,7 +37,7 @@ class AttentionRisk:
 
     Args:
         sequences: n inputs of T tokens, keys of width d.
-        loss: a decreasing loss; `logistic`, `exponential`, `correlation` or `Decreasing(function)`.
+        loss: a decreasing loss; `logistic`, `exponential`, `correlation` or `CustomLoss(function)`.
     """
 
     sequences: EmbeddedSequences

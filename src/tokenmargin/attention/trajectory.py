@@ -10,7 +10,7 @@ import numpy as np
 
 from tokenmargin._types import Path, Vector
 from tokenmargin.attention._points import PathOfPoints
-from tokenmargin.attention.limit import Limit, judge
+from tokenmargin.attention.limit import Limit, limits_of
 from tokenmargin.attention.risk import AttentionRisk
 
 
@@ -49,4 +49,4 @@ class Trajectory(PathOfPoints):
     @cached_property
     def limit(self) -> Limit:
         """Where the path goes, judged at its last point by the dynamics alone."""
-        return judge([self.objective], [self.final])[0]
+        return limits_of([self.objective], [self.final])[0]

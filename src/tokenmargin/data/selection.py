@@ -82,7 +82,7 @@ class Selection:
         if self.chosen.shape != sequences.mask.shape:
             raise InvalidInputError(
                 f"the selection has shape {self.chosen.shape} but the sequences have "
-                f"{sequences.n_inputs} inputs of {sequences.n_tokens} tokens: give shape {sequences.mask.shape}."
+                f"{sequences.n_inputs} inputs of {sequences.n_places} tokens: give shape {sequences.mask.shape}."
             )
         if sequences.is_unmasked:
             return

@@ -87,7 +87,7 @@ class EmbeddedSequences:
         return self.tokens.shape[0]
 
     @property
-    def n_tokens(self) -> int:
+    def n_places(self) -> int:
         """T, the number of token places of a sequence (masked ones included)."""
         return self.tokens.shape[1]
 
@@ -100,7 +100,7 @@ class EmbeddedSequences:
         """Shapes, not numbers."""
         beside = "" if self.keys_are_tokens else f", keys beside X (d={self.width})"
         masked = int((~self.mask).sum())
-        return f"EmbeddedSequences(n={self.n_inputs}, T={self.n_tokens}, k={self.tokens.shape[2]}{beside}" + (
+        return f"EmbeddedSequences(n={self.n_inputs}, T={self.n_places}, k={self.tokens.shape[2]}{beside}" + (
             f", {masked} masked)" if masked else ")"
         )
 

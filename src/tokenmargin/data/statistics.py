@@ -73,7 +73,7 @@ def token_statistics(dataset: TokenDataset) -> TokenStatistics:
     alpha = signed_frequency(dataset)
     with np.errstate(invalid="ignore"):
         posterior = np.where(count > 0, (positive - negative) / np.maximum(count, 1), np.nan)
-    documents = np.bincount(dataset.counts.indices, minlength=dataset.n_tokens)
+    documents = np.bincount(dataset.counts.indices, minlength=dataset.vocabulary_size)
     kind = np.where(np.abs(alpha) <= ALPHA_ROUNDING, int(TokenClass.IRRELEVANT), np.sign(alpha).astype(int))
     kind = np.where(negative == 0, int(TokenClass.COMPLETELY_POSITIVE), kind)
     kind = np.where(positive == 0, int(TokenClass.COMPLETELY_NEGATIVE), kind)

@@ -53,7 +53,7 @@ class KLevel:
         return np.concatenate([np.zeros(self.irrelevant, dtype=int), relevant, -relevant])
 
     @property
-    def n_tokens(self) -> int:
+    def vocabulary_size(self) -> int:
         """V = |S|."""
         return self.irrelevant + 2 * sum(self.sizes)
 

@@ -141,9 +141,9 @@ def document_of_entries(dataset: TokenDataset) -> np.ndarray:
 def token_vectors(dataset: TokenDataset, embeddings: ArrayLike) -> np.ndarray:
     """E in float64, checked against the vocabulary."""
     E = np.asarray(embeddings)
-    if E.ndim != 2 or E.shape[0] != dataset.n_tokens or E.shape[1] == 0 or E.dtype.kind not in "iuf":
+    if E.ndim != 2 or E.shape[0] != dataset.vocabulary_size or E.shape[1] == 0 or E.dtype.kind not in "iuf":
         raise InvalidInputError(
-            f"embeddings must be numbers of shape ({dataset.n_tokens}, d), one row a token of the vocabulary; "
+            f"embeddings must be numbers of shape ({dataset.vocabulary_size}, d), one row a token of the vocabulary; "
             f"got {E.dtype} of shape {E.shape}."
         )
     bad = np.flatnonzero(~np.isfinite(E).all(axis=1))

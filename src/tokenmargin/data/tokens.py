@@ -102,7 +102,7 @@ class TokenDataset:
         return int(self.counts.shape[0])
 
     @property
-    def n_tokens(self) -> int:
+    def vocabulary_size(self) -> int:
         """V, the size of the vocabulary."""
         return int(self.counts.shape[1])
 
@@ -160,7 +160,7 @@ class TokenDataset:
         """Sizes, not numbers."""
         positive = int((self.labels > 0).sum())
         return (
-            f"TokenDataset(n={self.n_documents}, V={self.n_tokens}, {int(self.counts.sum())} tokens, "
+            f"TokenDataset(n={self.n_documents}, V={self.vocabulary_size}, {int(self.counts.sum())} tokens, "
             f"{positive} {self.class_names[1]} / {self.n_documents - positive} {self.class_names[0]})"
         )
 

@@ -46,7 +46,7 @@ def initial_events(step: FirstStep, delta: float) -> tuple[Inequality, Inequalit
     The paper gives them probability 1 - delta by "standard concentration". The first line needs V >= 2 (with one token
     and delta = 1/2 its three products stay below the bound with probability .44 only), the second a d that is not tiny.
     """
-    products = 10.0 ** (-step.log10_d / 2) * np.sqrt(2 * _log_term(step.dataset.n_tokens, delta))
+    products = 10.0 ** (-step.log10_d / 2) * np.sqrt(2 * _log_term(step.dataset.vocabulary_size, delta))
     return (
         Inequality(step.initial.largest_product, float(products)),
         Inequality(step.initial.largest_norm, 2.0),

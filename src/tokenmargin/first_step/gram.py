@@ -32,8 +32,8 @@ def gram_step(dataset: TokenDataset, eta0: float, log10_d: float, key: jax.Array
         FirstStep in V + 2 coordinates, the first of which is that of v.
     """
     positive(eta0, "eta0")
-    check_width(dataset.n_tokens, log10_d)
-    drawn = sample_coordinates(generator(key), dataset.n_tokens, float(log10_d))
+    check_width(dataset.vocabulary_size, log10_d)
+    drawn = sample_coordinates(generator(key), dataset.vocabulary_size, float(log10_d))
     return step_from(dataset, eta0, log10_d, drawn.tokens, drawn.query, drawn.head)
 
 
@@ -41,9 +41,9 @@ def step_from_gram(dataset: TokenDataset, eta0: float, log10_d: float, gram: Arr
     """The same step from a given Gram matrix of (v, E0_1, ..., E0_V, p0), see `gram_of`; d enters [E, (6)] only."""
     positive(eta0, "eta0")
     start = coordinates_of(gram)
-    if len(start.tokens) != dataset.n_tokens:
+    if len(start.tokens) != dataset.vocabulary_size:
         raise InvalidInputError(
-            f"the Gram matrix is of {len(start.tokens)} tokens but the vocabulary has {dataset.n_tokens}: "
+            f"the Gram matrix is of {len(start.tokens)} tokens but the vocabulary has {dataset.vocabulary_size}: "
             "order it as v, the tokens, p."
         )
     return step_from(dataset, eta0, log10_d, start.tokens, start.query, start.head)

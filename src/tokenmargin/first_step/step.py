@@ -135,7 +135,7 @@ def one_step(
     if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
         raise InvalidInputError(f"d must be a whole number from 1 on, got {d!r}: it is the width of the embeddings.")
     rng = generator(key)
-    E0 = rng.standard_normal((dataset.n_tokens, int(d)))
+    E0 = rng.standard_normal((dataset.vocabulary_size, int(d)))
     E0 /= np.sqrt(d)
     p0 = rng.standard_normal(int(d)) / np.sqrt(d)
     v = _unit_vector(head, int(d), rng)
@@ -203,7 +203,7 @@ def step_coefficients(
     output = score - lag
     y = np.repeat(dataset.labels, sizes)
     half = -0.5 * np.tanh(0.5 * y * output)  # g_i - 1/2
-    n, V = dataset.n_documents, dataset.n_tokens
+    n, V = dataset.n_documents, dataset.vocabulary_size
     A = np.bincount(token, weights=y * (half * weight + 0.5 * excess), minlength=V) / n
     B = np.bincount(token, weights=y * (0.5 + half) * weight * lag, minlength=V) / n
     return A, B

@@ -1,13 +1,13 @@
 """Where it should go: max-margin problems over token differences, solved without looking at any dynamics."""
 
 from tokenmargin.margin.any_of import MultiTokenSolution, MultiTokenStatus, att_svm_any
-from tokenmargin.margin.att_svm import att_svm, att_svm_batch, gmm, relaxed_svm
+from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin, relaxed_svm
 from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
 from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
-from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, lmm_directions
+from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, local_margins
 from tokenmargin.margin.label_svm import (
     LabelSolution,
     LabelStatus,
@@ -47,12 +47,12 @@ __all__ = [
     "corpus_svm",
     "directional_margin",
     "feasible_selections",
-    "gmm",
+    "global_margin",
     "in_cone",
     "is_locally_optimal",
     "is_locally_optimal_direction",
     "label_svm",
-    "lmm_directions",
+    "local_margins",
     "neighbor_score_gap",
     "neighbors",
     "rate_direction",

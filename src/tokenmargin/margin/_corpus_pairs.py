@@ -24,7 +24,7 @@ CIRCLES_TRIED = 32
 class TokenPairs:
     """Distinct demands of a selection: `over[k]` above `under[k]` by 1, `tied[j, 0]` level with `tied[j, 1]`."""
 
-    n_tokens: int
+    vocabulary_size: int
     over: np.ndarray  #: token ids, shape (m,), ascending
     under: np.ndarray  #: token ids, shape (m,)
     documents: np.ndarray  #: in how many documents each pair is asked, shape (m,)
@@ -71,7 +71,7 @@ def circular_demands(pairs: TokenPairs) -> list[tuple[int, int, bool]] | None:
     Returns:
         (token, next token, whether it is asked above rather than level) for each step of the circle.
     """
-    V = pairs.n_tokens
+    V = pairs.vocabulary_size
     first, second = pairs.tied.T
     graph = sp.csr_array(
         (

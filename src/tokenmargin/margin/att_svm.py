@@ -54,7 +54,7 @@ def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: Arr
     return _solve(sequences, selection, flags)
 
 
-def gmm(sequences: EmbeddedSequences) -> MarginSolution:
+def global_margin(sequences: EmbeddedSequences) -> MarginSolution:
     """The globally-optimal max-margin direction: (ATT-SVM) for the tokens of highest score [M, Def. 1].
 
     Where several tokens of an input share the highest score they are kept tied; `solution.selection.tied_inputs`
@@ -71,7 +71,7 @@ def att_svm_batch(sequences: Sequence[EmbeddedSequences], selections: Sequence[S
     groups: dict[tuple[int, ...], list[int]] = {}
     for j, (problem, selection) in enumerate(zip(sequences, selections, strict=True)):
         selection.check_fits(problem)
-        alike = problem.n_tokens > 1 and problem.is_unmasked and selection.is_single
+        alike = problem.n_places > 1 and problem.is_unmasked and selection.is_single
         if alike:
             groups.setdefault(problem.keys.shape, []).append(j)
         else:

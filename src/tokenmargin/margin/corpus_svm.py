@@ -149,7 +149,7 @@ def _packed(
         duals=answer.duals if answer is not None and decided else np.zeros(0),
         ties=pairs.tied,
         tie_duals=answer.tie_duals if answer is not None and decided else np.zeros(len(pairs.tied)),
-        token_weights=np.zeros(pairs.n_tokens) if token_weights is None else token_weights,
+        token_weights=np.zeros(pairs.vocabulary_size) if token_weights is None else token_weights,
         residuals=CorpusResiduals(0.0, 0.0, 0.0, 0.0, 0.0) if residuals is None else residuals,
         rounds=() if answer is None else answer.rounds,
         n_constraints=len(pairs),

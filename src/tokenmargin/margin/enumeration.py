@@ -11,7 +11,7 @@ from tokenmargin.margin.least_norm import Verdict, least_norm_batch
 from tokenmargin.margin.optimality import is_locally_optimal
 from tokenmargin.margin.solution import MarginSolution
 
-#: Largest number of selections (whole or partial) that `lmm_directions` will hold at once before it refuses.
+#: Largest number of selections (whole or partial) that `local_margins` will hold at once before it refuses.
 ENUMERATION_LIMIT = 200_000
 
 
@@ -50,7 +50,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
     return [Selection.from_indices(alpha, T) for alpha in partial]
 
 
-def lmm_directions(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
+def local_margins(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
     """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
 
     Exact, by enumeration with pruning (`feasible_selections`); selections have one token per input, as in [M].

@@ -101,10 +101,10 @@ class _Sums(NamedTuple):
     correct: ScalarJ
 
 
-def batch_row_order(shelves: tuple[DocumentShelf, ...], n_tokens: int) -> RowOrder:
+def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) -> RowOrder:
     """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
-    there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, n_tokens).reshape(-1) for shelf in shelves]
-    return row_order(jnp.concatenate(there), n_tokens, most=sum(shelf.labels.shape[0] for shelf in shelves))
+    there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, vocabulary_size).reshape(-1) for shelf in shelves]
+    return row_order(jnp.concatenate(there), vocabulary_size, most=sum(shelf.labels.shape[0] for shelf in shelves))
 
 
 def two_layer_outputs(

@@ -10,6 +10,6 @@ from tokenmargin._types import ScalarJ
 class BatchSums(eqx.Module):
     """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
 
-    loss: ScalarJ
+    mean_loss: ScalarJ
     correct: ScalarJ
     documents: ScalarJ

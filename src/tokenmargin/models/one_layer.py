@@ -59,7 +59,7 @@ class OneLayerParameters(eqx.Module):
     key_query: MatrixJ | None = None
 
     @property
-    def n_tokens(self) -> int:
+    def vocabulary_size(self) -> int:
         """V."""
         return self.embeddings.shape[0]
 
@@ -132,9 +132,9 @@ class OneLayer(eqx.Module):
         """Nothing: what accelerators' compilers do by default is good here."""
         return ()
 
-    def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> OneLayerParameters:
+    def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> OneLayerParameters:
         """E, p ~ N(0, I/d) times `init_scale`; v the same when it is trained, on the unit sphere when it is fixed."""
-        return _initial(self, key, n_tokens, jnp.dtype(dtype).name)
+        return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:
         """f(X) of every document, shape (B,); 0 for rows that are no document."""
@@ -233,14 +233,16 @@ def _attend(read: TokenPairs, batch: CountBatch) -> _Attention:
 
 
 @eqx.filter_jit
-def _initial(model: OneLayer, key: Array, n_tokens: int, dtype: str) -> OneLayerParameters:
+def _initial(model: OneLayer, key: Array, vocabulary_size: int, dtype: str) -> OneLayerParameters:
     for_table, for_query, for_head = jax.random.split(key, 3)
     scale = jnp.asarray(model.init_scale / np.sqrt(model.width), dtype)
     query, head = (scale * jax.random.normal(each, (model.width,), dtype) for each in (for_query, for_head))
     if "head" not in model.trainable:
         head = head / jnp.sqrt(jnp.sum(head**2))
     key_query = jnp.eye(model.width, dtype=dtype) if "key_query" in model.trainable else None
-    return OneLayerParameters(scale * normal_rows(for_table, (n_tokens, model.width), dtype), query, head, key_query)
+    return OneLayerParameters(
+        scale * normal_rows(for_table, (vocabulary_size, model.width), dtype), query, head, key_query
+    )
 
 
 def normal_rows(key: Array, shape: tuple[int, int], dtype: str) -> EmbeddingTable:

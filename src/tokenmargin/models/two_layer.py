@@ -83,9 +83,9 @@ class TwoLayer(eqx.Module):
         """`COMPILER_OPTIONS`."""
         return COMPILER_OPTIONS
 
-    def initial(self, key: Array, n_tokens: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
+    def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
         """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
-        return _initial(self, key, n_tokens, jnp.dtype(dtype).name)
+        return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
 
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
@@ -124,10 +124,10 @@ class TwoLayer(eqx.Module):
 
 
 @eqx.filter_jit
-def _initial(model: TwoLayer, key: Array, n_tokens: int, dtype: str) -> TwoLayerParameters:
+def _initial(model: TwoLayer, key: Array, vocabulary_size: int, dtype: str) -> TwoLayerParameters:
     keys = jax.random.split(key, 3)
     scale = jnp.asarray(model.init_scale / np.sqrt(model.width), dtype)
-    E = scale * jax.random.normal(keys[0], (n_tokens, model.width), dtype)
+    E = scale * jax.random.normal(keys[0], (vocabulary_size, model.width), dtype)
     p, v = (scale * jax.random.normal(k, (model.width,), dtype) for k in keys[1:])
     if not model.affine:
         return TwoLayerParameters(E, p, v)

@@ -3,22 +3,22 @@
 from tokenmargin.sources.imdb import imdb
 from tokenmargin.sources.labelled import LabelledTexts, Progress, TextChunk
 from tokenmargin.sources.locate import DATA_VARIABLE
-from tokenmargin.sources.reading import Problem, ReadingReport
-from tokenmargin.sources.table import Format, delimited
+from tokenmargin.sources.reading import Oddity, ReadingReport
+from tokenmargin.sources.table import Format, table
 from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_report
 
 __all__ = [
     "DATA_VARIABLE",
     "Format",
     "LabelledTexts",
-    "Problem",
+    "Oddity",
     "Progress",
     "ReadingReport",
     "TextChunk",
     "YelpReport",
     "YelpSelection",
-    "delimited",
     "imdb",
+    "table",
     "yelp",
     "yelp_report",
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._rows import Columns, Problem, Row
+from tokenmargin.sources._rows import Columns, Oddity, Row
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -36,9 +36,9 @@ class _Decoded:
                 self.is_bad = True
                 yield raw.decode("utf-8", errors="replace")
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[Oddity, ...]:
         """INVALID_UTF8 if a line since the last call was bad."""
-        found = (Problem.INVALID_UTF8,) if self.is_bad else ()
+        found = (Oddity.INVALID_UTF8,) if self.is_bad else ()
         self.is_bad = False
         return found
 
@@ -61,7 +61,7 @@ def separated_rows(path: Path, columns: Columns, separator: str) -> Iterator[Row
                 if not cells:
                     continue
                 if len(cells) != len(header):
-                    yield Row(place, problems=(*problems, Problem.BAD_ROW))
+                    yield Row(place, problems=(*problems, Oddity.BAD_ROW))
                     continue
                 text, label, split, name = (None if j is None else cells[j] for j in at)
                 yield Row(place, text, label, split, name, problems)
@@ -87,7 +87,7 @@ def json_rows(path: Path, columns: Columns) -> Iterator[Row]:
             except ValueError:
                 cells = None
             if not isinstance(cells, dict):
-                yield Row(place, problems=(*problems, Problem.BAD_ROW))
+                yield Row(place, problems=(*problems, Oddity.BAD_ROW))
                 continue
             if is_first:
                 _column_numbers(path, columns, list(cells))

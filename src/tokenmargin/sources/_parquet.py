@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.sources._lines import missing_columns
-from tokenmargin.sources._rows import Columns, Problem, Row
+from tokenmargin.sources._rows import Columns, Oddity, Row
 
 #: Rows decoded at a time.
 _BATCH = 2048
@@ -31,7 +31,7 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
                 for column in columns[1:]
             ]
             for j, (text, label, split, name) in enumerate(zip(texts, *rest, strict=True)):
-                yield Row(place + j, text, label, split, name, (Problem.INVALID_UTF8,) if j in bad else ())
+                yield Row(place + j, text, label, split, name, (Oddity.INVALID_UTF8,) if j in bad else ())
             place += batch.num_rows
 
 

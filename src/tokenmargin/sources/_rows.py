@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tokenmargin.sources.labelled import Label, TextChunk, count_labels
-from tokenmargin.sources.reading import MAX_PLACES, Place, Problem, ReadingReport
+from tokenmargin.sources.reading import MAX_PLACES, Oddity, Place, ReadingReport
 
 #: A tag such as <i> or </a>, or an entity such as &amp; -- but not the <br /> that every IMDB review holds.
 MARKUP = re.compile(r"</?(?!br\b)[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#[0-9]{1,6});")
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     label: object = None
     split: object = None
     id: object = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Oddity, ...] = ()
 
 
 @dataclass
@@ -42,10 +42,10 @@ class _Pile:
     labels: list[Label] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
     rows_read: int = 0
-    counts: dict[Problem, int] = field(default_factory=dict)
-    places: dict[Problem, list[Place]] = field(default_factory=dict)
+    counts: dict[Oddity, int] = field(default_factory=dict)
+    places: dict[Oddity, list[Place]] = field(default_factory=dict)
 
-    def note(self, kind: Problem, place: Place) -> None:
+    def note(self, kind: Oddity, place: Place) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         places = self.places.setdefault(kind, [])
         if len(places) < MAX_PLACES:
@@ -81,14 +81,14 @@ def chunked(
         pile.rows_read += 1
         for kind in row.problems:
             pile.note(kind, row.place)
-        if Problem.BAD_ROW in row.problems:
+        if Oddity.BAD_ROW in row.problems:
             continue
         if not isinstance(row.text, str):
-            pile.note(Problem.NO_TEXT, row.place)
+            pile.note(Oddity.NO_TEXT, row.place)
             continue
         label = label_of(row.label)
         if label is None:
-            pile.note(Problem.NO_LABEL, row.place)
+            pile.note(Oddity.NO_LABEL, row.place)
             continue
         for kind in _oddities(row, seen_texts, seen_ids):
             pile.note(kind, row.place)
@@ -98,21 +98,21 @@ def chunked(
     yield pile.chunk(with_splits)
 
 
-def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Problem]:
+def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Oddity]:
     """What is odd about a usable row."""
     text = str(row.text)
     if not text.strip():
-        yield Problem.EMPTY_TEXT
+        yield Oddity.EMPTY_TEXT
     elif hash(text) in seen_texts:
-        yield Problem.DUPLICATE_TEXT
+        yield Oddity.DUPLICATE_TEXT
     else:
         seen_texts.add(hash(text))
     # Counting first: a pattern over every review that holds a <br /> would cost more than reading it.
     if ("&" in text or text.count("<") > text.count("<br />")) and MARKUP.search(text):
-        yield Problem.MARKUP
+        yield Oddity.MARKUP
     if row.id is not None:
         if hash(row.id) in seen_ids:
-            yield Problem.DUPLICATE_ID
+            yield Oddity.DUPLICATE_ID
         seen_ids.add(hash(row.id))
 
 

@@ -13,8 +13,8 @@ from tokenmargin.sources._parquet import parquet_columns
 from tokenmargin.sources._rows import Columns, Row, chunked
 from tokenmargin.sources.labelled import Label, LabelledTexts, Progress, TextChunk, silent
 from tokenmargin.sources.locate import Whereabouts, locate
-from tokenmargin.sources.reading import Problem, ReadingReport
-from tokenmargin.sources.table import Format, format_of, table
+from tokenmargin.sources.reading import Oddity, ReadingReport
+from tokenmargin.sources.table import Format, format_of, labelled_table
 
 #: Reviews of each class in the complete data set.
 PER_CLASS = 25_000
@@ -48,7 +48,7 @@ def imdb(
         progress: told how a download comes on.
     """
     found = locate(WHERE, path, progress)
-    texts = _tree(found) if found.is_dir() else table(found, _columns(found), _label, name="IMDB")
+    texts = _tree(found) if found.is_dir() else labelled_table(found, _columns(found), _label, name="IMDB")
     if verify:
         texts = replace(texts, read=_verified(texts.read, str(found)))
     return texts if split is None else texts.only_split(split)
@@ -87,7 +87,7 @@ def _tree(folder: Path) -> LabelledTexts:
                 yield Row(place, raw.decode("utf-8"), sentiment, split, place)
             except UnicodeDecodeError:
                 text = raw.decode("utf-8", errors="replace")
-                yield Row(place, text, sentiment, split, place, (Problem.INVALID_UTF8,))
+                yield Row(place, text, sentiment, split, place, (Oddity.INVALID_UTF8,))
 
     def read(size: int) -> Iterator[TextChunk]:
         return chunked(rows(), _label, size, with_splits=True)

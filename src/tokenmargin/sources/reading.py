@@ -16,7 +16,7 @@ SHOWN = 5
 Place = int | str
 
 
-class Problem(Enum):
+class Oddity(Enum):
     """What may be odd about a row, as a sentence; `is_kept` says whether the row was kept all the same."""
 
     INVALID_UTF8 = "bytes that are not UTF-8; kept, each bad byte replaced by U+FFFD"
@@ -31,7 +31,7 @@ class Problem(Enum):
     @property
     def is_kept(self) -> bool:
         """Whether a row with this problem was kept."""
-        return self not in (Problem.NO_TEXT, Problem.NO_LABEL, Problem.BAD_ROW)
+        return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.BAD_ROW)
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class ReadingReport:
     rows_read: int = 0
     rows_kept: int = 0
     classes: dict[str, int] = field(default_factory=dict)
-    problems: dict[Problem, int] = field(default_factory=dict)
-    places: dict[Problem, tuple[Place, ...]] = field(default_factory=dict)
+    problems: dict[Oddity, int] = field(default_factory=dict)
+    places: dict[Oddity, tuple[Place, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: what was verified, what was selected
 
     def __add__(self, other: ReadingReport) -> ReadingReport:
         """The report of both stretches of rows, in this order."""
         places = {
             kind: (self.places.get(kind, ()) + other.places.get(kind, ()))[:MAX_PLACES]
-            for kind in Problem
+            for kind in Oddity
             if kind in self.places or kind in other.places
         }
         return ReadingReport(
@@ -64,7 +64,7 @@ class ReadingReport:
             self.notes + other.notes,
         )
 
-    def count(self, kind: Problem) -> int:
+    def count(self, kind: Oddity) -> int:
         """Rows with this problem."""
         return self.problems.get(kind, 0)
 

@@ -33,7 +33,7 @@ _BY_ENDING = {
 }
 
 
-def delimited(
+def table(
     path: str | Path,
     text: str = "text",
     label: str = "label",
@@ -52,10 +52,10 @@ def delimited(
         id: a column of ids, which should differ; those that do not are reported.
         format: taken from the name's ending when absent.
     """
-    return table(Path(path), Columns(text, label, split, id), label_as_given, format=format)
+    return labelled_table(Path(path), Columns(text, label, split, id), label_as_given, format=format)
 
 
-def table(
+def labelled_table(
     path: Path,
     columns: Columns,
     label_of: Callable[[object], Label | None],

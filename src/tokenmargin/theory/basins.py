@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, judge, logistic
+from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, limits_of, logistic
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
@@ -70,7 +70,7 @@ def basin_map(
         )
     risk = AttentionRisk(sequences, loss)
     ends = follow_all([risk] * len(points), points, Flow() if method is None else method, progress=progress)
-    limits = judge([risk] * len(points), [trajectory.final for trajectory in ends])
+    limits = limits_of([risk] * len(points), [trajectory.final for trajectory in ends])
     reached: dict[Selection, int] = {}
     for limit in limits:
         if limit.diverges:

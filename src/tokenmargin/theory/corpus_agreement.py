@@ -95,4 +95,4 @@ def selected_weight(dataset: TokenDataset, logits: np.ndarray, selection: Corpus
 def documents_selecting(dataset: TokenDataset, selection: CorpusSelection) -> np.ndarray:
     """In how many documents each token is selected, shape (V,)."""
     selection.check_fits(dataset)
-    return np.bincount(dataset.counts.indices[selection.chosen], minlength=dataset.n_tokens)
+    return np.bincount(dataset.counts.indices[selection.chosen], minlength=dataset.vocabulary_size)

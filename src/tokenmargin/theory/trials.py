@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, judge
+from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, limits_of
 from tokenmargin.attention.descend_batch import descend_batch
 from tokenmargin.attention.textbook import textbook_descent
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
@@ -143,7 +143,7 @@ def _decide(
     risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
     starts = np.zeros((len(problems), problems.keys.shape[3]))
     ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
-    limits = judge(risks, [end.final for end in ends])
+    limits = limits_of(risks, [end.final for end in ends])
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
@@ -176,7 +176,7 @@ def _compare(problems: ProblemBatch, points: np.ndarray, chosen: np.ndarray, col
 
 def _proxy_correlation(sequences: EmbeddedSequences, alpha: np.ndarray, p: np.ndarray) -> float:
     """cos of p to (ATT-SVM') when neighbours of no lower score are as good as the selected token [M, App. E]."""
-    solution = att_svm(sequences, Selection.from_indices(alpha, sequences.n_tokens))
+    solution = att_svm(sequences, Selection.from_indices(alpha, sequences.n_places))
     gamma, chosen = scores(sequences), solution.selection.chosen
     selected = np.where(chosen, gamma, -np.inf).max(axis=1, keepdims=True)
     allowed = chosen | (neighbors(solution) & (gamma >= selected))

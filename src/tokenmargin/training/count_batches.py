@@ -73,14 +73,14 @@ class CountBatches:
     """Every batch of every epoch of a data set, for models that see counts.
 
     Attributes:
-        shelves: the data on the device.
+        on_device: the data on the device.
         n_documents: n.
         batch_size: B.
         capacity: pieces of a batch, C.
         most_pieces: pieces of the longest document, K.
     """
 
-    shelves: CountShelves
+    on_device: CountShelves
     n_documents: int
     batch_size: int
     capacity: int
@@ -104,17 +104,17 @@ class CountBatches:
 
     @property
     def _counts(self) -> np.ndarray:
-        return np.asarray(self.shelves.count)
+        return np.asarray(self.on_device.count)
 
     @staticmethod
-    def plan(shelves: CountShelves, rows: EpochRows, layout: tuple[int, int]) -> BatchPlan:
+    def plan(on_device: CountShelves, rows: EpochRows, layout: tuple[int, int]) -> BatchPlan:
         """The plan of every batch of an epoch at once, so that a training step only gathers."""
-        return jax.vmap(lambda one: _plan(shelves, one, layout))(rows)
+        return jax.vmap(lambda one: _plan(on_device, one, layout))(rows)
 
     @staticmethod
-    def batch(shelves: CountShelves, plan: BatchPlan) -> CountBatch:
+    def batch(on_device: CountShelves, plan: BatchPlan) -> CountBatch:
         """The batch of a plan."""
-        ids, log_counts = shelves.ids[plan.numbers], shelves.log_counts[plan.numbers]
+        ids, log_counts = on_device.ids[plan.numbers], on_device.log_counts[plan.numbers]
         return CountBatch(ids, log_counts, plan.document, plan.pieces, plan.labels, plan.documents)
 
 

@@ -54,12 +54,12 @@ class ShelfBatches:
     """Every batch of every epoch of a data set, as whole documents.
 
     Attributes:
-        shelves: the data on the device.
+        on_device: the data on the device.
         lengths: distinct tokens of each document, shape (n,).
         layouts: tight to roomy; the last holds any batch.
     """
 
-    shelves: DocumentCorpus
+    on_device: DocumentCorpus
     lengths: np.ndarray
     layouts: tuple[ShelfLayout, ...]
 
@@ -78,17 +78,17 @@ class ShelfBatches:
         return self.layouts
 
     @staticmethod
-    def plan(shelves: DocumentCorpus, rows: AnyArray, layout: tuple[ShelfLayout, ...]) -> ShelfPlan:
+    def plan(on_device: DocumentCorpus, rows: AnyArray, layout: tuple[ShelfLayout, ...]) -> ShelfPlan:
         """The first layout that holds each batch."""
         rows = jnp.asarray(rows)
-        own = jnp.where(rows >= 0, shelves.edges[rows + 1] - shelves.edges[rows], 0)
+        own = jnp.where(rows >= 0, on_device.edges[rows + 1] - on_device.edges[rows], 0)
         held = jnp.stack([jnp.all(own <= jnp.asarray(one.widths)[None, :], axis=1) for one in layout])
         return ShelfPlan(rows, jnp.argmax(held, axis=0).astype(jnp.int32), layout)
 
     @staticmethod
-    def batch(shelves: DocumentCorpus, plan: ShelfPlan) -> ShelvedDocuments:
+    def batch(on_device: DocumentCorpus, plan: ShelfPlan) -> ShelvedDocuments:
         """The batch of a plan."""
-        return ShelvedDocuments(shelves, plan)
+        return ShelvedDocuments(on_device, plan)
 
 
 def shelf_batches(

@@ -50,24 +50,24 @@ class Evaluator:
         source: Batches = batches(dataset, batch_size, dtype)
         self._rows = source.rows(np.arange(source.n_documents))
         self._static = (model, type(source), source.layout(self._rows))
-        self._shelves = source.shelves
+        self._on_device = source.on_device
 
     @keep_precision
     def __call__(self, parameters: Tree) -> Evaluation:
         """Loss and accuracy of these parameters."""
         measure = jitted(_evaluate, usable_options(self._static[0].compiler_options), static_argnums=0)
-        loss, accuracy = measure(self._static, parameters, self._shelves, self._rows)
+        loss, accuracy = measure(self._static, parameters, self._on_device, self._rows)
         return Evaluation(float(loss), float(accuracy))
 
 
-def _evaluate(static: tuple[Any, ...], parameters: Tree, shelves: Any, rows: Any) -> tuple[Array, Array]:
+def _evaluate(static: tuple[Any, ...], parameters: Tree, on_device: Any, rows: Any) -> tuple[Array, Array]:
     model, batches, layout = static
-    plans = batches.plan(shelves, rows, layout)
+    plans = batches.plan(on_device, rows, layout)
 
     def add(_: None, plan: Any) -> tuple[None, tuple[Array, Array, Array]]:
         # The gradients are not used, so the compiler leaves them out.
-        sums = model.loss_and_gradients(parameters, batches.batch(shelves, plan))[0]
-        return None, (sums.loss * sums.documents, sums.correct, sums.documents)
+        sums = model.loss_and_gradients(parameters, batches.batch(on_device, plan))[0]
+        return None, (sums.mean_loss * sums.documents, sums.correct, sums.documents)
 
     _, (loss, correct, documents) = jax.lax.scan(add, None, plans)
     return loss.sum() / documents.sum(), correct.sum() / documents.sum()

@@ -83,7 +83,7 @@ def train(
     source: Batches = batches(dataset, dataset.n_documents if optimiser.full_batch else batch_size, kind)
     begin, rng = streams(key)
     fresh = start is None
-    parameters = model.initial(begin, dataset.n_tokens, kind) if fresh else _copied(start, dataset, model, kind)
+    parameters = model.initial(begin, dataset.vocabulary_size, kind) if fresh else _copied(start, dataset, model, kind)
     # Random numbers need room of their own: it must be free again before the moments take theirs.
     jax.block_until_ready(parameters)
     moments = zero_moments(model, source, parameters, optimiser.n_moments)
@@ -99,7 +99,7 @@ def train(
         coefficients = optimiser.coefficients(steps, np.full(len(rows), rate)).astype(kind)
         static = (model, type(optimiser), type(source), source.layout(rows))
         parameters, moments, numbers = one_epoch(
-            static, parameters, moments, (source.shelves, posterior, rows, coefficients)
+            static, parameters, moments, (source.on_device, posterior, rows, coefficients)
         )
         rows_of_records.append(np.asarray(numbers))
         rates.append(rate)
@@ -122,13 +122,15 @@ def train_epoch(
 ) -> tuple[Tree, Tree, Array]:
     """One pass over the data: new parameters, new moments and the numbers of the epoch."""
     model, _, batches, layout = static
-    shelves, posterior, rows, coefficients = data
-    plans = batches.plan(shelves, rows, layout)
+    on_device, posterior, rows, coefficients = data
+    plans = batches.plan(on_device, rows, layout)
 
     def step(state: tuple[Tree, Tree], now: tuple[Any, Array]) -> tuple[tuple[Tree, Tree], Array]:
         plan, row = now
-        sums, gradients = model.loss_and_gradients(state[0], batches.batch(shelves, plan))
-        return apply_gradients(static[1], row, state, gradients), jnp.stack([sums.loss, sums.correct, sums.documents])
+        sums, gradients = model.loss_and_gradients(state[0], batches.batch(on_device, plan))
+        return apply_gradients(static[1], row, state, gradients), jnp.stack(
+            [sums.mean_loss, sums.correct, sums.documents]
+        )
 
     # On an accelerator a short step is bound by starting its kernels; several steps in a row are started faster.
     together = 1 if jax.default_backend() == "cpu" else model.steps_together
@@ -166,11 +168,11 @@ def zero_moments(model: Trainable, source: Batches, parameters: Tree, n_moments:
     rows = source.rows(np.arange(source.n_documents))
     layout = source.layout(rows)
 
-    def gradients(parameters: Tree, shelves: Any, rows: Any) -> Tree:
-        plan = jax.tree.map(lambda x: x[0], source.plan(shelves, rows, layout))
-        return model.loss_and_gradients(parameters, source.batch(shelves, plan))[1]
+    def gradients(parameters: Tree, on_device: Any, rows: Any) -> Tree:
+        plan = jax.tree.map(lambda x: x[0], source.plan(on_device, rows, layout))
+        return model.loss_and_gradients(parameters, source.batch(on_device, plan))[1]
 
-    shapes = jax.eval_shape(gradients, parameters, source.shelves, rows[:1])
+    shapes = jax.eval_shape(gradients, parameters, source.on_device, rows[:1])
     pulls = jax.tree.leaves(shapes, is_leaf=lambda node: node is None or is_gradient(node))
     leaves = jax.tree.leaves(parameters, is_leaf=lambda node: node is None)
     return tuple(
@@ -181,10 +183,10 @@ def zero_moments(model: Trainable, source: Batches, parameters: Tree, n_moments:
 
 def _copied(start: Tree, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
     V = start.embeddings.shape[0]
-    if dataset.n_tokens != V:
+    if dataset.vocabulary_size != V:
         raise InvalidInputError(
-            f"start has embeddings of {V} tokens but the data set has {dataset.n_tokens}: use the vocabulary that the "
-            "parameters were trained with."
+            f"start has embeddings of {V} tokens but the data set has {dataset.vocabulary_size}: use the vocabulary "
+            "that the parameters were trained with."
         )
     width = getattr(model, "width", start.embeddings.shape[1])
     if start.embeddings.shape[1] != width:

@@ -25,7 +25,7 @@ class Trainable(Protocol):
     def compiler_options(self) -> CompilerOptions:
         """What the compiler of an accelerator is told; nothing if ()."""
 
-    def initial(self, key: Array, n_tokens: int, dtype: Any) -> Tree:
+    def initial(self, key: Array, vocabulary_size: int, dtype: Any) -> Tree:
         """Parameters to start from: a tree of arrays with the attributes embeddings, query and head."""
 
     def loss_and_gradients(self, parameters: Tree, batch: Any) -> tuple[Any, Tree]:
@@ -39,7 +39,7 @@ class Trainable(Protocol):
 class Batches(Protocol):
     """The batches of a data set, whatever they look like; `CountBatches` is one."""
 
-    shelves: Any  #: what lies on the device: a tree of arrays
+    on_device: Any  #: what lies on the device: a tree of arrays
     n_documents: int
 
     def rows(self, order: np.ndarray) -> np.ndarray:
@@ -49,9 +49,9 @@ class Batches(Protocol):
         """The sizes that shape the batches of an epoch, static in its compilation."""
 
     @staticmethod
-    def plan(shelves: Any, rows: Any, layout: tuple[Any, ...]) -> Any:
+    def plan(on_device: Any, rows: Any, layout: tuple[Any, ...]) -> Any:
         """What the epoch needs to know of its batches, with a leading axis of steps (traced)."""
 
     @staticmethod
-    def batch(shelves: Any, plan: Any) -> Any:
+    def batch(on_device: Any, plan: Any) -> Any:
         """One batch, from one step's plan (traced)."""

@@ -32,7 +32,7 @@ def small(folder, **changes):
 def test_what_is_saved_is_loaded(folder):
     found = load_reviews(folder, "imdb")
     assert found.is_test.sum() == 200
-    assert found.dataset.n_tokens == LAW.n_tokens
+    assert found.dataset.vocabulary_size == LAW.vocabulary_size
     assert load_reviews(folder, "yelp").is_test is None
     with pytest.raises(DataAbsentError, match="full_scale count"):
         load_reviews(folder / "elsewhere", "imdb")

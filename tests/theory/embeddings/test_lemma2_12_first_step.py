@@ -48,7 +48,7 @@ def test_the_inequality_in_the_proof_of_lemma_2_is_false():
 @given(seeds, st.floats(-1, 4))
 def test_lemma_12_holds_whenever_it_applies(seed, log10_eta0):
     data, eta0 = any_dataset(seed), 10.0**log10_eta0
-    case = EmbeddingCase(data, eta0, loss_bound_log10_d(data.n_tokens, 0.1, eta0), seed)
+    case = EmbeddingCase(data, eta0, loss_bound_log10_d(data.vocabulary_size, 0.1, eta0), seed)
     outcome = LEMMA_12.check(case)
     assert (outcome.holds is True) if outcome.applies is Applies.YES else ("events (14)" in outcome.because)
 

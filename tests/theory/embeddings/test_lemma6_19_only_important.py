@@ -30,7 +30,7 @@ ORTHOGONAL = 1e-9
 
 def in_regime(data: TokenDataset, seed: int = 0) -> EmbeddingCase:
     eta0 = least_step(data)
-    return EmbeddingCase(data, eta0, theorem_log10_d(data.n_tokens, 0.1, eta0), seed)
+    return EmbeddingCase(data, eta0, theorem_log10_d(data.vocabulary_size, 0.1, eta0), seed)
 
 
 def four_documents() -> EmbeddingCase:
@@ -59,7 +59,7 @@ class TestLemma6:
     def test_it_does_not_cover_a_single_irrelevant_token_but_the_flow_does(self):
         """(R_1, I), (R_2, I): a tie in one document only selects every important token, and is feasible."""
         case = in_regime(single_relevant(np.random.default_rng(0), 2, 2))
-        assert case.dataset.n_tokens == 3
+        assert case.dataset.vocabulary_size == 3
         mixed = att_svm(case.sequences, Selection([[True, True], [True, False]]))
         assert mixed.status is MarginStatus.OPTIMAL
         assert np.linalg.norm(mixed.p) < np.linalg.norm(att_svm(case.sequences, case.important).p)
@@ -79,7 +79,7 @@ class TestLemma19:
         tables = [rivals(case) for case in cases]
         assert [table.hypothesis_holds for table in tables] == [False] * 14
         assert max(table.least_rival_norm / table.norm for table in tables) < 0.7
-        small = [case for case in cases if case.dataset.n_documents == 2 and case.sequences.n_tokens == 2]
+        small = [case for case in cases if case.dataset.n_documents == 2 and case.sequences.vocabulary_size == 2]
         for case in small:
             outcome = LEMMA_19.check(case)
             assert outcome.applies is Applies.YES

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from tests.instances import random_sphere
-from tokenmargin import AttentionRisk, Descent, follow, gmm
+from tokenmargin import AttentionRisk, Descent, follow, global_margin
 from tokenmargin.data import scores, secondary_selection, selection_of, single_relevant
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.theory.embeddings.case import EmbeddingCase
@@ -45,7 +45,7 @@ class TestLemma10:
 
 def direction_of_one_token(case: EmbeddingCase, token: int) -> np.ndarray:
     """p_hat of the proof of Lemma 13: 1 on one token, 0 on the others."""
-    wanted = np.eye(case.dataset.n_tokens)[token]
+    wanted = np.eye(case.dataset.vocabulary_size)[token]
     return np.asarray(np.linalg.lstsq(case.step.tokens, wanted, rcond=None)[0])
 
 
@@ -66,7 +66,7 @@ class TestLemma13:
         data = single_relevant(np.random.default_rng(0), 4, 3)
         climbs = short = 0
         for seed in range(20):
-            case = EmbeddingCase(data, 1.0, embedding_bounds_log10_d(data.n_tokens, 0.1), seed)
+            case = EmbeddingCase(data, 1.0, embedding_bounds_log10_d(data.vocabulary_size, 0.1), seed)
             if not all(bound.holds for bound in initial_events(case.step, 0.1)):
                 continue
             gamma, chosen = scores(case.sequences), case.important.chosen
@@ -102,7 +102,7 @@ class TestLemma17:
         """The remainder is (T + T^2) C3 C4 exp(-tau_1 R) of the leading term; third places, S^<, fill its first sum."""
         rng = np.random.default_rng(seed)
         data = random_sphere(rng, n=3, T=4, d=14)
-        gamma, solution = scores(data), gmm(data)
+        gamma, solution = scores(data), global_margin(data)
         first = solution.selection.chosen
         levels = rng.permuted(np.tile([0.3, 0.6, 0.9], (3, 1)), axis=1)  # the others' places, at random
         logits = np.ones((3, 4))

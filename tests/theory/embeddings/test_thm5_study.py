@@ -72,7 +72,7 @@ def test_padded_batch_agrees_with_following_one_case_alone():
 class TestHypotheses:
     def case(self, data: TokenDataset, eta0_factor: float = 1.0, shift: float = 0.0) -> EmbeddingCase:
         eta0 = eta0_factor * least_step(data)
-        return EmbeddingCase(data, eta0, theorem_log10_d(data.n_tokens, 0.1, eta0) + shift, seed=1)
+        return EmbeddingCase(data, eta0, theorem_log10_d(data.vocabulary_size, 0.1, eta0) + shift, seed=1)
 
     @pytest.mark.parametrize("claim", [THEOREM_5, LEMMA_14, LEMMA_18], ids=lambda c: c.key)
     def test_each_is_needed_to_apply(self, claim):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.instances import random_sphere
-from tokenmargin.margin import att_svm, cone_constants, lmm_directions
+from tokenmargin.margin import att_svm, cone_constants, local_margins
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.lemma7_cone import LEMMA_7_COMPARISON, ComparisonCase, comparison_radius
 
@@ -25,7 +25,7 @@ def cases(rng, pi, count):
     found = 0
     while found < count:
         data = random_sphere(rng, n=2, T=3, d=3)
-        for solution in lmm_directions(data):
+        for solution in local_margins(data):
             constants = cone_constants(solution)
             if not constants.every_input_has_neighbors:
                 continue

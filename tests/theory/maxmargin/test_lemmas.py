@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.instances import fig1c, planar, theorem2_counterexample
-from tokenmargin import AttentionRisk, EmbeddedSequences, correlation, gmm, logistic
+from tokenmargin import AttentionRisk, EmbeddedSequences, correlation, global_margin, logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.data import Selection, scores
@@ -48,7 +48,7 @@ class TestLemma2:
     def test_each_hypothesis_is_needed(self):
         for sequences in (optimal_between_others(), theorem2_counterexample()):
             assert LEMMA_2.check(sequences).applies is Applies.NO
-            assert gmm(sequences).status is MarginStatus.INFEASIBLE
+            assert global_margin(sequences).status is MarginStatus.INFEASIBLE
 
 
 class TestLemma3:
@@ -81,7 +81,7 @@ class TestLemma3:
 def test_lemma_4_the_max_margin_direction_descends_everywhere(seed, norm):
     """[M, Lemma 4]: <grad L(p), p_mm> < 0 for all p, under Assumption B where p_mm exists."""
     sequences = assumption_b_data(seed)
-    solution = gmm(sequences)
+    solution = global_margin(sequences)
     assume(solution.status is MarginStatus.OPTIMAL)
     p = np.random.default_rng(seed + 1).normal(size=2)
     field = AttentionRisk(sequences).field(p * norm / np.linalg.norm(p))
@@ -93,7 +93,7 @@ class TestLemma5:
     @few
     def test_holds_beyond_the_explicit_radius(self, seed, pi, angle, scale):
         sequences = assumption_b_data(seed, n=1)
-        assume(gmm(sequences).status is MarginStatus.OPTIMAL)
+        assume(global_margin(sequences).status is MarginStatus.OPTIMAL)
         radius = scale * 1.001 * correlation_radius(sequences, pi)
         outcome = LEMMA_5.check(
             CorrelationCase(sequences, pi, (radius * float(np.cos(angle)), radius * float(np.sin(angle))))
@@ -114,7 +114,7 @@ class TestLemma5:
     def test_pi_is_zero_at_no_finite_radius(self, R):
         """Differences (-1, 1) and (2, 1): p_mm = (0, 1) with duals 2/3 and 1/3, but at p_mm both weigh 1/2."""
         sequences = planar([[(0, 1), (1, 0), (-2, 0)]], [[1.0, 0.0, 0.0]])
-        np.testing.assert_allclose(gmm(sequences).p, [0, 1], atol=1e-12)
+        np.testing.assert_allclose(global_margin(sequences).p, [0, 1], atol=1e-12)
         angle = 0.1 / R
         field = AttentionRisk(sequences).field([R * np.sin(angle), R * np.cos(angle)])
         gain = field @ np.array([np.sin(angle), np.cos(angle) - 1]) / np.linalg.norm(field)
@@ -139,7 +139,7 @@ class TestLemma7:
         sequences = planar(
             np.random.default_rng(seed).normal(size=(2, 3, 2)), np.random.default_rng(seed + 1).normal(size=(2, 3))
         )
-        solution = gmm(sequences)
+        solution = global_margin(sequences)
         assume(solution.status is MarginStatus.OPTIMAL)
         constants = cone_constants(solution)
         assume(constants.every_input_has_neighbors)
@@ -237,7 +237,7 @@ def test_lemma_10_at_most_d_neighbours_in_general_position(seed, d):
     sequences = EmbeddedSequences(keys, np.ones(3), np.ones(d))
     q = np.linalg.solve(np.concatenate(keys[:, :1] - keys[:, 1:])[:d], np.ones(d))
     assert directional_margin(sequences, q).neighbors.sum() <= d
-    solution = gmm(sequences)
+    solution = global_margin(sequences)
     assert neighbors(solution).sum() <= d
 
 
@@ -249,7 +249,7 @@ def test_lemma_10_needs_general_position():
 def test_lemma_8_is_what_makes_the_max_margin_direction_best():
     """At large R the max-margin direction has the lowest risk of all that select the optimal tokens."""
     sequences = fig1c()
-    best = gmm(sequences)
+    best = global_margin(sequences)
     angle = float(np.arctan2(best.p[1], best.p[0]))
     risk = HeadRisk(sequences, LinearHead(sequences.head))
     for turn in (0.05, -0.05, 0.2, -0.2):

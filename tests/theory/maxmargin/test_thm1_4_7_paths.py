@@ -12,7 +12,7 @@ from tokenmargin.attention import logistic
 from tokenmargin.attention.regularization_path import local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import TooLargeError
-from tokenmargin.margin import att_svm_batch, feasible_selections, gmm, is_locally_optimal, lmm_directions
+from tokenmargin.margin import att_svm_batch, feasible_selections, global_margin, is_locally_optimal, local_margins
 from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
@@ -39,12 +39,12 @@ def narrow():
 class TestTheorem1:
     def test_decay_without_any_hint(self):
         path = regularization_path(fig1c(), logistic, RADII)
-        distances = [one_minus_cosine(p, gmm(fig1c()).direction) for p in path.points]
+        distances = [one_minus_cosine(p, global_margin(fig1c()).direction) for p in path.points]
         assert decay_exponent(path.radii[2:], distances[2:]) == pytest.approx(-2, abs=0.02)
 
     def test_decay_is_exponential_with_one_support_pair(self):
         path = regularization_path(fig1b(), logistic, RADII)
-        distances = [one_minus_cosine(p, gmm(fig1b()).direction) for p in path.points]
+        distances = [one_minus_cosine(p, global_margin(fig1b()).direction) for p in path.points]
         assert max(distances[1:]) < 1e-19  # R^-2 would leave 1e-10
 
     def test_negative_scores_do_no_harm(self):
@@ -62,7 +62,7 @@ class TestTheorem1:
     def test_a_slow_decay_is_refused(self):
         case = PathCase(fig1b())
         path = regularization_path(case.sequences, case.loss, case.radii)
-        u = gmm(case.sequences).direction
+        u = global_margin(case.sequences).direction
         aside = np.array([-u[1], u[0]])
         drift = path.radii**-0.9 * 0.01
         slow = replace(path, points=path.radii[:, None] * (u + drift[:, None] * aside))
@@ -83,7 +83,7 @@ class TestTheorem4:
             assert outcome.holds
 
     def test_the_same_check_sees_convergence_where_it_is(self, narrow):
-        found = max(lmm_directions(narrow), key=lambda solution: solution.margin)
+        found = max(local_margins(narrow), key=lambda solution: solution.margin)
         path = local_path(narrow, logistic, found.direction, 1e-3, RADII, 50.0)
         assert converges_to_axis(path) > 0.9
         assert not path.is_bounded
@@ -95,7 +95,7 @@ class TestTheorem4:
         assert THEOREM_4.check(LocalPathCase(tied, axis)).applies is Applies.NO
         on_a_line = planar([[(0, 0), (1, 1), (2, 2)]], [[1.0, 0.5, 0.2]])
         assert THEOREM_4.check(LocalPathCase(on_a_line, axis)).applies is Applies.NO
-        lmm = lmm_directions(narrow)[0].direction
+        lmm = local_margins(narrow)[0].direction
         assert THEOREM_4.check(LocalPathCase(narrow, tuple(lmm.tolist()))).applies is Applies.NO
 
 
@@ -144,7 +144,7 @@ class TestCertificates:
         path = regularization_path(fig1b(), logistic, RADII)
         certificate = certify_path(replace(path, points=path.radii[:, None] * np.array([1.0, 0.0])))
         assert certificate.verdict is PathVerdict.REFUTED
-        assert certificate.best_selection == gmm(fig1b()).selection
+        assert certificate.best_selection == global_margin(fig1b()).selection
 
     def test_a_finite_path_is_not_certified(self):
         certificate = certify_path(regularization_path(theorem2_counterexample(), logistic, (1.0, 10.0)))

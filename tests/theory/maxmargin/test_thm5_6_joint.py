@@ -86,7 +86,7 @@ def sampled_nu(data, selection, rng, count=400):
     best = np.inf
     gamma = label_svm(data.tokens[np.arange(data.n_inputs), selection.indices], data.labels).label_margin
     for _ in range(count):
-        attention = rng.dirichlet(np.full(data.n_tokens, rng.choice([0.1, 0.5, 2.0])), size=data.n_inputs)
+        attention = rng.dirichlet(np.full(data.n_places, rng.choice([0.1, 0.5, 2.0])), size=data.n_inputs)
         mixed = 1 - attention[selection.chosen].min()
         margin = label_svm(np.einsum("nt,ntk->nk", attention, data.tokens), data.labels).label_margin
         best = min(best, (gamma - margin) / mixed)

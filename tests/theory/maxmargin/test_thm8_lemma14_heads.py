@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.instances import fig1c
-from tokenmargin import EmbeddedSequences, NormalizedDescent, gmm
+from tokenmargin import EmbeddedSequences, NormalizedDescent, global_margin
 from tokenmargin.attention.head_risk import HeadRisk, descend_head
 from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead
 from tokenmargin.data import Selection, optimal_selection
@@ -20,9 +20,9 @@ from tokenmargin.theory.maxmargin.thm8_lemma14_heads import (
     LEMMA_14,
     THEOREM_8,
     HeadCase,
+    grid_minimiser,
     mixing_constants,
     mixing_hurts,
-    regularisation_path,
     two_ways,
 )
 
@@ -50,9 +50,7 @@ def test_the_path_approaches_one_of_two_minimisers_like_one_over_the_norm():
     solution = att_svm_any(case.risk.sequences, case.allowed)
     np.testing.assert_allclose(np.sort(solution.minimisers[:, 0]), [-0.75, 0.75], rtol=1e-9)
     np.testing.assert_allclose(solution.minimisers[:, 1], [5 / 6, 5 / 6], rtol=1e-9)
-    distances = [
-        solution.distance(regularisation_path(case, norm / solution.margin) / norm) for norm in (1e2, 1e3, 1e4)
-    ]
+    distances = [solution.distance(grid_minimiser(case, norm / solution.margin) / norm) for norm in (1e2, 1e3, 1e4)]
     assert distances[0] / distances[1] == pytest.approx(10, rel=0.05)
     assert distances[1] / distances[2] == pytest.approx(10, rel=0.05)
 
@@ -60,7 +58,7 @@ def test_the_path_approaches_one_of_two_minimisers_like_one_over_the_norm():
 def test_the_path_is_a_minimiser_of_the_risk_itself(rng):
     """At a moderate norm the risk is a number one can compare directly."""
     case, R = two_ways(), 6.0
-    best = case.risk.value(regularisation_path(case, R))
+    best = case.risk.value(grid_minimiser(case, R))
     points = rng.normal(size=(200, 2))
     points *= (R * np.sqrt(rng.random(200)) / np.linalg.norm(points, axis=1))[:, None]
     assert best < min(case.risk.value(p) for p in points)
@@ -70,8 +68,8 @@ def test_a_linear_head_gives_theorem_1():
     case = best_tokens(fig1c(), LinearHead(fig1c().head))
     assert case.allowed == optimal_selection(fig1c())
     assert THEOREM_8.check(case).holds is True
-    path = regularisation_path(case, 1e4)
-    np.testing.assert_allclose(path / 1e4, gmm(fig1c()).direction, atol=1e-3)
+    path = grid_minimiser(case, 1e4)
+    np.testing.assert_allclose(path / 1e4, global_margin(fig1c()).direction, atol=1e-3)
 
 
 def test_in_one_dimension_the_path_may_go_either_way():
@@ -79,7 +77,7 @@ def test_in_one_dimension_the_path_may_go_either_way():
     outcome = THEOREM_8.check(case)
     assert outcome.applies is Applies.YES
     assert outcome.holds is True
-    assert abs(regularisation_path(case, 50.0)[0]) == 50.0
+    assert abs(grid_minimiser(case, 50.0)[0]) == 50.0
 
 
 def test_a_convex_relu_head_is_decided_and_a_transformer_is_not(rng):
@@ -144,4 +142,4 @@ def test_the_path_is_for_two_dimensions():
     case = best_tokens(sequences, LinearHead([1.0, 0.5, 0.2]))
     assert THEOREM_8.check(case).applies is Applies.NOT_DECIDED
     with pytest.raises(InvalidInputError, match="d <= 2"):
-        regularisation_path(case, 10.0)
+        grid_minimiser(case, 10.0)

@@ -171,7 +171,7 @@ def _sentences(config: Settings, dataset: TokenDataset, points: list[MarginPoint
     trained = end.trained
     often = ", ".join(f"'{dataset.vocabulary[s]}' {end.selected_in[s]:,}" for s in end.most_selected()[:5])
     return (
-        f"imdb: {dataset.n_documents:,} reviews, {dataset.n_tokens:,} tokens; one layer, d = {config.d}, "
+        f"imdb: {dataset.n_documents:,} reviews, {dataset.vocabulary_size:,} tokens; one layer, d = {config.d}, "
         f"{end.epoch} epochs, loss {end.loss:.3f}, accuracy {end.accuracy:.4f}.",
         f"At the end p selects {trained.selected_tokens:,} distinct tokens, {trained.ties} reviews have ties; most "
         f"often selected: {often}.",

@@ -144,14 +144,14 @@ def _numbers(arrays: dict[str, np.ndarray], config: Settings) -> tuple[Number, .
 
 def _least_width(config: Settings) -> float:
     """Least d of the proof of [E, Lemma 2]."""
-    return float(np.ceil(10 ** embedding_bounds_log10_d(config.law.n_tokens, DELTA)))
+    return float(np.ceil(10 ** embedding_bounds_log10_d(config.law.vocabulary_size, DELTA)))
 
 
 def _sentences(arrays: dict[str, np.ndarray], config: Settings, dataset: TokenDataset) -> tuple[str, ...]:
     ratio = np.maximum(arrays["token_error"], arrays["query_error"]).max(axis=1) / arrays["bound"]
     return (
         f"One step of size {config.eta0:g} on {dataset.n_documents} texts of {config.T} tokens, "
-        f"{dataset.n_tokens} in the vocabulary.",
+        f"{dataset.vocabulary_size} in the vocabulary.",
         f"The errors fall like d^(-1/2), not like the d^(-1/4) of the bound: the bound is {1 / ratio[0]:,.0f} times "
         f"the largest error at d = {config.widths[0]} and {1 / ratio[-1]:,.0f} times "
         f"at d = 10^{arrays['log10_d'][-1]:g}.",

@@ -41,7 +41,7 @@ class Reviews:
         signs = self.dataset.labels
         if documents == 0 or documents >= len(signs):
             return self
-        short = np.diff(self.dataset.counts.indptr) <= (longest or self.dataset.n_tokens)
+        short = np.diff(self.dataset.counts.indptr) <= (longest or self.dataset.vocabulary_size)
         own = [rng.permutation(np.flatnonzero((signs == y) & short)) for y in (-1, 1)]
         rows = np.concatenate([rows[: documents // 2] for rows in own])
         rows = np.sort(rows)

@@ -152,7 +152,9 @@ def _looseness(grid: PhaseGrid, shares: PhaseMap) -> list[Number]:
     least = 4.0 * grid.n**2 * grid.T**2
     row = int(np.abs(np.log10(grid.eta0) - np.log10(least)).argmin())
     return [
-        Number("log10 d asked for by (10) at eta0 = 4 n^2 T^2", theorem_log10_d(grid.n_tokens, grid.delta, least)),
+        Number(
+            "log10 d asked for by (10) at eta0 = 4 n^2 T^2", theorem_log10_d(grid.vocabulary_size, grid.delta, least)
+        ),
         Number(f"log10 d from which all draws succeed, at eta0 = {grid.eta0[row]:.4g}", _sufficient(grid, shares)[row]),
     ]
 
@@ -170,7 +172,7 @@ def _sufficient(grid: PhaseGrid, shares: PhaseMap) -> list[float]:
 def _undecided_in_regime(grid: PhaseGrid, shares: PhaseMap) -> float:
     """Share of undecided draws over the cells of the map that (10) allows; 0 when it allows none."""
     steps = np.array(grid.eta0)
-    asked = np.array([theorem_log10_d(grid.n_tokens, grid.delta, step) for step in grid.eta0])
+    asked = np.array([theorem_log10_d(grid.vocabulary_size, grid.delta, step) for step in grid.eta0])
     inside = (steps >= 4.0 * grid.n**2 * grid.T**2)[:, None] & (np.array(grid.log10_d)[None, :] >= asked[:, None])
     return float(shares.undecided[inside].mean()) if inside.any() else 0.0
 

@@ -9,7 +9,7 @@ import numpy as np
 from tokenmargin.attention import AttentionRisk, Loss, NormalizedDescent, follow, logistic
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.experiments.experiment import Progress
-from tokenmargin.margin import lmm_directions
+from tokenmargin.margin import local_margins
 from tokenmargin.theory import BasinMap, basin_map
 
 Window = tuple[float, float, float, float]
@@ -38,7 +38,7 @@ def planar_panel(
     loss: Loss = logistic,
 ) -> PlanarPanel:
     """Enumerate directions, run normalised descent from the starts, follow the flow from starts and from a grid."""
-    enumerated = lmm_directions(sequences)
+    enumerated = local_margins(sequences)
     order = sorted(enumerated, key=lambda solution: -float(scores(sequences)[solution.selection.chosen].sum()))
     place = {solution.selection: j for j, solution in enumerate(order)}
     risk = AttentionRisk(sequences, loss)

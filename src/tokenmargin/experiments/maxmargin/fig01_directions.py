@@ -11,7 +11,7 @@ import numpy as np
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
 from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, panel_of, planar_panel, prefixed
-from tokenmargin.margin import att_svm, gmm
+from tokenmargin.margin import att_svm, global_margin
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 
 WINDOWS = {"a": (-2.0, 2.4, -1.8, 2.6), "b": (-2.0, 2.4, -1.8, 2.6), "c": (-2.0, 3.0, -2.0, 2.0)}
@@ -70,7 +70,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     arrays["drawn"] = np.array(config.drawn)
     local = arrays["b_start_basin"]
     first, second = (att_svm(toys.fig1b(), Selection.from_indices([t], 3)).p for t in (0, 1))
-    three = gmm(toys.fig1c()).p
+    three = global_margin(toys.fig1c()).p
     exact: dict[str, Any] = {"depends_on_size": False}
     return Result(
         arrays,

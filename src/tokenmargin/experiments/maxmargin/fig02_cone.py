@@ -47,7 +47,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Constants, flows from the border of the cone, and the basin at large; nothing is random."""
     del key
     data = toys.fig1b()
-    solution = att_svm(data, Selection.from_indices([SELECTED], data.n_tokens))
+    solution = att_svm(data, Selection.from_indices([SELECTED], data.n_places))
     constants = cone_constants(solution)
     half_angle = float(np.arccos(1 - constants.mu))
     tilt = float(np.arctan2(*solution.direction[::-1]))

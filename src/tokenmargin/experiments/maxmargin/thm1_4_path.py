@@ -24,7 +24,7 @@ from tokenmargin.margin import (
     att_svm_batch,
     cone_constants,
     feasible_selections,
-    gmm,
+    global_margin,
     is_locally_optimal,
 )
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
@@ -141,7 +141,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
 
 def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[dict[str, np.ndarray], float, bool]:
     """Norms and distances of the three ways, the path's largest KKT residual, and whether it is certified."""
-    target = gmm(sequences).direction
+    target = global_margin(sequences).direction
     path = enumerated_path(sequences, logistic, np.geomspace(1.0, 1e5, config.radii))
     risk, start = AttentionRisk(sequences), np.zeros(sequences.width)
     points = {

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmargin.attention import AttentionRisk, Flow, Limit, follow_all, judge
+from tokenmargin.attention import AttentionRisk, Flow, Limit, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
 from tokenmargin.first_step.bounds import initial_events
 from tokenmargin.first_step.gram import gram_step
@@ -92,13 +92,13 @@ def limits(
     wide = [_padded(case) for case in cases]
     risks = [AttentionRisk(sequences) for sequences, _ in wide]
     ends = follow_all(risks, [start for _, start in wide], method or Flow(), progress=progress)
-    found = judge(risks, [end.final for end in ends])
+    found = limits_of(risks, [end.final for end in ends])
     return [_narrowed(limit, case.sequences.width) for limit, case in zip(found, cases, strict=True)]
 
 
 def _padded(case: EmbeddingCase) -> tuple[EmbeddedSequences, np.ndarray]:
     data, start = case.sequences, case.step.query
-    extra = data.n_inputs * (data.n_tokens - 1) + 1 - data.width
+    extra = data.n_inputs * (data.n_places - 1) + 1 - data.width
     if extra <= 0:
         return data, start
     tokens = np.pad(data.tokens, ((0, 0), (0, 0), (0, extra)))

@@ -34,7 +34,7 @@ def _miss(bound: Inequality) -> float:
 
 def lemma_2_log10_d(case: EmbeddingCase) -> float:
     """log10 of the d that the proof of [E, Lemma 2] asks for, max{256, (2 log(V^2/delta))^2}."""
-    return embedding_bounds_log10_d(case.dataset.n_tokens, case.delta)
+    return embedding_bounds_log10_d(case.dataset.vocabulary_size, case.delta)
 
 
 def _lemma_2_applies(case: EmbeddingCase) -> tuple[Applies, str]:
@@ -67,7 +67,7 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
 
 
 def _lemma_12_log10_d(case: EmbeddingCase) -> float:
-    return loss_bound_log10_d(case.dataset.n_tokens, case.delta, case.eta0)
+    return loss_bound_log10_d(case.dataset.vocabulary_size, case.delta, case.eta0)
 
 
 def _lemma_12_applies(case: EmbeddingCase) -> tuple[Applies, str]:

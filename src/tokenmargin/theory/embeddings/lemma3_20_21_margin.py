@@ -120,7 +120,7 @@ LEMMA_20: Claim[Separation, MarginSolution] = Claim(
 
 def lemma_21_log10_d(case: EmbeddingCase) -> float:
     """log10 of (2 eta0 (n sqrt(2 log(V^2/delta)) + 44 n))^4, the second width of [E, Lemma 19]."""
-    n, V = case.dataset.n_documents, case.dataset.n_tokens
+    n, V = case.dataset.n_documents, case.dataset.vocabulary_size
     root = np.sqrt(2 * (2 * np.log(V) - np.log(case.delta)))
     return float(4 * np.log10(2 * case.eta0 * n * (root + 44)))
 

@@ -112,7 +112,7 @@ def only_important_error(case: EmbeddingCase, limit: Limit) -> float:
 
 
 def _lemma_19_applies(case: EmbeddingCase) -> tuple[Applies, str]:
-    needed = theorem_log10_d(case.dataset.n_tokens, case.delta, case.eta0)
+    needed = theorem_log10_d(case.dataset.vocabulary_size, case.delta, case.eta0)
     return examine(case, needed, single_relevant=True, eta0=least_step(case.dataset))
 
 

@@ -41,12 +41,12 @@ def missed_importance(case: EmbeddingCase, limit: Limit) -> float:
 
 
 def _theorem_5_applies(case: EmbeddingCase) -> tuple[Applies, str]:
-    needed = theorem_log10_d(case.dataset.n_tokens, case.delta, case.eta0)
+    needed = theorem_log10_d(case.dataset.vocabulary_size, case.delta, case.eta0)
     return examine(case, needed, single_relevant=True, eta0=least_step(case.dataset))
 
 
 def _loss_width_applies(case: EmbeddingCase) -> tuple[Applies, str]:
-    needed = loss_bound_log10_d(case.dataset.n_tokens, case.delta, case.eta0)
+    needed = loss_bound_log10_d(case.dataset.vocabulary_size, case.delta, case.eta0)
     return examine(case, needed, single_relevant=True, eta0=least_step(case.dataset))
 
 
@@ -54,7 +54,7 @@ def on_the_border(shift: float = 0.0) -> EmbeddingCase:
     """The smallest data set of [E, Assumption 4] with eta0 and d exactly as [E, (10)] asks, or `shift` decades off."""
     data = small_dataset()
     eta0 = least_step(data)
-    return EmbeddingCase(data, eta0, theorem_log10_d(data.n_tokens, 0.1, eta0) + shift, seed=1)
+    return EmbeddingCase(data, eta0, theorem_log10_d(data.vocabulary_size, 0.1, eta0) + shift, seed=1)
 
 
 def _too_short_a_step() -> EmbeddingCase:

@@ -35,14 +35,14 @@ class PhaseGrid:
     delta: float = 0.1
 
     @property
-    def n_tokens(self) -> int:
+    def vocabulary_size(self) -> int:
         """Largest V of a drawn data set: n relevant and T irrelevant tokens."""
         return self.n + self.T
 
     def asked_log10_d(self) -> np.ndarray:
         """log10 of the least d of [E, (10)] for each eta0, infinite below eta0 = 4 n^2 T^2, shape (len(eta0),)."""
         least = 4.0 * self.n**2 * self.T**2
-        asked = [theorem_log10_d(self.n_tokens, self.delta, eta0) for eta0 in self.eta0]
+        asked = [theorem_log10_d(self.vocabulary_size, self.delta, eta0) for eta0 in self.eta0]
         return np.where(np.array(self.eta0) >= least, asked, np.inf)
 
 

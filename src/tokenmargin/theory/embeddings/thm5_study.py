@@ -72,7 +72,7 @@ def study_case(study: Theorem5Study, n: int, T: int, number: int, seed: int) -> 
     pool = int(rng.integers(T - 1, 2 * T + 1))
     data = single_relevant(rng, n, T, irrelevant=pool, repeats=plus, negative_repeats=minus)
     eta0 = least_step(data)
-    asked = theorem_log10_d(data.n_tokens, study.delta, eta0)
+    asked = theorem_log10_d(data.vocabulary_size, study.delta, eta0)
     explicit = study.explicit_log10_d is not None
     log10_d = asked if study.explicit_log10_d is None else study.explicit_log10_d
     return EmbeddingCase(data, eta0, log10_d, int(rng.integers(2**31)), study.delta, explicit)
@@ -121,7 +121,7 @@ def table(cases: Sequence[EmbeddingCase], found: Sequence[Limit]) -> np.ndarray:
     for j, (case, limit) in enumerate(zip(cases, found, strict=True)):
         data, important = case.dataset, case.important
         alpha = np.unique(np.abs(signed_frequency(data)[np.abs(signed_frequency(data)) > 0]).round(12))
-        column["n"][j], column["T"][j], column["V"][j] = data.n_documents, data.lengths.max(), data.n_tokens
+        column["n"][j], column["T"][j], column["V"][j] = data.n_documents, data.lengths.max(), data.vocabulary_size
         column["distinct_alpha"][j] = len(alpha)
         column["eta0"][j], column["log10_d"][j] = case.eta0, case.log10_d
         column["events"][j] = all(bound.holds for bound in initial_events(case.step, case.delta))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin._types import Vector
 from tokenmargin.data import EmbeddedSequences, optimal_selection, scores, toys
-from tokenmargin.margin import MarginSolution, MarginStatus, gmm
+from tokenmargin.margin import MarginSolution, MarginStatus, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 
 #: Least-squares residual, relative to the right-hand side, below which a linear system over all tokens is solvable.
@@ -80,7 +80,7 @@ LEMMA_2: Claim[EmbeddedSequences, MarginSolution] = Claim(
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_2_applies,
-    observe=gmm,
+    observe=global_margin,
     error=_lemma_2_error,
     inside=_all_positive,
     outside=optimal_between_others,

@@ -13,7 +13,7 @@ import numpy as np
 from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.margin import MarginStatus, gmm
+from tokenmargin.margin import MarginStatus, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
 
@@ -34,16 +34,16 @@ def correlation_radius(sequences: EmbeddedSequences, pi: float) -> float:
     sum to |p_mm|^2, so a p of norm |p_mm| at distance eps has smallest margin at most p'p_mm/|p_mm|^2
     <= 1 - (eps Theta)^2/2, that is nu = (eps Theta)^2/4, with eps = pi/(2M).
     """
-    solution = gmm(sequences)
+    solution = global_margin(sequences)
     longest = float(np.linalg.norm(np.where(sequences.mask[:, :, None], sequences.keys, 0.0), axis=-1).max())
     nu = (pi * solution.margin / longest) ** 2 / 16
-    return float(np.log(2 * longest / solution.margin * sequences.n_tokens / pi) / (nu * solution.margin))
+    return float(np.log(2 * longest / solution.margin * sequences.n_places / pi) / (nu * solution.margin))
 
 
 def _lemma_5_applies(case: CorrelationCase) -> tuple[Applies, str]:
     if case.sequences.n_inputs != 1 or not assumption_b(case.sequences):
         return Applies.NO, "The lemma is about one input under Assumption B."
-    if gmm(case.sequences).status is not MarginStatus.OPTIMAL:
+    if global_margin(case.sequences).status is not MarginStatus.OPTIMAL:
         return Applies.NO, "(ATT-SVM) for the optimal token is infeasible."
     radius, norm = correlation_radius(case.sequences, case.pi), float(np.linalg.norm(case.p))
     return (Applies.YES if norm >= radius else Applies.NO), f"|p| = {norm:.4g} and R_pi = {radius:.4g}."
@@ -53,12 +53,12 @@ def _lemma_5_error(case: CorrelationCase, field: Vector) -> float:
     """max(0, <-grad, p/|p|> - (1 + pi) <-grad, p_mm/|p_mm|>) in units of |grad|."""
     unit, p = field / np.linalg.norm(field), np.array(case.p)
     gain = float(unit @ p / np.linalg.norm(p))
-    return max(0.0, gain - (1 + case.pi) * float(unit @ gmm(case.sequences).direction))
+    return max(0.0, gain - (1 + case.pi) * float(unit @ global_margin(case.sequences).direction))
 
 
 def _beyond_the_radius(scale: float) -> CorrelationCase:
     """Fig. 1(a) at an angle of 0.3 from the max-margin direction, at `scale` times R_pi for pi = 1/2."""
-    direction = gmm(toys.fig1a()).direction
+    direction = global_margin(toys.fig1a()).direction
     angle = float(np.arctan2(direction[1], direction[0])) + 0.3
     radius = scale * correlation_radius(toys.fig1a(), 0.5)
     return CorrelationCase(toys.fig1a(), 0.5, (float(radius * np.cos(angle)), float(radius * np.sin(angle))))

@@ -15,7 +15,7 @@ from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logi
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.data import EmbeddedSequences, scores, toys
-from tokenmargin.margin import directional_margin, gmm
+from tokenmargin.margin import directional_margin, global_margin
 from tokenmargin.theory.claim import ROUNDING, Applies, Claim
 
 
@@ -60,11 +60,11 @@ def dominance_radius(case: DominanceCase) -> float:
     gaps = np.where(data.mask, gamma[np.arange(n), alpha][:, None] - gamma, 0.0)
     kappa = float(np.abs(gaps[seen_q.neighbors]).min())
     slopes = np.asarray(case.loss.log_slope(jnp.asarray([gamma[data.mask].min(), gamma[data.mask].max()])))
-    ratio = 4 * n * data.n_tokens * float(np.abs(gaps).max()) * float(np.exp(np.ptp(slopes)))
+    ratio = 4 * n * data.n_places * float(np.abs(gaps).max()) * float(np.exp(np.ptp(slopes)))
     apart = min(seen_p.margin - seen_q.margin, float(rest.min()) - seen_q.margin)
     if kappa == 0:
         return float("inf")
-    return max(float(np.log(ratio / kappa)) / apart, float(np.log(data.n_tokens)) / seen_q.margin)
+    return max(float(np.log(ratio / kappa)) / apart, float(np.log(data.n_places)) / seen_q.margin)
 
 
 def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:
@@ -100,7 +100,7 @@ def _lemma_8_error(case: DominanceCase, seen: tuple[Excess, Excess]) -> float:
 
 def _two_directions(scale: float) -> DominanceCase:
     """Fig. 1(c): two directions that select the optimal tokens, at `scale` times R(.)."""
-    best = gmm(toys.fig1c()).direction
+    best = global_margin(toys.fig1c()).direction
     angle = float(np.arctan2(best[1], best[0]))
     q, p = ((float(np.cos(angle + x)), float(np.sin(angle + x))) for x in (0.25, -0.1))
     return DominanceCase(toys.fig1c(), q, p, scale * dominance_radius(DominanceCase(toys.fig1c(), q, p, 1.0)))

@@ -13,7 +13,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores, toys
-from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, gmm, lmm_directions
+from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
 
@@ -119,13 +119,13 @@ def _all_independent(rows: np.ndarray, size: int) -> bool:
 def _theorem_1_applies(case: PathCase) -> tuple[Applies, str]:
     if not optimal_selection(case.sequences).is_single:
         return Applies.NO, "Two tokens of an input share the highest score."
-    if gmm(case.sequences).status is not MarginStatus.OPTIMAL:
+    if global_margin(case.sequences).status is not MarginStatus.OPTIMAL:
         return Applies.NO, "(ATT-SVM) for the optimal tokens is infeasible, so there is no GMM direction."
     return Applies.YES, "Every input has one token of highest score, and these can be separated."
 
 
 def _distances(case: PathCase, points: Sequence[np.ndarray] | np.ndarray) -> list[float]:
-    target = gmm(case.sequences).direction
+    target = global_margin(case.sequences).direction
     return [one_minus_cosine(p, target) for p in points]
 
 
@@ -138,7 +138,7 @@ def _theorem_1_error(case: PathCase, path: RegularizationPath) -> float:
 
 def _path(case: PathCase) -> RegularizationPath:
     """The path, started from the GMM direction too: random starts may miss it, and the risk decides in the end."""
-    return regularization_path(case.sequences, case.loss, case.radii, [gmm(case.sequences).direction])
+    return regularization_path(case.sequences, case.loss, case.radii, [global_margin(case.sequences).direction])
 
 
 THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
@@ -167,7 +167,7 @@ def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
     general = in_general_position(case.sequences)
     if general is False:
         return Applies.NO, "The key differences are not in general position."
-    found = lmm_directions(case.sequences)
+    found = local_margins(case.sequences)
     if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
         return Applies.NO, "The axis is a locally optimal max-margin direction."
     if general is None:

@@ -236,7 +236,7 @@ def _theorem_8_applies(case: HeadCase) -> tuple[Applies, str]:
     return Applies.YES, f"Assumption D holds by Lemma 14. {solution.explain()}"
 
 
-def regularisation_path(case: HeadCase, R: float) -> Vector:
+def grid_minimiser(case: HeadCase, R: float) -> Vector:
     """An approximate minimiser of L over |p| <= R, shape (d,), for d <= 2 [M, (83)].
 
     The smallest log(L - L_star) over a grid of angles and norms, refined around its best point; L_star is one number
@@ -268,7 +268,7 @@ def _cost(case: HeadCase, points: np.ndarray) -> Numbers:
 def _scaled_path(case: HeadCase) -> Vector:
     """p(R)/(Xi R) at R = `PATH_NORM` / Xi."""
     margin = att_svm_any(case.risk.sequences, case.allowed).margin
-    return regularisation_path(case, PATH_NORM / margin) / PATH_NORM
+    return grid_minimiser(case, PATH_NORM / margin) / PATH_NORM
 
 
 THEOREM_8: Claim[HeadCase, Vector] = Claim(
