@@ -14,9 +14,10 @@ import pytest
 
 from tests.instances import fig1c
 from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
+from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
-from tokenmargin.experiments.experiment import Config, Number, Result, Verdict, silent
+from tokenmargin.experiments.experiment import Config, Number, Result, Verdict
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import load
@@ -177,7 +178,7 @@ def test_verdicts(number, preset, verdict):
 
 
 def test_a_run_that_breaks_leaves_the_old_result(tmp_path):
-    from tokenmargin.experiments.store import complete_folder
+    from tokenmargin._atomic import complete_folder
 
     with complete_folder(tmp_path / "smoke") as folder:
         (folder / "a").write_text("old")

@@ -19,7 +19,8 @@ from tokenmargin.errors import DataAbsentError, TokenMarginError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenmargin.experiments.experiment import Config, Experiment, Progress
+    from tokenmargin._progress import Progress
+    from tokenmargin.experiments.experiment import Config, Experiment
     from tokenmargin.experiments.store import Saved
     from tokenmargin.theory.claim import Claim
 
@@ -332,7 +333,7 @@ def _progress(name: str) -> Iterator[Progress]:
     with Progress(*columns, console=_console(), transient=True) as bars:
         tasks: dict[str, Any] = {"": bars.add_task(name, total=None)}
 
-        def show(done: int, total: int, what: str) -> None:
+        def show(done: int, total: int | None, what: str) -> None:
             if what not in tasks:
                 tasks[what] = bars.add_task(f"{name}: {what}", total=total)
             bars.update(tasks[what], completed=done)

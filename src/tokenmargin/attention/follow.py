@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tokenmargin._precision import keep_precision
+from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._lane_field import LaneField
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
@@ -46,12 +47,12 @@ def follow_all(
     method: Method,
     *,
     steps: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> list[Trajectory]:
     """Follow many objectives at once, each from its own start; only the first and last points are kept.
 
     Problems of one shape and loss run together in one compiled batch. To follow one objective from many starts,
-    repeat it. `progress(done, total)` is called as problems finish.
+    repeat it. `progress(done, total, what)` is called as problems finish.
     """
     if len(objectives) != len(starts):
         raise InvalidInputError(f"{len(objectives)} objectives but {len(starts)} starts: give one start for each.")
@@ -66,7 +67,7 @@ def _follow(
     steps: int | None,
     every: int | None,
     record: bool,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> list[Trajectory]:
     n_steps = _checked_steps(method, steps, every)
     points = [
@@ -93,8 +94,7 @@ def _follow(
                 path[0] = points[j]
                 trajectories[j] = Trajectory(objectives[j], path, end.times, outcome, end.n_steps)
                 done += 1
-                if progress is not None:
-                    progress(done, len(objectives))
+                progress(done, len(objectives), "flows")
         else:
             kept = every if every is not None else max(n_steps, 1)
             scales = np.array([reduced[j][1].kappa for j in members])
@@ -110,8 +110,7 @@ def _follow(
                 times = np.arange(len(path), dtype=float) * kept
                 trajectories[j] = Trajectory(objectives[j], path, times, Outcome.STEPS_SPENT, n_steps)
             done += len(members)
-            if progress is not None:
-                progress(done, len(objectives))
+            progress(done, len(objectives), "descents")
     return [trajectory for trajectory in trajectories if trajectory is not None]
 
 

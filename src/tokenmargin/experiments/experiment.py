@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
 
 #: Sizes a figure may come in, smallest first.
@@ -94,14 +95,6 @@ class Config:
     def paper(cls) -> Config:
         """The size of the paper's figure, or better."""
         raise NotImplementedError
-
-
-#: Called as progress(done, total, what) by long computations.
-Progress = Callable[[int, int, str], None]
-
-
-def silent(done: int, total: int, what: str) -> None:
-    """A `Progress` that shows nothing."""
 
 
 @dataclass(frozen=True)

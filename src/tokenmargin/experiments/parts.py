@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tokenmargin._atomic import complete_file
+
 
 def kept(
     folder: str, name: str, settings: object, compute: Callable[[], dict[str, np.ndarray]]
@@ -28,8 +30,6 @@ def kept(
         with np.load(path) as stored:
             return dict(stored)
     arrays = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial.npz")
-    np.savez_compressed(partial, allow_pickle=False, **arrays)
-    partial.replace(path)
+    with complete_file(path) as partial:
+        np.savez_compressed(partial, allow_pickle=False, **arrays)
     return arrays

@@ -12,7 +12,8 @@ from pathlib import Path
 import jax
 
 from tokenmargin._precision import keep_precision
-from tokenmargin.experiments.experiment import Config, Experiment, Progress, Result, Verdict, silent
+from tokenmargin._progress import Progress, silent
+from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
 from tokenmargin.experiments.store import Saved, commit, save
 from tokenmargin.theory.claim import ClaimOutcome
 from tokenmargin.theory.registry import claims

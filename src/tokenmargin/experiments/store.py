@@ -8,11 +8,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._atomic import complete_folder
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
@@ -36,26 +34,6 @@ class Saved:
     result: Result
     summary: dict[str, Any]
     manifest: dict[str, Any]
-
-
-@contextmanager
-def complete_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that replaces `target` when the block ends without an error, and vanishes otherwise."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    staging.chmod(0o755)
-    try:
-        yield staging
-        if target.exists():
-            retired = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            os.replace(target, retired / target.name)
-            os.replace(staging, target)
-            shutil.rmtree(retired)
-        else:
-            os.replace(staging, target)
-    finally:
-        if staging.exists():
-            shutil.rmtree(staging)
 
 
 def save(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
@@ -53,7 +52,8 @@ def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple
             f"run `tokenmargin reproduce all{wanted}` first."
         )
     target = results / "index.html"
-    _replace(target, render(found, missing))
+    with complete_file(target) as file:
+        file.write_text(render(found, missing), encoding="utf-8", newline="\n")
     return target
 
 
@@ -255,16 +255,3 @@ def _order(saved: store.Saved) -> tuple[bool, list[tuple[int, str]]]:
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(1, round(n_bytes / 1e3))} kB"
-
-
-def _replace(target: Path, content: str) -> None:
-    """Write beside the target and rename, so that a reader sees the old page or the new one."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    staging = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        staging.chmod(0o644)
-        os.replace(staging, target)
-    finally:
-        staging.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 
 
@@ -32,14 +33,9 @@ def cached(name: str, write: Callable[[Path], None]) -> Path:
     folder = cache_folder()
     path, sums = folder / name, folder / f"{name}.sha256"
     if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished = folder / f".{name}.{os.getpid()}"
-        try:
+        with complete_file(path) as unfinished:
             write(unfinished)
             sums.write_text(sha256(unfinished) + "\n")
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
     elif not sums.is_file() or sums.read_text().strip() != sha256(path):
         raise InvalidInputError(f"{path} does not match the checksum beside it: delete it to download it again.")
     return path

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import DataAbsentError, MissingExtraError
-from tokenmargin.sources.labelled import Progress, silent
 
 #: Rows taken from the hub's tables at a time.
 _BATCH = 2048

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.reading import ReadingReport, total
 
@@ -13,13 +14,6 @@ CHUNK = 4096
 
 #: A class as the source names it.
 Label = int | str
-
-#: Told how far long work has come: `progress(done, total, what)`; total is None when it is not known beforehand.
-Progress = Callable[[int, int | None, str], None]
-
-
-def silent(done: int, total: int | None, what: str) -> None:
-    """Progress that is told to nobody."""
 
 
 @dataclass(frozen=True)

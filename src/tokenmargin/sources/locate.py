@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.sources._cache import cached, is_cached
 from tokenmargin.sources._hub import hub_batches, hub_is_installed
 from tokenmargin.sources._parquet import write_parquet
-from tokenmargin.sources.labelled import Progress, silent
 
 #: Names the folder that holds the user's copies.
 DATA_VARIABLE = "TOKENMARGIN_DATA"

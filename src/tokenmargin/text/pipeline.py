@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.tokens import TokenDataset, two_classes
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts, Progress, silent
+from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts
 from tokenmargin.sources.reading import ReadingReport
 from tokenmargin.text._lexicon import Lexicon, ragged_take
 from tokenmargin.text.corpus import SHOWN, TextReport, TokenizedCorpus

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, limits_of, logistic
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -51,7 +52,7 @@ def basin_map(
     starts: ArrayLike | Sequence[ArrayLike],
     loss: Loss = logistic,
     method: Flow | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> BasinMap:
     """Follow the flow from every start and match each limit with its max-margin direction.
 
@@ -60,7 +61,7 @@ def basin_map(
         starts: shape (s, d).
         loss: the training loss.
         method: how to follow; `Flow()` when absent.
-        progress: called as progress(done, total) as starts are decided.
+        progress: called as progress(done, total, what) as starts are decided.
     """
     points = np.asarray(starts, dtype=float)
     if points.ndim != 2 or points.shape[1] != sequences.width or len(points) == 0:

@@ -7,11 +7,12 @@ gradient flow to norm 1e6, judged by its certificate; a softmax that looks satur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, limits_of
 from tokenmargin.attention.descend_batch import descend_batch
 from tokenmargin.attention.textbook import textbook_descent
@@ -101,7 +102,7 @@ def run_trials(
     d: int,
     numbers: range,
     treatment: str,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(table, selections): one row of `COLUMNS` and the selected tokens, shape (trials, n), for each trial."""
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
@@ -137,7 +138,7 @@ def _decide(
     study: Study,
     problems: ProblemBatch,
     column: dict[str, np.ndarray],
-    progress: Callable[[int, int], None] | None,
+    progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Follow every flow, judge its end, and compare the velocity of those that diverge with (ATT-SVM)."""
     risks = [AttentionRisk(problems[j]) for j in range(len(problems))]

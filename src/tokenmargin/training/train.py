@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from tokenmargin._precision import keep_precision
+from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
@@ -56,7 +57,7 @@ def train(
     dtype: Any = np.float32,
     start: Tree | None = None,
     batches: Callable[[TokenDataset, int, str], Any] = count_batches,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
 ) -> TrainingRun:
     """Train every trainable parameter of `model` on `dataset`.
@@ -104,8 +105,7 @@ def train(
         rows_of_records.append(np.asarray(numbers))
         rates.append(rate)
         steps += len(rows)
-        if progress is not None:
-            progress(epoch + 1, epochs, "training")
+        progress(epoch + 1, epochs, "training")
         if on_epoch is not None:
             on_epoch(epoch + 1, parameters)
     return TrainingRun(parameters, records_of(rows_of_records, rates), model, optimiser, steps)

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
+from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings.app_e_reading import READING, Settings, changes, compute, draw
 from tokenmargin.experiments.embeddings.reviews import Reviews, save_reviews
-from tokenmargin.experiments.experiment import silent
 
 LAW = KLevel(irrelevant=40, sizes=(8, 12), relevant_share=0.3, levels=(0.35, 0.1), T=20)
 

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
+from tokenmargin._progress import silent
 from tokenmargin.experiments.embeddings import lemma2_onestep as figure
-from tokenmargin.experiments.experiment import Verdict, silent
+from tokenmargin.experiments.experiment import Verdict
 
 SMALL = replace(figure.Settings.smoke(), n=40, irrelevant=30, sizes=(4, 6), levels=(0.3, 0.05), widths=(64, 512, 4096))
 

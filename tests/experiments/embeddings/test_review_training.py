@@ -4,13 +4,13 @@ import jax
 import numpy as np
 import pytest
 
+from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.experiments.embeddings._review_figure import draw_reviews, joined
 from tokenmargin.experiments.embeddings._review_study import review_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings
 from tokenmargin.experiments.embeddings.reviews import Reviews, load_reviews, reviews, save_reviews
-from tokenmargin.experiments.experiment import silent
 
 LAW = KLevel(irrelevant=60, sizes=(10, 15, 20), relevant_share=0.3, levels=(0.35, 0.2, 0.05), T=40)
 

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from tokenmargin._progress import silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.experiment import silent
 from tokenmargin.experiments.maxmargin import fig09_trials as fig9
 
 SMALL = replace(fig9.Settings.smoke(), trials=6, d=(2,), recheck=0)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, pearson, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
     OVERLAPS,
@@ -19,7 +20,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     token_arrays,
     trained,
 )
-from tokenmargin.experiments.experiment import Number, Progress
+from tokenmargin.experiments.experiment import Number
 
 #: "Of order 1e-1" and "of order 1e-5" allow a factor of ten either way.
 ONE_ORDER = 1.0

@@ -15,9 +15,10 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress, renamed
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.experiments.embeddings.reviews import Reviews, reviews
-from tokenmargin.experiments.experiment import Config, Progress
+from tokenmargin.experiments.experiment import Config
 from tokenmargin.experiments.parts import kept
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
@@ -147,7 +148,7 @@ TWO_LAYERS = Layers(
 def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: Progress) -> Reviews:
     """The reviews `name`, or the part of them that the settings ask for."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    found = reviews(name, config.counts, lambda done, total, what: progress(done, total or done + 1, what))
+    found = reviews(name, config.counts, progress)
     return found.part(config.documents, rng, config.longest)
 
 
@@ -180,7 +181,7 @@ def trained(
             layers,
             config,
             key,
-            progress=lambda done, total, _: progress(done, total, f"{found.name}, {layers.words}, {what}"),
+            progress=renamed(progress, f"{found.name}, {layers.words}, {what}"),
             on_epoch=lambda *_: ticks.append(time.perf_counter()),
         )
         seconds = {"seconds": np.array(time.perf_counter() - ticks[0]), "seconds of each epoch": np.diff(ticks)}
@@ -205,7 +206,7 @@ def held_out_accuracy(
             layers,
             replace(config, epochs=config.held_out_epochs),
             key,
-            progress=lambda done, total, _: progress(done, total, f"{found.name}, {layers.words}, train split"),
+            progress=renamed(progress, f"{found.name}, {layers.words}, train split"),
             on_epoch=lambda _, parameters: accuracy.append(measure(parameters).accuracy),
         )
         return {"held-out accuracy": np.array(accuracy)}

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._review_study import ONE_ORDER, judged_row
 from tokenmargin.experiments.embeddings._review_training import (
@@ -26,7 +27,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     token_arrays,
     trained,
 )
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
 READING = "reading"
 

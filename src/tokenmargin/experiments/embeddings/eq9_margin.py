@@ -14,11 +14,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow, margin_point
 from tokenmargin.experiments.embeddings.reviews import reviews
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.adamw import AdamW
@@ -77,7 +78,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train once, stop at the points."""
     stream, training, baseline = jax.random.split(key, 3)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
-    found = reviews("imdb", config.counts, lambda done, total, what: progress(done, total or done + 1, what))
+    found = reviews("imdb", config.counts, progress)
     dataset = found.part(config.documents, rng).dataset
     points = _points(config, dataset, training, baseline, progress)
     table = {

@@ -6,10 +6,11 @@ from typing import Any
 
 import jax
 
+from tokenmargin._progress import Progress
 from tokenmargin.experiments.embeddings._review_figure import draw_reviews, joined
 from tokenmargin.experiments.embeddings._review_study import review_study
 from tokenmargin.experiments.embeddings._review_training import TWO_LAYERS, TwoLayerSettings
-from tokenmargin.experiments.experiment import Experiment, Progress, Result
+from tokenmargin.experiments.experiment import Experiment, Result
 
 
 def compute(config: TwoLayerSettings, key: jax.Array, progress: Progress) -> Result:

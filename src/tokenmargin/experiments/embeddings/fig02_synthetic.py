@@ -12,9 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
 from tokenmargin.experiments.embeddings._overlap_shapes import pearson
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.adamw import AdamW
 from tokenmargin.training.schedule import StepSchedule

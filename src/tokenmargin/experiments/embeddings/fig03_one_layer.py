@@ -6,11 +6,12 @@ from typing import Any
 
 import jax
 
+from tokenmargin._progress import Progress
 from tokenmargin.experiments.embeddings._review_figure import draw_reviews, joined
 from tokenmargin.experiments.embeddings._review_study import review_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, ReviewSettings
 from tokenmargin.experiments.embeddings.reviews import NAMES
-from tokenmargin.experiments.experiment import Experiment, Progress, Result
+from tokenmargin.experiments.experiment import Experiment, Result
 
 
 def compute(config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:

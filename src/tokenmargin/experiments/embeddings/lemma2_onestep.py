@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, generator, one_step

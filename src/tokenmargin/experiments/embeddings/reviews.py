@@ -7,17 +7,14 @@ only the training core is installed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.data import TokenDataset
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-
-#: Told how far reading has come, as in `tokenmargin.sources`.
-TextProgress = Callable[[int, int | None, str], None]
 
 NAMES = ("imdb", "yelp")
 
@@ -53,7 +50,7 @@ class Reviews:
         return Reviews(self.name, part, None if self.is_test is None else self.is_test[rows][kept])
 
 
-def reviews(name: str, counts: str = "", progress: TextProgress | None = None) -> Reviews:
+def reviews(name: str, counts: str = "", progress: Progress = silent) -> Reviews:
     """The reviews of "imdb" or "yelp", by the paper's rules.
 
     Args:
@@ -95,14 +92,12 @@ def load_reviews(folder: Path, name: str) -> Reviews:
     return Reviews(name, TokenDataset.load(file), is_test)
 
 
-def _read(name: str, progress: TextProgress | None) -> Reviews:
+def _read(name: str, progress: Progress) -> Reviews:
     from tokenmargin.sources import imdb, yelp
-    from tokenmargin.sources.labelled import silent
     from tokenmargin.text import tokenize
 
-    told = silent if progress is None else progress
-    texts = imdb(progress=told) if name == "imdb" else yelp(progress=told)
-    corpus = tokenize(texts, drop_empty=True, progress=told)
+    texts = imdb(progress=progress) if name == "imdb" else yelp(progress=progress)
+    corpus = tokenize(texts, drop_empty=True, progress=progress)
     if name != "imdb":
         return Reviews(name, corpus.dataset)
     splits = [split for chunk in texts.chunks() for split in chunk.splits or ()]

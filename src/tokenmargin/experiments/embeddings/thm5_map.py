@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin._progress import Progress
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY
 from tokenmargin.theory.embeddings.thm5_phase import PhaseGrid, PhaseMap, phase_cases, phase_shares
@@ -73,7 +74,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         study_cases(explicit, seed),
     ]
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
-    found = iter(decided(every, lambda done, total: progress(done, total, "flows"), config.norms))
+    found = iter(decided(every, progress, config.norms))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])
     in_gram, on_embeddings = table(parts[1], limits[1]), table(parts[2], limits[2])

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, renamed
 from tokenmargin.attention import AttentionRisk, Loss, NormalizedDescent, follow, logistic
 from tokenmargin.data import EmbeddedSequences, scores
-from tokenmargin.experiments.experiment import Progress
 from tokenmargin.margin import local_margins
 from tokenmargin.theory import BasinMap, basin_map
 
@@ -47,7 +47,7 @@ def planar_panel(
     left, right, bottom, top = window
     xs, ys = np.linspace(left, right, grid), np.linspace(bottom, top, grid)
     points = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
-    on_grid = basin_map(sequences, points, loss, progress=lambda done, total: progress(done, total, what))
+    on_grid = basin_map(sequences, points, loss, progress=renamed(progress, what))
 
     def by_direction(found: BasinMap) -> np.ndarray:
         """Basin indices in the order of the enumerated directions, the globally optimal first."""

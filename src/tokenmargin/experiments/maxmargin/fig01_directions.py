@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.data import Selection, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, panel_of, planar_panel, prefixed
 from tokenmargin.margin import att_svm, global_margin
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine

@@ -12,9 +12,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress, renamed
 from tokenmargin.attention import AttentionRisk, Flow, follow
 from tokenmargin.data import Selection, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin import att_svm, cone_constants
 from tokenmargin.theory import SAME_DIRECTION, basin_map
 
@@ -63,7 +64,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     reach = 1.3 * constants.radius
     axis = np.linspace(-reach, reach, config.grid)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    around = basin_map(data, points, progress=lambda done, total: progress(done, total, "basins of Fig. 2"))
+    around = basin_map(data, points, progress=renamed(progress, "basins of Fig. 2"))
     mine = np.array([limit.diverges and limit.selection == solution.selection for limit in around.limits])
     at_radius = np.abs(np.linalg.norm(points, axis=1) - constants.radius) < 2.5 * reach / config.grid
     angles = _angle_to(points[mine & at_radius], solution.direction)

@@ -12,11 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, Outcome, follow
 from tokenmargin.attention.joint import flow_joint, follow_joint, joint_path
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import Selection, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
 from tokenmargin.margin import att_svm
 from tokenmargin.margin.label_svm import (

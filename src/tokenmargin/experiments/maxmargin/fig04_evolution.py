@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Descent, NormalizedDescent, Trajectory, follow
 from tokenmargin.data import toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
 
 @dataclass(frozen=True)

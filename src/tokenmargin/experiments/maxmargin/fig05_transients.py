@@ -14,9 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, Loss, correlation, follow, logistic
 from tokenmargin.data import toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
 LOSSES: dict[str, Loss] = {"correlation": correlation, "logistic": logistic}
 

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin._progress import Progress
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._one_trial import draw_one_trial, one_trial
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
 from tokenmargin.experiments.parts import kept

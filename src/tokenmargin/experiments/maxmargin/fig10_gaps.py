@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from tokenmargin.experiments.experiment import Experiment, Number, Progress, Result
+from tokenmargin._progress import Progress
+from tokenmargin.experiments.experiment import Experiment, Number, Result
 from tokenmargin.experiments.maxmargin import fig09_trials as fig9
 from tokenmargin.theory.trials import TREATMENTS
 

@@ -14,10 +14,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Progress, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
 from tokenmargin.margin import (
     MarginSolution,

@@ -6,12 +6,13 @@ which (14) fails lies outside the hypotheses, and every statement is then about 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, Limit, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
 from tokenmargin.first_step.bounds import initial_events
@@ -82,7 +83,7 @@ def least_step(dataset: TokenDataset) -> float:
 def limits(
     cases: Sequence[EmbeddingCase],
     method: Flow | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> list[Limit]:
     """The limits of many cases; those with as many documents and tokens share one compilation.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Limit
 from tokenmargin.data import TokenDataset, single_relevant
 from tokenmargin.first_step.bounds import theorem_log10_d
@@ -78,7 +79,7 @@ def phase_shares(grid: PhaseGrid, cases: Sequence[EmbeddingCase], found: Sequenc
 def phase_map(
     grid: PhaseGrid,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
     norms: tuple[float, ...] = NORMS,
 ) -> PhaseMap:
     """Follow every draw of every cell."""

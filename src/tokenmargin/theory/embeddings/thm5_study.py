@@ -5,11 +5,12 @@ A case is decided by the flow of p alone (`Limit`), then (9) is solved for what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Flow, Limit
 from tokenmargin.data import Selection, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
@@ -91,9 +92,7 @@ def study_cases(study: Theorem5Study, seed: int = 0) -> list[EmbeddingCase]:
     return [study_case(study, n, T, number, seed) for n, T in study.sizes for number in range(study.sets)]
 
 
-def theorem5_study(
-    study: Theorem5Study, seed: int = 0, progress: Callable[[int, int], None] | None = None
-) -> np.ndarray:
+def theorem5_study(study: Theorem5Study, seed: int = 0, progress: Progress = silent) -> np.ndarray:
     """One row of `COLUMNS` for each data set, shape (len(sizes) * sets, len(COLUMNS))."""
     cases = study_cases(study, seed)
     return table(cases, decided(cases, progress))
@@ -101,7 +100,7 @@ def theorem5_study(
 
 def decided(
     cases: Sequence[EmbeddingCase],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
     norms: tuple[float, ...] = NORMS,
 ) -> list[Limit]:
     """The limits of the cases, followed to the first of `norms`, those left undecided to the next."""

@@ -1,0 +1,48 @@
+"""Files and folders that appear complete or not at all: written beside their place first, then renamed into it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def complete_file(target: Path) -> Iterator[Path]:
+    """A path to write to that replaces `target` when the block ends without an error, and vanishes otherwise.
+
+    It ends as `target` does, for writers that look at the ending, and begins with a dot, for readers of the folder.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
+    os.close(handle)
+    staging = Path(name)
+    try:
+        yield staging
+        staging.chmod(0o644)
+        os.replace(staging, target)
+    finally:
+        staging.unlink(missing_ok=True)
+
+
+@contextmanager
+def complete_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder that replaces `target` when the block ends without an error, and vanishes otherwise."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    staging.chmod(0o755)
+    try:
+        yield staging
+        if target.exists():
+            retired = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            os.replace(target, retired / target.name)
+            os.replace(staging, target)
+            shutil.rmtree(retired)
+        else:
+            os.replace(staging, target)
+    finally:
+        if staging.exists():
+            shutil.rmtree(staging)
