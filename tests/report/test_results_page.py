@@ -216,7 +216,7 @@ def test_the_page_is_replaced_whole_and_leaves_nothing_behind(tmp_path, monkeypa
         raise OSError("disk full")
 
     fake(tmp_path, name="fake-fig2")
-    monkeypatch.setattr("tokenmargin.report.results_page.os.replace", refuse)
+    monkeypatch.setattr("tokenmargin._atomic.os.replace", refuse)
     with pytest.raises(OSError, match="disk full"):
         write_page(tmp_path)
     assert path.read_bytes() == before
