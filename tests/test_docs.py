@@ -43,7 +43,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
         assert not expected or printed == expected, f"{name}, block {number} prints something else"
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md"])
 def test_python_of_a_page_runs_top_to_bottom(page):
     """The tutorial and the skeletons of the how-tos."""
     blocks = python_blocks((ROOT / "docs" / page).read_text())

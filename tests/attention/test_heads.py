@@ -10,7 +10,7 @@ import pytest
 
 from tests.instances import fig1b, fig1c
 from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, NormalizedDescent, follow, logistic
-from tokenmargin.attention.head_risk import HeadRisk, descend_head
+from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import (
     Curvature,
     Head,
@@ -129,14 +129,14 @@ def test_a_linear_head_is_the_attention_risk():
 @pytest.mark.parametrize("method", [Descent(0.5), NormalizedDescent(0.5, epsilon=1e-3)])
 def test_descent_with_a_linear_head_is_descent(method):
     sequences = fig1c()
-    path = descend_head(HeadRisk(sequences, LinearHead(sequences.head)), [-1.0, 0.5], method, 40)
+    path = follow(HeadRisk(sequences, LinearHead(sequences.head)), [-1.0, 0.5], method, steps=40).points
     reference = follow(AttentionRisk(sequences), [-1.0, 0.5], method, steps=40)
     np.testing.assert_allclose(path, reference.points, rtol=1e-9, atol=1e-12)
 
 
 def test_descent_with_a_nonlinear_head_decreases_the_risk(rng):
     risk = HeadRisk(data(rng), HEADS["relu"])
-    path = descend_head(risk, np.zeros(3), Descent(0.05), 40)
+    path = follow(risk, np.zeros(3), Descent(0.05), steps=40).points
     values = [risk.value(p) for p in path[::10]]
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0]
@@ -200,7 +200,7 @@ def test_masked_tokens_have_no_say(rng):
         lambda: SmallTransformerHead.random(jax.random.key(0), 5, 2),
         lambda: HeadRisk(fig1b(), LinearHead([1.0])),
         lambda: HeadRisk(fig1b(), LinearHead(np.ones(3))).log_excess(np.ones(2), Selection([[True, True, True]])),
-        lambda: descend_head(HeadRisk(fig1b(), LinearHead(np.ones(3))), [0.0, 0.0], Descent(1.0), 0),
+        lambda: follow(HeadRisk(fig1b(), LinearHead(np.ones(3))), [0.0, 0.0], Descent(1.0), steps=0),
     ],
 )
 def test_wrong_input_is_refused(make):

@@ -11,14 +11,23 @@ import pytest
 
 from tests.instances import fig3, random_sphere
 from tests.references import exact_logistic_gradient
-from tokenmargin.attention import Outcome, exponential, logistic
-from tokenmargin.attention.joint import flow_joint, follow_joint, joint_path
-from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.attention import (
+    Flow,
+    JointRisk,
+    NormalizedDescent,
+    Outcome,
+    continued,
+    exponential,
+    follow,
+    joint_path,
+    logistic,
+)
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 
 A, B = (0.5, 1.0), (0.5, 1.5)
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
+START = (START_V, START_P)
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 
 
@@ -100,14 +109,14 @@ def test_inputs_that_attend_to_nothing_do_not_drown_the_rest():
     v, p = np.array([-2000.0, 2000.0]), np.array([-300.0, -2000.0])
     assert (risk.attention(p)[[0, 2], 1] == 0).all()
     np.testing.assert_allclose(risk.directions(v, p)[0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
-    slow = flow_joint(JointRisk(data), START_V, START_P, 0.2, 1.0)
+    slow = follow(JointRisk(data, speeds=(0.2, 1.0)), START, Flow())
     assert slow.outcome is Outcome.NORM_REACHED
     assert slow.selection == Selection.from_indices([0, 1, 0], 2)
 
 
 def test_the_probabilities_of_figure_3c():
     risk = JointRisk(fig3(A))
-    run = follow_joint(risk, START_V, START_P, 0.1, 0.1, 100)
+    run = follow(risk, START, NormalizedDescent(0.1), steps=100)
     for step, softmax, output in ((0, 0.4230, 0.5249), (30, 0.7186, 0.8686), (60, 0.9669, 0.9963)):
         ours = risk.probabilities(run.heads[step], run.points[step], OPTIMAL)
         assert ours == pytest.approx((softmax, output), abs=5e-5)
@@ -115,7 +124,7 @@ def test_the_probabilities_of_figure_3c():
 
 def test_descent_is_the_plain_loop(rng):
     data = fig3(B)
-    run = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.2, 20, every=5)
+    run = follow(JointRisk(data, speeds=(1.0, 2.0)), START, NormalizedDescent(0.1), steps=20, every=5)
     gradient = jax.jit(jax.grad(lambda v, p: plain_risk(data, logistic, v, p), argnums=(0, 1)))
     v, p = jnp.asarray(START_V), jnp.asarray(START_P)
     for step in range(1, 21):
@@ -129,19 +138,19 @@ def test_descent_is_the_plain_loop(rng):
 
 
 def test_the_flow_is_the_limit_of_small_steps():
-    risk = JointRisk(fig3(B))
-    flow = flow_joint(risk, START_V, START_P, 1.0, 2.0, until_norm=5.0, atol=1e-8)
+    risk = JointRisk(fig3(B), speeds=(1.0, 2.0))
+    flow = follow(risk, START, Flow(until_norm=5.0, atol=1e-6))
     length = float(flow.times[-1])
     errors = []
     for steps in (2_000, 4_000):
-        run = follow_joint(risk, START_V, START_P, length / steps, 2 * length / steps, steps, every=steps)
+        run = follow(risk, START, NormalizedDescent(length / steps), steps=steps, every=steps)
         errors.append(np.linalg.norm(run.points[-1] - flow.points[-1]) + np.linalg.norm(run.heads[-1] - flow.heads[-1]))
     assert errors[1] < 0.02
     assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.2)  # first order: Euler's method
 
 
 def test_the_flow_reaches_its_norm_with_the_speeds_asked_for():
-    run = flow_joint(JointRisk(fig3(A)), START_V, START_P, 1.0, 2.0)
+    run = follow(JointRisk(fig3(A), speeds=(1.0, 2.0)), START, Flow())
     assert run.outcome is Outcome.NORM_REACHED
     assert np.linalg.norm(run.heads[-1]) >= 1e6
     assert np.linalg.norm(run.points[-1]) / np.linalg.norm(run.heads[-1]) == pytest.approx(2.0, abs=1e-4)
@@ -180,8 +189,8 @@ def test_a_path_that_is_not_found_says_so():
 def test_single_precision_stays_single():
     data = fig3(B)
     single = EmbeddedSequences(*(x.astype(np.float32) for x in (data.tokens, data.labels, data.head)))
-    run = follow_joint(JointRisk(single), START_V, START_P, 0.1, 0.1, 100)
-    double = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.1, 100)
+    run = follow(JointRisk(single), START, NormalizedDescent(0.1), steps=100)
+    double = follow(JointRisk(data), START, NormalizedDescent(0.1), steps=100)
     assert run.points.dtype == run.heads.dtype == np.float32
     np.testing.assert_allclose(run.points, double.points, atol=1e-3)
     head, attention = JointRisk(single).directions(START_V, START_P)
@@ -192,25 +201,60 @@ def test_token_order_and_units_of_labels_do_not_matter(rng):
     data = fig3(B)
     swapped = EmbeddedSequences(data.tokens[:, ::-1], data.labels, data.head)
     flipped = EmbeddedSequences(data.tokens, -data.labels, data.head)
-    one = follow_joint(JointRisk(data), START_V, START_P, 0.1, 0.1, 100)
-    two = follow_joint(JointRisk(swapped), START_V, START_P, 0.1, 0.1, 100)
-    three = follow_joint(JointRisk(flipped), (1.0, 0.0), START_P, 0.1, 0.1, 100)
+    one = follow(JointRisk(data), START, NormalizedDescent(0.1), steps=100)
+    two = follow(JointRisk(swapped), START, NormalizedDescent(0.1), steps=100)
+    three = follow(JointRisk(flipped), ((1.0, 0.0), START_P), NormalizedDescent(0.1), steps=100)
     np.testing.assert_allclose(two.points, one.points, atol=1e-10)
     np.testing.assert_allclose(three.points, one.points, atol=1e-10)
     np.testing.assert_allclose(three.heads, -one.heads, atol=1e-10)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("run", "words"),
     [
-        ({"start_v": (1.0,)}, "v must be 2"),
-        ({"start_p": (1.0,)}, "width 2"),
-        ({"lr_v": 0.0}, "rate of v"),
-        ({"lr_p": -1.0}, "rate of p"),
-        ({"steps": 10, "every": 3}, "dividing"),
+        (lambda: follow(JointRisk(fig3(A)), ((1.0,), START_P), Flow()), "v must be 2"),
+        (lambda: follow(JointRisk(fig3(A)), (START_V, (1.0,)), Flow()), "width 2"),
+        (lambda: follow(JointRisk(fig3(A)), [0.0, 1.0], Flow()), r"tuple \(v, p\)"),
+        (lambda: JointRisk(fig3(A), speeds=(0.0, 1.0)), "speed of v"),
+        (lambda: JointRisk(fig3(A), speeds=(1.0, -1.0)), "speed of p"),
+        (lambda: JointRisk(fig3(A), speeds=(1.0,)), "two numbers"),
+        (lambda: follow(JointRisk(fig3(A)), START, NormalizedDescent(0.1), steps=10, every=3), "divisor"),
     ],
 )
-def test_wrong_input_is_named(change, words):
-    arguments = {"start_v": START_V, "start_p": START_P, "lr_v": 0.1, "lr_p": 0.1, "steps": 10} | change
+def test_wrong_input_is_named(run, words):
     with pytest.raises(InvalidInputError, match=words):
-        follow_joint(JointRisk(fig3(A)), **arguments)
+        run()
+
+
+def test_a_point_is_a_tuple_or_one_vector_and_many_are_a_list():
+    risk = JointRisk(fig3(A))
+    one = follow(risk, START, NormalizedDescent(0.1), steps=5)
+    whole = follow(risk, np.concatenate([START_V, START_P]), NormalizedDescent(0.1), steps=5)
+    many = follow(risk, [START, ((1.0, 0.5), (0.2, 0.1))], NormalizedDescent(0.1), steps=5)
+    np.testing.assert_array_equal(whole.points, one.points)
+    assert len(many) == 2
+    np.testing.assert_array_equal(many[0].points[-1], one.points[-1])
+    assert len(many[0].points) == 2
+
+
+def test_the_limit_of_a_joint_run_is_certified_by_its_rates():
+    """At |v| = 1e6 all that carries weight loses it at one rate; after a thousand steps nothing can be said yet."""
+    for third, speeds in ((A, (1.0, 1.0)), (B, (1.0, 1.0)), (B, (1.0, 2.0)), (B, (3.0, 1.0))):
+        risk = JointRisk(fig3(third), speeds=speeds)
+        limit = follow(risk, START, Flow()).limit
+        assert limit.diverges
+        assert limit.selection == OPTIMAL
+        assert max(limit.label_spread, limit.gap_spread, -limit.least_excess) <= 1e-6
+        descent = follow(risk, START, NormalizedDescent(0.1))
+        assert descent.limit.stalled
+        assert continued(descent).limit.diverges
+
+
+def test_a_joint_limit_off_its_velocity_is_not_certified():
+    from tokenmargin.attention.joint_limit import joint_limit
+
+    run = follow(JointRisk(fig3(A)), START, Flow())
+    tilted = run.velocity_p + np.array([0.0, 0.01])
+    limit = joint_limit(run.objective, run.final, (run.velocity_v, tilted / np.linalg.norm(tilted)), run.selection)
+    assert limit.stalled
+    assert "different rates" in limit.reason

@@ -7,7 +7,7 @@ import pytest
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, EmbeddedSequences, NormalizedDescent, exponential, follow, logistic
 from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
-from tokenmargin.attention.descend_batch import descend_batch
+from tokenmargin.attention.batch import descend_batch
 from tokenmargin.data.problem_batch import ProblemBatch
 
 #: Both sum a few dozen products in another order.

@@ -41,7 +41,7 @@ def test_from_every_start_of_fig1(data, start):
     objective = AttentionRisk(data)
     limit = follow(objective, start, Flow()).limit
     assert limit.kind is LimitKind.DIVERGES
-    agreement = compare(limit, data)
+    agreement = compare(limit)
     assert agreement is not None
     assert agreement.agrees
     assert agreement.direction_error <= 1e-8
@@ -98,12 +98,12 @@ def test_random_problems_are_decided_and_every_diverging_one_is_an_lmm(d):
     ends = follow_all(objectives, np.zeros((100, d)), Flow())
     limits = limits_of(objectives, [end.final for end in ends])
     assert not any(limit.stalled for limit in limits)
-    for sequences, limit in zip(data, limits, strict=True):
+    for limit in limits:
         if limit.finite:
             assert d <= 5
             assert limit.newton_step <= 1e-7
             continue
-        agreement = compare(limit, sequences)
+        agreement = compare(limit)
         assert agreement is not None
         assert agreement.agrees
         assert agreement.is_lmm
@@ -116,12 +116,12 @@ def test_a_wrong_direction_does_not_agree():
     data = fig1c()
     limit = follow(AttentionRisk(data), [0.0, 0.0], Flow()).limit
     tilted = replace(limit, velocity=np.array([1.0, 0.0]))
-    agreement = compare(tilted, data)
+    agreement = compare(tilted)
     assert agreement is not None
     assert not agreement.agrees
     assert "does not go" in agreement.explain()
     infeasible = replace(limit, selection=Selection.from_indices([1, 0, 0], 7))
-    against = compare(infeasible, data)
+    against = compare(infeasible)
     assert against is not None
     assert against.solution.status is MarginStatus.INFEASIBLE
     assert not against.agrees

@@ -8,7 +8,7 @@ import pytest
 
 from tests.references import usual_gradient
 from tokenmargin import AttentionRisk, NormalizedDescent, follow, logistic
-from tokenmargin.attention.textbook import textbook_descent
+from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginStatus, att_svm, neighbor_score_gap

@@ -1,14 +1,22 @@
 """How attention on fixed tokens is learnt: losses, heads, risks of p (and v), descent, flow, and where they go."""
 
-from tokenmargin.attention._rosenbrock import rosenbrock_step
-from tokenmargin.attention._softmax import attended_score, log_attention
+from tokenmargin.attention.batch import descend_batch, textbook_descent
 from tokenmargin.attention.descent import Descent, NormalizedDescent
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.follow import Method, follow, follow_all
-from tokenmargin.attention.head_risk import HeadRisk, descend_head
-from tokenmargin.attention.heads import Head, LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead, head_scores
-from tokenmargin.attention.joint import JointTrajectory, flow_joint, follow_joint, joint_path
+from tokenmargin.attention.follow import Risk, continued, follow, follow_all
+from tokenmargin.attention.head_risk import HeadRisk
+from tokenmargin.attention.heads import (
+    Curvature,
+    Head,
+    LinearHead,
+    QuadraticHead,
+    ReLUHead,
+    SmallTransformerHead,
+    head_scores,
+)
+from tokenmargin.attention.joint import joint_path
+from tokenmargin.attention.joint_limit import JointLimit
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.attention.limit import Limit, LimitKind, limits_of
 from tokenmargin.attention.losses import (
@@ -21,19 +29,26 @@ from tokenmargin.attention.losses import (
     exponential,
     logistic,
 )
+from tokenmargin.attention.method import Block, Excess, Gradient, Method
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
 from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.attention.trajectory import Outcome, Trajectory
+from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
 
 __all__ = [
     "AttentionRisk",
+    "Block",
     "Correlation",
+    "Curvature",
     "CustomLoss",
     "Descent",
+    "Excess",
     "Exponential",
+    "Field",
     "Flow",
+    "Gradient",
     "Head",
     "HeadRisk",
+    "JointLimit",
     "JointRisk",
     "JointTrajectory",
     "Limit",
@@ -49,22 +64,20 @@ __all__ = [
     "QuadraticHead",
     "ReLUHead",
     "RegularizationPath",
+    "Risk",
     "SmallTransformerHead",
     "Trajectory",
-    "attended_score",
+    "continued",
     "correlation",
-    "descend_head",
+    "descend_batch",
     "exponential",
-    "flow_joint",
     "follow",
     "follow_all",
-    "follow_joint",
     "head_scores",
     "joint_path",
     "limits_of",
     "local_path",
-    "log_attention",
     "logistic",
     "regularization_path",
-    "rosenbrock_step",
+    "textbook_descent",
 ]

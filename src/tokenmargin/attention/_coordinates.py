@@ -8,10 +8,12 @@ tolerances mean the same thing whatever units the keys came in (a power of two, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
+import equinox as eqx
 import numpy as np
 
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention.field import Field
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,10 @@ class Coordinates:
         return dy if self.basis is None else self.basis @ dy
 
 
-def in_span_of_differences(field: PairField) -> tuple[PairField, Coordinates]:
+AnyField = TypeVar("AnyField", bound=Field)
+
+
+def in_span_of_differences(field: AnyField) -> tuple[AnyField, Coordinates]:
     """The same risk in `Coordinates`."""
     keys = np.asarray(field.keys)
     n, T, d = keys.shape
@@ -50,7 +55,7 @@ def in_span_of_differences(field: PairField) -> tuple[PairField, Coordinates]:
         keys = keys @ basis
     kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
     scaled = (keys / kappa).astype(field.keys.dtype)
-    return PairField(scaled, field.scores, field.log_multiplicity, field.loss), Coordinates(basis, kappa)
+    return eqx.tree_at(lambda one: one.keys, field, scaled), Coordinates(basis, kappa)
 
 
 def rounded_length(vectors: np.ndarray) -> np.ndarray:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
+from tokenmargin.attention.field import pair_excess
 from tokenmargin.attention.losses import Loss
+from tokenmargin.attention.method import Block, Excess, Gradient
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
 LaneScores = Float[Array | np.ndarray, "n T lanes"]
@@ -43,6 +47,22 @@ class LaneField(eqx.Module):
     def lanes(self, which: np.ndarray) -> LaneField:
         """Some of the lanes."""
         return LaneField(self.keys[..., which], self.scores[..., which], self.log_multiplicity[..., which], self.loss)
+
+    def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
+        """What a method's step is told at p, for every lane along the last axis."""
+        return Gradient((Block(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
+
+    @staticmethod
+    def moved(before: LaneVectors, after: LaneVectors) -> LaneVectors:
+        """Where a step from `before` to `after` leads: there."""
+        del before
+        return after
+
+    def log_excess(self, p: LaneVectors) -> tuple[LaneNumbers, LaneNumbers]:
+        """(sign, log of the size) of L(p) minus the loss of the tokens of highest score, for every lane."""
+        log_s = jax.nn.log_softmax(jnp.sum(self.keys * p[None, None], axis=2) + self.log_multiplicity, axis=1)
+        one = partial(pair_excess, loss=self.loss)
+        return jax.vmap(one, in_axes=-1, out_axes=-1)(log_s, self.scores, self.log_multiplicity)
 
     def descent_direction(self, p: LaneVectors) -> tuple[LaneVectors, LaneNumbers]:
         """(D, c) with -grad L(p) = exp(c) D and D of order one, for every lane.
@@ -75,6 +95,30 @@ class LaneField(eqx.Module):
         else:
             force = jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
         return force, largest - jnp.log(n)
+
+
+class StackedFields(eqx.Module):
+    """Any risks of one structure, one in each lane, where no faster layout is known."""
+
+    stacked: Any  #: the field of a risk, its arrays stacked along the first axis
+
+    @classmethod
+    def of(cls, fields: Sequence[Any]) -> StackedFields:
+        """From one field for each lane."""
+        return cls(jax.tree.map(lambda *x: np.stack(x), *fields))
+
+    def lanes(self, which: np.ndarray) -> StackedFields:
+        """Some of the lanes."""
+        return StackedFields(jax.tree.map(lambda x: x[which], self.stacked))
+
+    def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
+        """What a method's step is told at p, for every lane along the last axis."""
+        told: tuple[Gradient, Excess] = jax.vmap(lambda field, x: field.descent(x), (0, -1), -1)(self.stacked, p)
+        return told
+
+    def moved(self, before: LaneVectors, after: LaneVectors) -> LaneVectors:
+        """Where a step from `before` to `after` leads, once every lane's field has had its say."""
+        return jax.vmap(lambda field, x, y: field.moved(x, y), (0, -1, -1), -1)(self.stacked, before, after)
 
 
 def _total(parts: Sequence[AnyArray]) -> AnyArray:

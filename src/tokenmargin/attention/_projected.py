@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
-from tokenmargin.attention._rosenbrock import rosenbrock_step
+from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
 from tokenmargin.attention._softmax import attended_score
 from tokenmargin.attention.field import PairField
+from tokenmargin.attention.method import unit
 
 #: Lanes solved together: one compilation serves a shape, and few lanes wait for the slowest.
 LANES = 64
@@ -47,8 +48,6 @@ ON_BORDER = 1e-13
 #: Risks closer than this, relative to the mean loss, are compared by their excess: a mean of losses carries a few eps.
 SAME_RISK = 1e-14
 
-_FIRST_STEP, _SHRINK, _GROW, _SAFETY = 1e-2, 0.2, 5.0, 0.8
-
 
 class Region(eqx.Module):
     """{p : inner <= |p| <= outer, cos(p, axis) >= cosine}; a cosine of -2 leaves out the cone."""
@@ -60,9 +59,9 @@ class Region(eqx.Module):
 
     def normals(self, y: VectorJ) -> tuple[VectorJ, VectorJ]:
         """(u, e): unit vectors outward and, at right angles to it, away from the axis; zeros where undefined."""
-        u = _unit(y)
+        u = unit(y)
         along = jnp.sum(u * self.axis)
-        return u, _unit(along * u - self.axis)
+        return u, unit(along * u - self.axis)
 
     def active(self, y: VectorJ, force: VectorJ) -> tuple[AnyArray, AnyArray]:
         """Whether a sphere and whether the mantle stops a point that is pushed by `force`."""
@@ -76,9 +75,9 @@ class Region(eqx.Module):
     def retract(self, y: VectorJ, active: tuple[AnyArray, AnyArray], before: VectorJ) -> VectorJ:
         """The nearest direction inside the cone at an allowed norm; on the borders that are active at `before`."""
         norm, old = jnp.sqrt(jnp.sum(y**2)), jnp.sqrt(jnp.sum(before**2))
-        u = _unit(y)
+        u = unit(y)
         along = jnp.sum(u * self.axis)
-        aside = _unit(u - along * self.axis)
+        aside = unit(u - along * self.axis)
         sine = jnp.sqrt(jnp.maximum(1 - self.cosine**2, 0.0))
         u = jnp.where((along < self.cosine) | active[1], self.cosine * self.axis + sine * aside, u)
         return jnp.clip(jnp.where(active[0], old, norm), self.inner, self.outer) * u
@@ -154,9 +153,7 @@ def _one(system: PairField, region: Region, start: VectorJ) -> Stationary:
         done = _is_stationary(y, here, force, active)
         moved, error = rosenbrock_step(lambda z: project(z, system.field(z)), y, here, slope, step)
         allowed = STEP_ERROR + STEP_ERROR_RELATIVE * jnp.sqrt(jnp.sum(y**2))
-        good = jnp.isfinite(error) & (error <= allowed) & jnp.all(jnp.isfinite(moved))
-        ratio = jnp.where(jnp.isfinite(error), error / allowed, jnp.inf)
-        factor = jnp.clip(_SAFETY * jnp.maximum(ratio, 1e-30) ** (-1.0 / 3.0), _SHRINK, _GROW)
+        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(moved)))
         moved = region.retract(jnp.where(good, moved, y), active, y)
         return jnp.where(good & ~done, moved, y), step * factor, taken + 1, done
 
@@ -165,7 +162,7 @@ def _one(system: PairField, region: Region, start: VectorJ) -> Stationary:
 
     free = jnp.asarray(False)
     begin = region.retract(start, (free, free), start)
-    first = jnp.asarray(_FIRST_STEP, start.dtype)
+    first = jnp.asarray(FIRST_STEP, start.dtype)
     y, *_ = jax.lax.while_loop(unfinished, body, (begin, first, jnp.asarray(0), jnp.asarray(False)))
     force = system.field(y)
     active = region.active(y, force)
@@ -217,10 +214,3 @@ def _is_stationary(y: VectorJ, here: VectorJ, force: VectorJ, active: tuple[AnyA
     rounding = STATIONARY_ROUNDING * jnp.finfo(y.dtype).eps * jnp.sqrt(jnp.sum(y**2))
     held = active[0] | active[1]
     return size <= jnp.maximum(jnp.where(held, STATIONARY * pull, STATIONARY_FIELD), rounding)
-
-
-def _unit(x: VectorJ) -> VectorJ:
-    """x/|x|, zeros for zero, with a derivative that is finite there."""
-    square = jnp.sum(x**2)
-    positive = square > 0
-    return jnp.where(positive, x / jnp.sqrt(jnp.where(positive, square, 1.0)), 0.0)

@@ -1,4 +1,4 @@
-"""One step of a linearly implicit, L-stable Rosenbrock method: the 2(3) pair known as ode23s.
+"""A linearly implicit, L-stable Rosenbrock method, the 2(3) pair known as ode23s: its step, and how long steps are.
 
 The field past saturation is stiff: logits race apart while the direction settles, and an explicit method would need
 millions of steps to norm 1e6. One linear solve with the analytic Jacobian replaces them; there is no Newton loop, so a
@@ -15,7 +15,13 @@ from math import sqrt
 import jax
 import jax.numpy as jnp
 
-from tokenmargin._types import MatrixJ, ScalarJ, VectorJ
+from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
+
+#: Length of the first step, in units in which keys and fields are of order one: small, as it grows fivefold a step.
+FIRST_STEP = 1e-2
+
+#: A step is at least and at most so many times as long as the one before, and aims at this share of the error allowed.
+_SHRINK, _GROW, _SAFETY = 0.2, 5.0, 0.8
 
 _DIAGONAL = 1.0 / (2.0 + sqrt(2.0))
 _E32 = 6.0 + sqrt(2.0)
@@ -46,3 +52,16 @@ def rosenbrock_step(
     k3 = jax.scipy.linalg.lu_solve(factors, there - _E32 * (k2 - middle) - 2.0 * (k1 - here))
     error = step / 6.0 * jnp.max(jnp.abs(k1 - 2.0 * k2 + k3))
     return y_next, error
+
+
+def controlled(error: ScalarJ, allowed: ScalarJ, fits: AnyArray) -> tuple[AnyArray, ScalarJ]:
+    """(whether a step is accepted, by what to multiply its length): the estimate is of third order.
+
+    Args:
+        error: of the step, as `rosenbrock_step` estimates it.
+        allowed: what it may be.
+        fits: whether the step ends where it may; one that does not is tried again, as short as is ever done at once.
+    """
+    usable = fits & jnp.isfinite(error)
+    factor = _SAFETY * jnp.cbrt(allowed / jnp.maximum(error, 1e-30))
+    return usable & (error <= allowed), jnp.where(usable, jnp.clip(factor, _SHRINK, _GROW), _SHRINK)

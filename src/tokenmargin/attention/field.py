@@ -15,32 +15,69 @@ the orbits of the gradient flow, stays of order one for ever, and vanishes exact
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
-from tokenmargin._types import InputVectorsJ, KeysJ, MatrixJ, PairNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
+from tokenmargin._types import (
+    AnyArray,
+    InputNumbersJ,
+    InputVectorsJ,
+    KeysJ,
+    MatrixJ,
+    PairNumbersJ,
+    ScalarJ,
+    TokenNumbersJ,
+    VectorJ,
+)
+from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
 from tokenmargin.attention._softmax import attended_score, log_attention
 from tokenmargin.attention.losses import Loss
+from tokenmargin.attention.method import Block, Excess, Gradient
 
 
-class PairField(eqx.Module):
-    """The risk L(p) of fixed tokens as a function of p alone, with a field that survives saturation.
+class Seen(eqx.Module):
+    """What pulls on p at a point: attention, slopes of the loss, and how tokens score against each other."""
 
-    Pure JAX: a pytree of arrays and a loss, so it vmaps over problems of one shape.
+    log_attention: TokenNumbersJ
+    log_slope: InputNumbersJ  #: log|l'| of each input
+    scores: TokenNumbersJ  #: up to a constant for each input
+
+
+class Field(eqx.Module):
+    """A risk L(p) of fixed tokens as a function of p alone, with a field that survives saturation.
+
+    Pure JAX: a pytree of arrays and a loss, so it vmaps over problems of one shape. What a head makes of the tokens is
+    in `seen`; all else follows from it.
     """
 
-    keys: KeysJ
-    scores: TokenNumbersJ
-    log_multiplicity: TokenNumbersJ
-    loss: Loss
+    keys: eqx.AbstractVar[KeysJ]
+    log_multiplicity: eqx.AbstractVar[TokenNumbersJ]
+    loss: eqx.AbstractVar[Loss]
 
-    def log_attention(self, p: VectorJ) -> TokenNumbersJ:
-        """log s_it, shape (n, T)."""
-        return log_attention(self.keys, self.log_multiplicity, p)
+    @abstractmethod
+    def seen(self, p: VectorJ) -> Seen:
+        """Attention, slopes and scores at p."""
 
+    @abstractmethod
     def value(self, p: VectorJ) -> ScalarJ:
-        """L(p) = (1/n) sum_i l(f_i) [M, (ERM)]."""
-        return jnp.mean(self.loss.value(attended_score(self.log_attention(p), self.scores)))
+        """L(p)."""
+
+    @abstractmethod
+    def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
+        """(sign, log of the size) of L(p) minus the loss of the tokens of highest score."""
+
+    def descent(self, p: VectorJ) -> tuple[Gradient, Excess]:
+        """What a method's step is told at p."""
+        return Gradient((Block(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
+
+    @staticmethod
+    def moved(before: VectorJ, after: VectorJ) -> VectorJ:
+        """Where a step from `before` to `after` leads: there."""
+        del before
+        return after
 
     def descent_direction(self, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
         """(D, c) with -grad L(p) = exp(c) D and D of order one, in O(T) per input.
@@ -49,18 +86,18 @@ class PairField(eqx.Module):
         sum s_t (gamma_t - gamma_*)(x_t - x_*) - sum s_t (gamma_t - gamma_*) * sum s_t (x_t - x_*):
         nothing cancels, and the largest weight over all inputs is taken out as exp(c).
         """
-        log_s = self.log_attention(p)
-        slope = self.loss.log_slope(attended_score(log_s, self.scores))
+        seen = self.seen(p)
+        log_s, scores = seen.log_attention, seen.scores
         top = jnp.argmax(log_s, axis=-1, keepdims=True)
-        ahead = self.scores - jnp.take_along_axis(self.scores, top, axis=-1)
+        ahead = scores - jnp.take_along_axis(scores, top, axis=-1)
         offset = self.keys - jnp.take_along_axis(self.keys, top[:, :, None], axis=1)
-        log_weight = jnp.where(ahead != 0, slope[:, None] + log_s, -jnp.inf)
+        log_weight = jnp.where(ahead != 0, seen.log_slope[:, None] + log_s, -jnp.inf)
         largest = jnp.max(log_weight)
         largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
         pull = jnp.exp(log_weight - largest) * ahead
         mean_offset = jnp.einsum("nt,ntd->nd", jnp.exp(log_s), offset)
         total = jnp.einsum("nt,ntd->d", pull, offset) - jnp.sum(pull, axis=-1) @ mean_offset
-        return total, largest - jnp.log(self.scores.shape[0])
+        return total, largest - jnp.log(scores.shape[0])
 
     def gradient(self, p: VectorJ) -> VectorJ:
         """grad L(p), correct to rounding relative to its own size however saturated the softmax is."""
@@ -73,23 +110,31 @@ class PairField(eqx.Module):
         C_itu = sgn(gamma_t - gamma_u) w_itu, with sum over t < u of |C| equal to 1 (to 0 if no pair has a force), and
         -grad L(p) = exp(c) sum_{t<u} C_itu (x_it - x_iu).
         """
-        log_s = self.log_attention(p)
-        slope = self.loss.log_slope(attended_score(log_s, self.scores))
-        ahead = self.scores[:, :, None] - self.scores[:, None, :]
-        apart = ahead != 0
-        log_size = jnp.where(apart, jnp.log(jnp.where(apart, jnp.abs(ahead), 1.0)), -jnp.inf)
-        log_w = slope[:, None, None] + log_s[:, :, None] + log_s[:, None, :] + log_size
+        sign, log_w = self.log_pair_weights(p)
         largest = jnp.max(log_w)
         any_force = jnp.isfinite(largest)
         largest = jnp.where(any_force, largest, 0.0)
         w = jnp.exp(log_w - largest)
         total = jnp.where(any_force, jnp.sum(w) / 2, 1.0)
-        return jnp.sign(ahead) * w / total, largest + jnp.log(total) - jnp.log(self.scores.shape[0])
+        return sign * w / total, largest + jnp.log(total) - jnp.log(self.keys.shape[0])
+
+    def log_pair_weights(self, p: VectorJ) -> tuple[PairNumbersJ, PairNumbersJ]:
+        """(sgn(gamma_t - gamma_u), log w_itu), each of shape (n, T, T); -inf for a pair without force."""
+        seen = self.seen(p)
+        log_s = seen.log_attention
+        ahead = seen.scores[:, :, None] - seen.scores[:, None, :]
+        apart = ahead != 0
+        log_size = jnp.where(apart, jnp.log(jnp.where(apart, jnp.abs(ahead), 1.0)), -jnp.inf)
+        return jnp.sign(ahead), seen.log_slope[:, None, None] + log_s[:, :, None] + log_s[:, None, :] + log_size
 
     def field(self, p: VectorJ) -> VectorJ:
         """G(p) = sum_{t<u} C_tu (x_t - x_u), shape (d,): -grad L(p) over the sum of all pair weights."""
         signed, _ = self.pair_weights(p)
         return jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
+
+    def field_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
+        """G(p) and its derivative J(p), shape (d, d)."""
+        return self.field(p), jax.jacfwd(self.field)(p)
 
     def separation(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
         """(spread, excess): how far p is from separating tokens at one speed, both 0 or better in the limit.
@@ -108,8 +153,35 @@ class PairField(eqx.Module):
         reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
         top = jnp.argmax(reach, axis=-1, keepdims=True)
         behind = (jnp.take_along_axis(reach, top, axis=-1) - reach) / unit
-        feels = self.scores != jnp.take_along_axis(self.scores, top, axis=-1)
+        scores = self.seen(p).scores
+        feels = scores != jnp.take_along_axis(scores, top, axis=-1)
         return spread, jnp.min(jnp.where(feels, behind, jnp.inf)) - 1.0
+
+
+class PairField(Field):
+    """The field of a linear head, whose scores do not depend on p, with its Jacobian in closed form."""
+
+    keys: KeysJ
+    scores: TokenNumbersJ
+    log_multiplicity: TokenNumbersJ
+    loss: Loss
+
+    def log_attention(self, p: VectorJ) -> TokenNumbersJ:
+        """log s_it, shape (n, T)."""
+        return log_attention(self.keys, self.log_multiplicity, p)
+
+    def seen(self, p: VectorJ) -> Seen:
+        """Attention and slopes at p; the scores are what they are."""
+        log_s = self.log_attention(p)
+        return Seen(log_s, self.loss.log_slope(attended_score(log_s, self.scores)), self.scores)
+
+    def value(self, p: VectorJ) -> ScalarJ:
+        """L(p) = (1/n) sum_i l(f_i) [M, (ERM)]."""
+        return jnp.mean(self.loss.value(attended_score(self.log_attention(p), self.scores)))
+
+    def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
+        """(sign, log of the size) of L(p) - (1/n) sum_i l(max_t gamma_it)."""
+        return pair_excess(self.log_attention(p), self.scores, self.log_multiplicity, self.loss)
 
     def field_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
         """G(p) and its derivative J(p), shape (d, d).
@@ -137,3 +209,19 @@ class PairField(eqx.Module):
         net = jnp.sum(s[:, :, None] * s[:, None, :] * ahead, axis=-1)
         grad_f = jnp.einsum("nt,ntd->nd", net, self.keys)
         return self.loss.log_slope_derivative(f)[:, None] * grad_f
+
+
+def pair_excess(log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> tuple[AnyArray, AnyArray]:
+    """(sign, log of the size) of the mean over inputs of l(sum_t s_t gamma_t) - l(max_t gamma_t).
+
+    The output falls short of the highest score by sum_t s_t (max gamma - gamma_t): a sum of positive terms, which is
+    taken in logarithms.
+    """
+    best = jnp.max(jnp.where(jnp.isfinite(log_multiplicity), scores, -jnp.inf), axis=-1)
+    short = best[:, None] - scores
+    counts = (short > 0) & jnp.isfinite(log_multiplicity)
+    log_short = jnp.where(counts, log_s + jnp.log(jnp.where(counts, short, 1.0)), -jnp.inf)
+    mass = jnp.sum(jnp.where(counts, jnp.exp(log_s), 0.0), axis=-1)
+    none = ~jnp.any(counts, axis=-1)
+    log_change = jnp.where(none, -jnp.inf, jax.nn.logsumexp(jnp.where(none[:, None], 0.0, log_short), axis=-1))
+    return log_mean_excess(loss, best, -jnp.ones_like(best), log_change, mass > DIRECT_ATTENTION)

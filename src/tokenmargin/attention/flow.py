@@ -11,7 +11,7 @@ every stage and run a batch in lockstep until its slowest member is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -21,8 +21,8 @@ import numpy as np
 
 from tokenmargin._checks import positive
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._rosenbrock import rosenbrock_step
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
+from tokenmargin.attention.field import Field
 from tokenmargin.errors import InvalidInputError
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end.
@@ -35,7 +35,7 @@ CHUNK = 32
 #: leaves log-weights 1e-3 off, which the direction does not feel but the velocity and the weights do.
 SETTLING_TOLERANCE = 1e-7
 
-#: Spread of the gaps (see `PairField.separation`) at which a diverging lane has settled, and the same in units of what
+#: Spread of the gaps (see `Field.separation`) at which a diverging lane has settled, and the same in units of what
 #: rounding allows: logits of size |p| carry an error of eps |p|, which turns G by eps |p| / |G| and so moves the gaps,
 #: of size |G|, by eps |p| / |G|^2 of themselves.
 SETTLED_SPREAD, SETTLED_ROUNDING = 1e-9, 8.0
@@ -50,9 +50,6 @@ SATURATED_GAP, FURTHEST = 60.0, 1e3
 
 #: |G| (keys scaled to unit differences) below which a point is stationary.
 STATIONARY_FIELD = 1e-12
-
-_FIRST_STEP = 1e-2
-_SHRINK, _GROW, _SAFETY = 0.2, 5.0, 0.8
 
 
 @dataclass(frozen=True)
@@ -111,9 +108,9 @@ class FlowEnd:
 
 
 def integrate(
-    systems: list[PairField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
+    systems: Sequence[Field], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
 ) -> Iterator[tuple[int, FlowEnd]]:
-    """Follow every system (all of one shape and loss) from its start; yields (index, end) as they finish."""
+    """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
     lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
     waiting = iter(range(len(systems)))
     owner = np.full(lanes, -1)
@@ -152,7 +149,7 @@ def _fresh(start: np.ndarray, until: float, method: Flow) -> _Lane:
     dtype = start.dtype
     return _Lane(
         y=np.asarray(start),
-        step=np.asarray(_FIRST_STEP, dtype),
+        step=np.asarray(FIRST_STEP, dtype),
         time=np.asarray(0.0, dtype),
         taken=np.asarray(0),
         settling=np.asarray(0),
@@ -180,10 +177,10 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
 
 
 @eqx.filter_jit
-def _advance(systems: PairField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
+def _advance(systems: Field, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
 
-    def attempt(system: PairField, state: _Lane) -> tuple[_Lane, AnyArray]:
+    def attempt(system: Field, state: _Lane) -> tuple[_Lane, AnyArray]:
         here, jacobian = system.field_and_jacobian(state.y)
         norm, speed = jnp.sqrt(jnp.sum(state.y**2)), jnp.sqrt(jnp.sum(here**2))
         saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
@@ -198,10 +195,7 @@ def _advance(systems: PairField, states: _Lane, record: bool) -> tuple[_Lane, _T
         y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
         running = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
         allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
-        fits = jnp.isfinite(error) & (jnp.sqrt(jnp.sum(y**2)) <= limit)
-        good = fits & (error <= allowed)
-        factor = _SAFETY * jnp.cbrt(allowed / jnp.maximum(error, 1e-30))
-        factor = jnp.where(fits, jnp.clip(factor, _SHRINK, _GROW), _SHRINK)
+        good, factor = controlled(error, allowed, jnp.sqrt(jnp.sum(y**2)) <= limit)
         move = good & ~finished
         return (
             _Lane(

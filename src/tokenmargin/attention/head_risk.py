@@ -16,34 +16,31 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import AnyArray, ArrayLike, InputNumbersJ, KeysJ, Path, ScalarJ, TokenNumbersJ, VectorJ
+from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNumbers, TokenNumbersJ, VectorJ
+from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
+from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
+from tokenmargin.attention._repeats import repeats_merged
+from tokenmargin.attention._risk_inputs import check_data_and_loss
 from tokenmargin.attention._softmax import log_attention
-from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent
+from tokenmargin.attention.field import Field, Seen
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
 from tokenmargin.attention.losses import Loss, logistic
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import EmbeddedSequences, Selection, score_tie_width
 from tokenmargin.errors import InvalidInputError
 
 AttendedJ = Float[Array | np.ndarray, "n k"]
 TokenFlagsJ = Bool[Array | np.ndarray, "n T"]
 Numbers = Float[np.ndarray, "s"]
 
-#: Gauss-Legendre nodes on [0, 1] for differences psi(o + h) - psi(o) = int psi'(o + c h)'h dc, which lose no digits
-#: however small h is; eight nodes are exact to degree 15.
-_NODES, _WEIGHTS = (lambda rule: (0.5 + 0.5 * rule[0], 0.5 * rule[1]))(np.polynomial.legendre.leggauss(8))
 
-#: Attention outside the allowed tokens above which a difference is taken directly: it then keeps twelve digits, and a
-#: kink of the head between the two points, which no quadrature sees, does no harm.
-DIRECT_ATTENTION = 1e-4
-
-
-class HeadField(eqx.Module):
+class HeadField(Field):
     """L(p) behind a head, as pure JAX."""
 
     tokens: TokensJ
     keys: KeysJ
     labels: InputNumbersJ
     log_multiplicity: TokenNumbersJ  #: 0, or -inf where masked
+    best: TokenFlagsJ  #: tokens of highest score in their input
     head: Head
     loss: Loss
 
@@ -56,25 +53,21 @@ class HeadField(eqx.Module):
         s = jnp.exp(log_attention(self.keys, self.log_multiplicity, p))
         return jnp.mean(self.loss.value(self.signed_output(jnp.einsum("nt,ntk->nk", s, self.tokens))))
 
-    def descent_direction(self, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
-        """(D, c) with -grad L(p) = exp(c) D and D of order one."""
+    def seen(self, p: VectorJ) -> Seen:
+        """Attention and slopes at p, and scores to first order around what is attended to: Y psi'(z)'x_t."""
         log_s = log_attention(self.keys, self.log_multiplicity, p)
-        s = jnp.exp(log_s)
-        z = jnp.einsum("nt,ntk->nk", s, self.tokens)
+        z = jnp.einsum("nt,ntk->nk", jnp.exp(log_s), self.tokens)
         pulls = self.labels[:, None] * jax.vmap(jax.grad(self.head))(z)
-        slope = self.loss.log_slope(self.signed_output(z))
         top = jnp.argmax(log_s, axis=-1)[:, None, None]
         ahead = jnp.einsum("ntk,nk->nt", self.tokens - jnp.take_along_axis(self.tokens, top, axis=1), pulls)
-        offset = self.keys - jnp.take_along_axis(self.keys, top, axis=1)
-        log_weight = jnp.where(ahead != 0, slope[:, None] + log_s, -jnp.inf)
-        largest = jnp.max(log_weight)
-        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-        pull = jnp.exp(log_weight - largest) * ahead
-        mean_offset = jnp.einsum("nt,ntd->nd", s, offset)
-        total = jnp.einsum("nt,ntd->d", pull, offset) - jnp.sum(pull, axis=-1) @ mean_offset
-        return total, largest - jnp.log(self.keys.shape[0])
+        return Seen(log_s, self.loss.log_slope(self.signed_output(z)), ahead)
 
-    def log_excess(self, p: VectorJ, allowed: TokenFlagsJ) -> tuple[ScalarJ, ScalarJ, ScalarJ]:
+    def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
+        """(sign, log of the size) of L(p) minus the risk with attention confined to the tokens of highest score."""
+        sign, size, _ = self.log_excess_over(p, self.best)
+        return sign, size
+
+    def log_excess_over(self, p: VectorJ, allowed: TokenFlagsJ) -> tuple[ScalarJ, ScalarJ, ScalarJ]:
         """(sign, log|L(p) - L_O(p)|, log q_max); see `HeadRisk.log_excess`."""
         logits = self.keys @ p + self.log_multiplicity
         inside, outside = jnp.where(allowed, logits, -jnp.inf), jnp.where(allowed, -jnp.inf, logits)
@@ -84,23 +77,15 @@ class HeadField(eqx.Module):
         away = jnp.einsum("nt,ntk->nk", _weights(outside), self.tokens) - o
         at = self.signed_output(o)
         # u = Y psi(o + q away) - Y psi(o) = q * rate, by quadrature where the difference would cancel
-        steps = o[None] + (_NODES[:, None, None] * q[None, :, None]) * away[None]
+        steps = o[None] + (NODES[:, None, None] * q[None, :, None]) * away[None]
         slopes = jax.vmap(jax.vmap(jax.grad(self.head)))(steps)
-        rate = self.labels * jnp.einsum("c,cnk,nk->n", _WEIGHTS, slopes, away)
+        rate = self.labels * jnp.einsum("c,cnk,nk->n", WEIGHTS, slopes, away)
         direct = self.signed_output(o + q[:, None] * away) - at
         large = q > DIRECT_ATTENTION
         rate = jnp.where(large, direct / jnp.where(large, q, 1.0), rate)
-        u = q * rate
-        cost = jnp.where(large, self.loss.value(at) - self.loss.value(at + u), 0.0)
-        smooth = jnp.asarray(_WEIGHTS) @ jnp.exp(self.loss.log_slope(at[None] + _NODES[:, None] * u[None]))
-        mean_slope = jnp.where(large & (u != 0), cost / jnp.where(u != 0, u, 1.0), smooth)
-        log_size = log_q + jnp.log(jnp.abs(jnp.where(rate != 0, rate, 1.0))) + jnp.log(mean_slope)
-        log_size = jnp.where((rate != 0) & jnp.isfinite(log_q), log_size, -jnp.inf)
-        largest = jnp.max(log_size)
-        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-        total = jnp.sum(-jnp.sign(rate) * jnp.exp(log_size - largest))
-        size = jnp.log(jnp.abs(jnp.where(total != 0, total, 1.0))) + largest - jnp.log(self.keys.shape[0])
-        return jnp.sign(total), jnp.where(total != 0, size, -jnp.inf), jnp.max(log_q)
+        log_change = jnp.where(rate != 0, log_q + jnp.log(jnp.abs(jnp.where(rate != 0, rate, 1.0))), -jnp.inf)
+        sign, size = log_mean_excess(self.loss, at, jnp.sign(rate), log_change, large)
+        return sign, size, jnp.max(log_q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,27 +104,51 @@ class HeadRisk:
 
     def __post_init__(self) -> None:
         """Refuse a head of the wrong width."""
-        if not isinstance(self.sequences, EmbeddedSequences):
-            raise InvalidInputError("sequences must be EmbeddedSequences(tokens, labels, head).")
-        if not isinstance(self.head, Head) or not isinstance(self.loss, Loss):
-            raise InvalidInputError("head must be a Head such as LinearHead(v), and loss a Loss such as logistic.")
+        check_data_and_loss(self.sequences, self.loss)
+        if not isinstance(self.head, Head):
+            raise InvalidInputError(f"head must be a Head such as LinearHead(v), got {type(self.head).__name__}.")
         if self.head.width != self.sequences.tokens.shape[2]:
             raise InvalidInputError(
                 f"the head reads tokens of width {self.head.width} but these have width "
                 f"{self.sequences.tokens.shape[2]}: make the two equal."
             )
 
+    @property
+    def width(self) -> int:
+        """d, the width of p."""
+        return self.sequences.width
+
     @cached_property
     def field(self) -> HeadField:
-        """The same risk as pure JAX, in float64; masked tokens are zero."""
-        data, present = self.sequences, self.sequences.mask[:, :, None]
+        """The same risk as pure JAX, in float64."""
+        data = self.sequences
+        return self._field(data.keys, data.tokens, np.where(data.mask, 0.0, -np.inf))
+
+    @cached_property
+    def own_field(self) -> HeadField:
+        """The same with keys relative to a first token and tokens of one key merged: what is followed."""
+        data = self.sequences
+        tokens, log_multiplicity = repeats_merged(data.relative_keys, data.tokens, data.mask)
+        return self._field(data.relative_keys, tokens, log_multiplicity)
+
+    @cached_property
+    def in_span(self) -> tuple[HeadField, Coordinates]:
+        """The same again in the span of the key differences."""
+        return in_span_of_differences(self.own_field)
+
+    @keep_precision
+    def _field(self, keys: np.ndarray, tokens: np.ndarray, log_multiplicity: np.ndarray) -> HeadField:
+        tokens, labels = tokens.astype(np.float64), self.sequences.labels.astype(np.float64)
+        gamma = np.where(np.isfinite(log_multiplicity), np.asarray(_scores(self.head, tokens, labels)), -np.inf)
+        best = gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(gamma)
         return HeadField(
-            np.where(present, data.tokens, 0.0).astype(np.float64),
-            np.where(present, data.keys, 0.0).astype(np.float64),
-            data.labels.astype(np.float64),
-            np.where(data.mask, 0.0, -np.inf),
-            self.head,
-            self.loss,
+            tokens=tokens,
+            keys=keys.astype(np.float64),
+            labels=labels,
+            log_multiplicity=log_multiplicity,
+            best=best,
+            head=self.head,
+            loss=self.loss,
         )
 
     @cached_property
@@ -152,18 +161,18 @@ class HeadRisk:
     @keep_precision
     def value(self, p: ArrayLike) -> float:
         """L(p)."""
-        return float(_value(self.field, self._point(p)))
+        return float(_value(self.field, self.point(p)))
 
     @keep_precision
     def gradient(self, p: ArrayLike) -> np.ndarray:
         """grad L(p), shape (d,), free of cancellation."""
-        direction, log_scale = _direction(self.field, self._point(p))
+        direction, log_scale = _direction(self.field, self.point(p))
         return -np.exp(float(log_scale)) * np.asarray(direction)
 
     @keep_precision
     def descent_direction(self, p: ArrayLike) -> tuple[np.ndarray, float]:
         """(D, c) with -grad L(p) = exp(c) D and D of order one: never under- or overflows."""
-        direction, log_scale = _direction(self.field, self._point(p))
+        direction, log_scale = _direction(self.field, self.point(p))
         return np.asarray(direction), float(log_scale)
 
     @keep_precision
@@ -190,28 +199,28 @@ class HeadRisk:
         sign, size, log_q = _log_excess(self.field, array, allowed.chosen)
         return np.asarray(sign), np.asarray(size), np.asarray(log_q)
 
-    def _point(self, p: ArrayLike) -> np.ndarray:
-        return self.sequences.direction(p).astype(np.float64)
+    def attention(self, p: ArrayLike) -> TokenNumbers:
+        """softmax(K_i p), shape (n, T); zero on masked tokens."""
+        return self.sequences.attention(p)
 
+    @property
+    def optimal(self) -> Selection:
+        """The tokens of highest score, gamma_it = Y_i psi(x_it)."""
+        return Selection(np.asarray(self.field.best))
 
-@keep_precision
-def descend_head(
-    risk: HeadRisk, start: ArrayLike, method: Descent | NormalizedDescent, steps: int = DEFAULT_STEPS
-) -> Path:
-    """Descend a risk behind a nonlinear head: all points, shape (steps + 1, d), the start first.
+    @keep_precision
+    def felt(self, p: ArrayLike) -> EmbeddedSequences:
+        """The problem that p feels: the same keys, and scores to first order around what p attends to.
 
-    p <- p - lr grad L(p), or with the gradient divided by its norm (plus epsilon), as for a linear head [M, (3)].
-    """
-    if not isinstance(method, Descent | NormalizedDescent):
-        raise InvalidInputError(f"method must be Descent(lr) or NormalizedDescent(lr), got {type(method).__name__}.")
-    if not (isinstance(steps, int) and steps > 0):
-        raise InvalidInputError(f"steps must be a positive integer, got {steps!r}.")
-    first = risk._point(start)
-    epsilon = method.epsilon if isinstance(method, NormalizedDescent) else 0.0
-    path = _descend(
-        risk.field, first, (np.asarray(method.lr), np.asarray(epsilon)), isinstance(method, NormalizedDescent), steps
-    )
-    return np.concatenate([first[None], np.asarray(path)])
+        Near a direction that saturates the softmax the flow behind the head is the flow of these scores, so it is their
+        max-margin problem that a limit is to be compared with.
+        """
+        gamma = np.asarray(_felt_scores(self.field, self.point(p)))
+        return EmbeddedSequences.from_scores(self.sequences.keys, gamma, self.sequences.mask)
+
+    def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
+        """p as a vector of float64, or an error that says what is wrong with it."""
+        return self.sequences.direction(p, name).astype(np.float64)
 
 
 def _weights(logits: TokenNumbersJ) -> TokenNumbersJ:
@@ -232,25 +241,7 @@ def _log_sum(logits: TokenNumbersJ) -> InputNumbersJ:
 _scores = eqx.filter_jit(head_scores)
 _value = eqx.filter_jit(lambda field, p: field.value(p))
 _direction = eqx.filter_jit(lambda field, p: field.descent_direction(p))
-_log_excess = eqx.filter_jit(lambda field, points, allowed: jax.vmap(lambda p: field.log_excess(p, allowed))(points))
-
-
-@eqx.filter_jit
-def _descend(
-    field: HeadField, start: AnyArray, rates: tuple[AnyArray, AnyArray], normalized: bool, steps: int
-) -> AnyArray:
-    lr, epsilon = rates
-
-    def step(p: AnyArray, _: None) -> tuple[AnyArray, AnyArray]:
-        direction, log_scale = field.descent_direction(p)
-        if not normalized:
-            p = p + lr * jnp.exp(log_scale) * direction
-            return p, p
-        size = jnp.sqrt(jnp.sum(direction**2))
-        unit = jnp.where(size > 0, size, 1.0)
-        # g/(|g| + epsilon) with |g| = exp(log_scale) size, which may underflow
-        damping = 1.0 + jnp.where(epsilon > 0, epsilon * jnp.exp(-log_scale) / unit, 0.0)
-        p = p + jnp.where(size > 0, lr / (unit * damping), 0.0) * direction
-        return p, p
-
-    return jax.lax.scan(step, start, None, length=steps)[1]
+_felt_scores = eqx.filter_jit(lambda field, p: field.seen(p).scores)
+_log_excess = eqx.filter_jit(
+    lambda field, points, allowed: jax.vmap(lambda p: field.log_excess_over(p, allowed))(points)
+)

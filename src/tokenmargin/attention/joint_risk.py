@@ -22,29 +22,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from tokenmargin._checks import positive
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import (
-    AnyArray,
     ArrayLike,
     HeadVector,
     InputNumbersJ,
     KeysJ,
+    PairNumbersJ,
     ScalarJ,
     TokenNumbers,
     TokenNumbersJ,
     Vector,
     VectorJ,
 )
+from tokenmargin.attention._repeats import repeats_merged
+from tokenmargin.attention._risk_inputs import check_data_and_loss
 from tokenmargin.attention._softmax import log_attention
 from tokenmargin.attention.field import PairField
 from tokenmargin.attention.losses import Loss, logistic
-from tokenmargin.attention.risk import check_data_and_loss
+from tokenmargin.attention.method import Block, Excess, Gradient, unit
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 
 TokensJ = Float[Array | np.ndarray, "n T k"]
 HeadVectorJ = Float[Array | np.ndarray, "k"]
 FeaturesJ = Float[Array | np.ndarray, "n k"]
+PairOfNumbers = Float[Array | np.ndarray, "2"]
+BothJ = Float[Array | np.ndarray, "k_and_d"]
 
 
 class JointField(eqx.Module):
@@ -54,7 +59,32 @@ class JointField(eqx.Module):
     keys: KeysJ
     labels: InputNumbersJ
     log_multiplicity: TokenNumbersJ
+    speeds: PairOfNumbers  #: of v and of p
     loss: Loss
+
+    def descent(self, y: BothJ) -> tuple[Gradient, Excess]:
+        """What a method's step is told at y = (v, p): -grad L in two blocks, and L, whose infimum is 0."""
+        v, p = self.parts(y)
+        blocks = Block(*self.head_direction(v, p)), Block(*self.attention_direction(v, p))
+        value = self.value(v, p)
+        return Gradient(blocks), Excess(jnp.sign(value), jnp.log(jnp.abs(value)))
+
+    def moved(self, before: BothJ, after: BothJ) -> BothJ:
+        """Where a step leads when v and p move at their own speeds."""
+        k = self.tokens.shape[2]
+        speed = jnp.repeat(
+            jnp.asarray(self.speeds), np.array([k, before.shape[0] - k]), total_repeat_length=len(before)
+        )
+        return jnp.where(speed == 1, after, before + speed * (after - before))
+
+    def parts(self, y: BothJ) -> tuple[HeadVectorJ, VectorJ]:
+        """(v, p) of a point."""
+        k = self.tokens.shape[2]
+        return y[:k], y[k:]
+
+    def field(self, y: BothJ) -> BothJ:
+        """(speed_v g_v/|g_v|, speed_p g_p/|g_p|) with g = -grad L: what the flow of both follows."""
+        return jnp.concatenate(self.velocity(*self.parts(y), self.speeds[0], self.speeds[1]))
 
     def attended(self, p: VectorJ) -> FeaturesJ:
         """Y_i xbar_i, shape (n, k): the attended token of each input, times its label."""
@@ -68,6 +98,18 @@ class JointField(eqx.Module):
     def value(self, v: HeadVectorJ, p: VectorJ) -> ScalarJ:
         """L(v, p)."""
         return jnp.mean(self.loss.value(self.outputs(v, p)))
+
+    def log_input_weights(self, v: HeadVectorJ, p: VectorJ) -> InputNumbersJ:
+        """Logarithm of the weight of each input in grad_v, |l'_i| times the size of its attended token, shape (n,)."""
+        attended = self.attended(p)
+        size = jnp.max(jnp.abs(attended), axis=1)
+        return jnp.where(
+            size > 0, self.loss.log_slope(attended @ v) + jnp.log(jnp.where(size > 0, size, 1.0)), -jnp.inf
+        )
+
+    def log_pair_weights(self, v: HeadVectorJ, p: VectorJ) -> PairNumbersJ:
+        """Logarithm of the weight of each pair of tokens in grad_p, shape (n, T, T)."""
+        return self._pairs(v).log_pair_weights(p)[1]
 
     def head_direction(self, v: HeadVectorJ, p: VectorJ) -> tuple[HeadVectorJ, ScalarJ]:
         """(D, c) with -grad_v L = exp(c) D and D of order one.
@@ -87,8 +129,12 @@ class JointField(eqx.Module):
 
     def attention_direction(self, v: HeadVectorJ, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
         """(D, c) with -grad_p L = exp(c) D, free of cancellation however saturated the softmax is."""
+        return self._pairs(v).descent_direction(p)
+
+    def _pairs(self, v: HeadVectorJ) -> PairField:
+        """The field of p with the scores of this v."""
         scores = self.labels[:, None] * (self.tokens @ v)
-        return PairField(self.keys, scores, self.log_multiplicity, self.loss).descent_direction(p)
+        return PairField(keys=self.keys, scores=scores, log_multiplicity=self.log_multiplicity, loss=self.loss)
 
     def gradients(self, v: HeadVectorJ, p: VectorJ) -> tuple[HeadVectorJ, VectorJ]:
         """(grad_v L, grad_p L); they may underflow, their directions do not."""
@@ -98,17 +144,7 @@ class JointField(eqx.Module):
 
     def velocity(self, v: HeadVectorJ, p: VectorJ, rate_v: ScalarJ, rate_p: ScalarJ) -> tuple[HeadVectorJ, VectorJ]:
         """(rate_v g_v/|g_v|, rate_p g_p/|g_p|) with g = -grad L; a gradient that is exactly zero gives zero."""
-        return (
-            rate_v * _unit(self.head_direction(v, p)[0]),
-            rate_p * _unit(self.attention_direction(v, p)[0]),
-        )
-
-
-def _unit(vector: AnyArray) -> AnyArray:
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(vector)))
-    moving = largest > 0
-    scaled = vector / jnp.where(moving, largest, 1.0)  # its square neither under- nor overflows
-    return jnp.where(moving, scaled / jnp.sqrt(jnp.where(moving, jnp.sum(scaled**2), 1.0)), 0.0)
+        return rate_v * unit(self.head_direction(v, p)[0]), rate_p * unit(self.attention_direction(v, p)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,44 +154,71 @@ class JointRisk:
     Args:
         sequences: n inputs of T tokens; their head is not used.
         loss: a decreasing loss.
+        speeds: of v and of p. Every step of a method moves v so many times as far, and p; normalised, |v| and |p| then
+            grow in this ratio, which decides the max-margin problem that p solves.
     """
 
     sequences: EmbeddedSequences
     loss: Loss = logistic
+    speeds: tuple[float, ...] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Refuse anything that is not a data set and a loss."""
+        """Refuse anything that is not a data set, a loss and two speeds."""
         check_data_and_loss(self.sequences, self.loss)
+        if not (isinstance(self.speeds, tuple) and len(self.speeds) == 2):
+            raise InvalidInputError(f"speeds must be two numbers, of v and of p, got {self.speeds!r}.")
+        positive(self.speeds[0], "the speed of v")
+        positive(self.speeds[1], "the speed of p")
+
+    @property
+    def width(self) -> int:
+        """k + d, the width of a point (v, p)."""
+        return self.sequences.tokens.shape[2] + self.sequences.width
 
     @cached_property
-    def joint_field(self) -> JointField:
+    def own_field(self) -> JointField:
         """The same risk as pure JAX, tokens of one key merged and keys relative to a first token."""
-        return _joint_field(self.sequences, self.loss)
+        data, dtype = self.sequences, self.sequences.keys.dtype
+        tokens, log_multiplicity = repeats_merged(data.relative_keys, data.tokens, data.mask)
+        labels, speeds = data.labels.astype(dtype), np.array(self.speeds, dtype)
+        return JointField(
+            tokens.astype(dtype), data.relative_keys, labels, log_multiplicity.astype(dtype), speeds, self.loss
+        )
+
+    def point(self, start: ArrayLike | tuple[ArrayLike, ArrayLike], name: str = "start") -> Vector:
+        """(v, p), or the two in one vector, as a vector of shape (k + d,); an error says what is wrong with it."""
+        k = self.sequences.tokens.shape[2]
+        if isinstance(start, tuple) and len(start) == 2 and np.ndim(start[0]) == 1:
+            v, p = start
+        else:
+            whole = np.asarray(start)
+            if whole.shape != (self.width,):
+                raise InvalidInputError(
+                    f"{name} has shape {whole.shape}: give a tuple (v, p) of widths {k} and {self.width - k}."
+                )
+            v, p = whole[:k], whole[k:]
+        return np.concatenate(self.checked(v, p))
 
     @keep_precision
     def value(self, v: ArrayLike, p: ArrayLike) -> float:
         """L(v, p)."""
-        return float(_value(self.joint_field, *self.checked(v, p)))
+        return float(_value(self.own_field, *self.checked(v, p)))
 
     @keep_precision
     def gradients(self, v: ArrayLike, p: ArrayLike) -> tuple[HeadVector, Vector]:
         """(grad_v L, grad_p L), correct to rounding relative to their own size until they underflow."""
-        head, attention = _gradients(self.joint_field, *self.checked(v, p))
+        head, attention = _gradients(self.own_field, *self.checked(v, p))
         return np.asarray(head), np.asarray(attention)
 
     @keep_precision
     def directions(self, v: ArrayLike, p: ArrayLike) -> tuple[HeadVector, Vector]:
         """Unit vectors along -grad_v L and -grad_p L (zero where a gradient is), whatever their size."""
-        head, attention = _directions(self.joint_field, *self.checked(v, p))
+        head, attention = _directions(self.own_field, *self.checked(v, p))
         return np.asarray(head), np.asarray(attention)
 
     def attention(self, p: ArrayLike) -> TokenNumbers:
         """softmax(K_i p), shape (n, T); zero on masked tokens."""
-        mask = self.sequences.mask
-        keys = np.where(mask[:, :, None], self.sequences.keys, 0)
-        logits = np.where(mask, keys @ self.sequences.direction(p), -np.inf)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        return self.sequences.attention(p)
 
     def probabilities(self, v: ArrayLike, p: ArrayLike, selection: Selection) -> tuple[float, float]:
         """(mean attention of the selected tokens, mean of 1/(1 + exp(-Y f))): the curves of [M, Fig. 3(c)].
@@ -166,8 +229,7 @@ class JointRisk:
         selection.check_fits(self.sequences)
         head, point = self.checked(v, p)
         attention = self.attention(point)
-        tokens = np.where(self.sequences.mask[:, :, None], self.sequences.tokens, 0)
-        output = self.sequences.labels * (np.einsum("nt,ntk->nk", attention, tokens) @ head)
+        output = self.sequences.labels * (np.einsum("nt,ntk->nk", attention, self.sequences.tokens) @ head)
         selected = np.where(selection.chosen, attention, 0.0).sum(axis=1)
         return float(selected.mean()), float(np.exp(-np.logaddexp(0.0, -output)).mean())
 
@@ -183,25 +245,3 @@ class JointRisk:
 _value = eqx.filter_jit(lambda risk, v, p: risk.value(v, p))
 _gradients = eqx.filter_jit(lambda risk, v, p: risk.gradients(v, p))
 _directions = eqx.filter_jit(lambda risk, v, p: risk.velocity(v, p, jnp.ones((), v.dtype), jnp.ones((), v.dtype)))
-
-
-def _joint_field(sequences: EmbeddedSequences, loss: Loss) -> JointField:
-    """Keys relative to the first token of their input; tokens of one key merged into their mean.
-
-    Tokens of one key get equal attention whatever p is. Left apart, a pair of them would carry weight but no force,
-    and drown the pairs that do.
-    """
-    mask, dtype = sequences.mask, sequences.keys.dtype
-    keys = np.where(mask[:, :, None], sequences.keys, 0)
-    keys = keys - keys[np.arange(len(keys)), mask.argmax(axis=1)][:, None, :]
-    keys = np.where(mask[:, :, None], keys, 0)
-    tokens = np.where(mask[:, :, None], sequences.tokens, 0)
-    same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1) & mask[:, :, None] & mask[:, None, :]
-    count = same.sum(axis=2)
-    mean = np.einsum("ntu,nuk->ntk", same, tokens) / np.maximum(count, 1)[:, :, None]
-    first = mask & (same.argmax(axis=2) == np.arange(mask.shape[1]))
-    log_multiplicity = np.where(first, np.log(np.maximum(count, 1)), -np.inf)
-    tokens = np.where((count > 1)[:, :, None], mean, tokens)
-    return JointField(
-        tokens.astype(dtype), keys.astype(dtype), sequences.labels.astype(dtype), log_multiplicity.astype(dtype), loss
-    )

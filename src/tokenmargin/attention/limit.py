@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 import equinox as eqx
 import jax
@@ -20,9 +21,11 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike, Vector
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention._repeats import same_key
+from tokenmargin.attention.field import Field
+from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.data import Selection
+from tokenmargin.data import EmbeddedSequences, Selection
 
 #: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
 #: and no token may lie closer behind than 1 minus this. The velocity converges exponentially; 1e-6 is far above what is
@@ -68,23 +71,14 @@ class LimitKind(Enum):
     STALLED = "stalled"
 
 
-@dataclass(frozen=True, eq=False)
-class Limit:
-    """The limit of a trajectory with the numbers that certify it."""
+#: A risk that is a function of p alone.
+PointRisk = AttentionRisk | HeadRisk
+
+
+class LimitVerdict:
+    """What every limit says of itself."""
 
     kind: LimitKind
-    p: Vector  #: last point, shape (d,)
-    direction: Vector  #: p/|p|, which approaches the limit like 1/|p|
-    velocity: Vector  #: G/|G|, which approaches it exponentially; zeros where the field vanishes
-    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
-    support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
-    support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
-    gap_spread: float  #: weighted mean of |gap/mean gap - 1| over the weighted pairs
-    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
-    adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
-    newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
-    largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
-    reason: str  #: one sentence
 
     @property
     def diverges(self) -> bool:
@@ -102,8 +96,33 @@ class Limit:
         return self.kind is LimitKind.STALLED
 
 
+@dataclass(frozen=True, eq=False)
+class Limit(LimitVerdict):
+    """The limit of a trajectory with the numbers that certify it."""
+
+    kind: LimitKind
+    risk: PointRisk = field(repr=False)
+    p: Vector  #: last point, shape (d,)
+    direction: Vector  #: p/|p|, which approaches the limit like 1/|p|
+    velocity: Vector  #: G/|G|, which approaches it exponentially; zeros where the field vanishes
+    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
+    support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
+    support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
+    gap_spread: float  #: weighted mean of |gap/mean gap - 1| over the weighted pairs
+    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
+    adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
+    newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
+    largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
+    reason: str  #: one sentence
+
+    @cached_property
+    def sequences(self) -> EmbeddedSequences:
+        """The problem whose max-margin direction this is to be compared with: see `felt` of the risk."""
+        return self.risk.felt(self.p)
+
+
 @keep_precision
-def limits_of(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) -> list[Limit]:
+def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> list[Limit]:
     """Judge where each point is going under its objective's gradient flow.
 
     Args:
@@ -112,83 +131,97 @@ def limits_of(objectives: Sequence[AttentionRisk], points: Sequence[ArrayLike]) 
     """
     reduced = [objective.in_span for objective in objectives]
     ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for j, ((system, _), objective) in enumerate(zip(reduced, objectives, strict=True)):
-        groups.setdefault((*system.keys.shape, objective.loss), []).append(j)
     limits: list[Limit | None] = [None] * len(objectives)
-    for members in groups.values():
+    for members in alike([system for system, _ in reduced]):
         systems = [reduced[j][0] for j in members]
         inside = np.stack([reduced[j][1].inward(ends[j]) for j in members])
         evaluated = jax.device_get(_evaluate(jax.tree.map(lambda *x: np.stack(x), *systems), inside))
         for lane, j in enumerate(members):
-            field_j, jacobian_j, signed_j = (x[lane] for x in evaluated)
-            limits[j] = _judge_one(objectives[j], reduced[j], ends[j], field_j, jacobian_j, signed_j)
+            force, jacobian, signed, felt = (x[lane] for x in evaluated)
+            system, coordinates = reduced[j]
+            at = _End(objectives[j], system, coordinates, ends[j], force, jacobian, signed, felt)
+            limits[j] = _judge_one(at)
     return [limit for limit in limits if limit is not None]
 
 
+def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
+    """Numbers of the systems that can be stacked: of one structure, with arrays of the same shapes."""
+    groups: dict[object, list[int]] = {}
+    for j, system in enumerate(systems):
+        leaves, structure = jax.tree.flatten(system)
+        groups.setdefault((structure, *((x.shape, str(x.dtype)) for x in leaves)), []).append(j)
+    return list(groups.values())
+
+
 @eqx.filter_jit
-def _evaluate(systems: PairField, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
-    def one(system: PairField, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    def one(system: Field, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
         signed, _ = system.pair_weights(y)
-        return *system.field_and_jacobian(y), signed
+        return *system.field_and_jacobian(y), signed, system.seen(y).scores
 
     return jax.vmap(one)(systems, points)
 
 
-def _judge_one(
-    objective: AttentionRisk,
-    reduced: tuple[PairField, Coordinates],
-    p: np.ndarray,
-    force: np.ndarray,
-    jacobian: np.ndarray,
-    signed: np.ndarray,
-) -> Limit:
-    system, coordinates = reduced
-    keys, present = np.asarray(system.keys), np.isfinite(np.asarray(system.log_multiplicity))
-    speed = float(np.linalg.norm(force))
-    norm = float(np.linalg.norm(p)) * coordinates.kappa
-    velocity = coordinates.velocity(force / speed) if speed > 0 else np.zeros(len(p))
-    newton, top_eigenvalue = _stationarity(keys, present, force, jacobian, norm)
-    rounding = ROUNDING_FACTOR * float(np.finfo(keys.dtype).eps) * norm / max(speed, 1e-150) ** 2
-    along = _separation(system, present, force / speed if speed > 0 else force, signed)
+@dataclass(frozen=True, eq=False)
+class _End:
+    """A point to be judged, with all that the dynamics says of it."""
+
+    objective: PointRisk
+    system: Field
+    coordinates: Coordinates
+    p: np.ndarray
+    force: np.ndarray
+    jacobian: np.ndarray
+    signed: np.ndarray
+    scores: np.ndarray
+
+    @property
+    def keys(self) -> np.ndarray:
+        """In the coordinates of the system."""
+        return np.asarray(self.system.keys)
+
+    @property
+    def present(self) -> np.ndarray:
+        """Which tokens there are."""
+        return np.isfinite(np.asarray(self.system.log_multiplicity))
+
+    @property
+    def norm(self) -> float:
+        """|p| in units of 1/longest key difference."""
+        return float(np.linalg.norm(self.p)) * self.coordinates.kappa
+
+    @property
+    def speed(self) -> float:
+        """|G|."""
+        return float(np.linalg.norm(self.force))
+
+    @property
+    def most_spread(self) -> float:
+        """The largest spread of gaps that is settled, rounding of the logits allowed for."""
+        rounding = ROUNDING_FACTOR * float(np.finfo(self.keys.dtype).eps) * self.norm / max(self.speed, 1e-150) ** 2
+        return max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD))
+
+
+def _judge_one(end: _End) -> Limit:
+    velocity = end.coordinates.velocity(end.force / end.speed) if end.speed > 0 else np.zeros(len(end.p))
+    newton, top_eigenvalue = _stationarity(end.keys, end.present, end.force, end.jacobian, end.norm)
+    along = _separation(end, end.force / end.speed if end.speed > 0 else end.force)
     spread = along.spread
-    if norm >= LEAST_NORM and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD)):
-        settled = _settled_velocity(system, force, signed)
-        along = _separation(system, present, settled, signed)
-        velocity = coordinates.velocity(settled)
-    if speed == 0.0 and not np.abs(signed).any():
-        kind, reason = (
-            LimitKind.FINITE,
-            "No two tokens of an input differ in score and key, so no p moves at all.",
-        )
-    elif (
-        norm >= LEAST_NORM
-        and spread <= max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD))
-        and along.spread <= SPREAD_TOLERANCE
-        and along.excess >= -GAP_TOLERANCE
-        and along.adverse <= WEIGHT_FLOOR
-    ):
-        kind = LimitKind.DIVERGES
-        reason = "The weighted pairs separate at one common speed and every other token falls behind faster."
-    elif newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
-        kind, reason = LimitKind.FINITE, "The gradient vanishes at a strict local minimum."
-    elif newton <= NEWTON_TOLERANCE:
-        kind = LimitKind.STALLED
-        reason = "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
-    else:
-        kind, reason = (
-            LimitKind.STALLED,
-            "Neither a common separation speed nor a stationary point was reached yet.",
-        )
+    is_far = end.norm >= LEAST_NORM and spread <= end.most_spread
+    if is_far:
+        settled = _settled_velocity(end)
+        along, velocity = _separation(end, settled), end.coordinates.velocity(settled)
+    kind, reason = _verdict(end, along, is_far, newton, top_eigenvalue)
     diverging = kind is LimitKind.DIVERGES
-    selection = _selection(objective, along.chosen if diverging else _top(keys, present, coordinates.inward(p)))
-    length = float(np.linalg.norm(p))
+    chosen = along.chosen if diverging else _top(end.keys, end.present, end.coordinates.inward(end.p))
+    length = float(np.linalg.norm(end.p))
     return Limit(
         kind,
-        p,
-        p / length if length > 0 else p,
+        end.objective,
+        end.p,
+        end.p / length if length > 0 else end.p,
         velocity,
-        selection,
+        _selection(end.objective, chosen),
         along.support if diverging else (),
         along.weights if diverging else np.zeros(0),
         spread,
@@ -198,6 +231,28 @@ def _judge_one(
         top_eigenvalue,
         reason,
     )
+
+
+def _verdict(
+    end: _End, along: _Separation, is_far: bool, newton: float, top_eigenvalue: float
+) -> tuple[LimitKind, str]:
+    """What the numbers say, with a sentence."""
+    if end.speed == 0.0 and not np.abs(end.signed).any():
+        return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
+    separates = along.spread <= SPREAD_TOLERANCE and along.excess >= -GAP_TOLERANCE and along.adverse <= WEIGHT_FLOOR
+    if is_far and separates:
+        return (
+            LimitKind.DIVERGES,
+            "The weighted pairs separate at one common speed and every other token falls behind faster.",
+        )
+    if newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
+        return LimitKind.FINITE, "The gradient vanishes at a strict local minimum."
+    if newton <= NEWTON_TOLERANCE:
+        return (
+            LimitKind.STALLED,
+            "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
+        )
+    return LimitKind.STALLED, "Neither a common separation speed nor a stationary point was reached yet."
 
 
 @dataclass(frozen=True)
@@ -212,8 +267,9 @@ class _Separation:
     adverse: float
 
 
-def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: np.ndarray) -> _Separation:
-    logits = np.where(present, np.asarray(system.keys) @ u, -np.inf)
+def _separation(end: _End, u: np.ndarray) -> _Separation:
+    present, signed, gamma = end.present, end.signed, end.scores
+    logits = np.where(present, end.keys @ u, -np.inf)
     gaps = logits.max(axis=1, keepdims=True) - logits  # masked: inf
     ahead = np.maximum(signed, 0.0)  # weight of (t, u), t of higher score
     weighted = ahead > 0
@@ -227,7 +283,6 @@ def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: n
     if unit <= 0.0 or not per_token.any():
         return _Separation(chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse)
     spread = float((ahead * np.abs(between / unit - 1.0))[weighted].sum())
-    gamma = np.asarray(system.scores)
     top = gaps.argmin(axis=1)
     feels = present & ~chosen & (gamma != gamma[np.arange(len(gamma)), top][:, None])
     excess = float((gaps[feels] / unit - 1.0).min()) if feels.any() else float("inf")
@@ -237,14 +292,14 @@ def _separation(system: PairField, present: np.ndarray, u: np.ndarray, signed: n
     return _Separation(chosen, support, per_token[held] / per_token[held].sum(), spread, excess, adverse)
 
 
-def _settled_velocity(system: PairField, force: np.ndarray, signed: np.ndarray) -> np.ndarray:
+def _settled_velocity(end: _End) -> np.ndarray:
     """The unit velocity with rounding taken out.
 
     Once weights are steady, log w_k - log w_l is constant, so the velocity is orthogonal to z_k - z_l for all weighted
     pairs. G satisfies this only up to the rounding of the logits; here what violates it is projected out of G.
     """
-    i, t, u = np.nonzero(signed > STEADY_WEIGHT)
-    keys = np.asarray(system.keys)
+    force, keys = end.force, end.keys
+    i, t, u = np.nonzero(end.signed > STEADY_WEIGHT)
     pairs = keys[i, t] - keys[i, u]
     _, values, right = np.linalg.svd(pairs[1:] - pairs[:1], full_matrices=False)
     across = right[values > SPAN_TOLERANCE * max(float(values.max(initial=0.0)), 1e-300)]
@@ -277,8 +332,7 @@ def _top(keys: np.ndarray, present: np.ndarray, y: np.ndarray) -> np.ndarray:
     return logits >= logits.max(axis=1, keepdims=True)
 
 
-def _selection(objective: AttentionRisk, chosen: np.ndarray) -> Selection:
+def _selection(objective: PointRisk, chosen: np.ndarray) -> Selection:
     """Selected tokens with every copy of a repeated token."""
-    keys, mask = objective.sequences.keys, objective.sequences.mask
-    same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1) & mask[:, :, None] & mask[:, None, :]
+    same = same_key(objective.sequences.keys, objective.sequences.mask)
     return Selection((same & chosen[:, :, None]).any(axis=1))

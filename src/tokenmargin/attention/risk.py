@@ -9,26 +9,15 @@ import equinox as eqx
 import numpy as np
 
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import ArrayLike
+from tokenmargin._types import ArrayLike, TokenNumbers
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
+from tokenmargin.attention._repeats import repeats_merged
+from tokenmargin.attention._risk_inputs import check_data_and_loss
 from tokenmargin.attention.field import PairField
+from tokenmargin.attention.head_risk import HeadRisk, Numbers
+from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.losses import Loss, logistic
-from tokenmargin.data import EmbeddedSequences, score_tie_width, scores
-from tokenmargin.errors import InvalidInputError
-
-
-def check_data_and_loss(sequences: object, loss: object) -> None:
-    """Raise unless these are what every risk is made of."""
-    if not isinstance(sequences, EmbeddedSequences):
-        raise InvalidInputError(
-            f"sequences must be EmbeddedSequences, got {type(sequences).__name__}: "
-            "wrap the arrays as EmbeddedSequences(tokens, labels, head)."
-        )
-    if not isinstance(loss, Loss):
-        raise InvalidInputError(
-            f"loss must be a Loss, got {type(loss).__name__}: use logistic, exponential, correlation, "
-            "or CustomLoss(function) for your own."
-        )
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +46,11 @@ class AttentionRisk:
         """The same risk as pure JAX: repeated tokens merged, tied scores made equal, keys relative to a first token."""
         return _pair_field(self.sequences, self.loss)
 
+    @property
+    def own_field(self) -> PairField:
+        """`pair_field`, by the name that every risk has for the field in its own coordinates."""
+        return self.pair_field
+
     @cached_property
     def in_span(self) -> tuple[PairField, Coordinates]:
         """The same again in the span of the key differences, where it is followed."""
@@ -65,30 +59,42 @@ class AttentionRisk:
     @keep_precision
     def value(self, p: ArrayLike) -> float:
         """L(p)."""
-        return float(_value(self.pair_field, self._point(p)))
+        return float(_value(self.pair_field, self.point(p)))
 
     @keep_precision
     def gradient(self, p: ArrayLike) -> np.ndarray:
         """grad L(p), shape (d,), free of cancellation however saturated the softmax is (see `pair_field`)."""
-        return np.asarray(_gradient(self.pair_field, self._point(p)))
+        return np.asarray(_gradient(self.pair_field, self.point(p)))
+
+    @keep_precision
+    def descent_direction(self, p: ArrayLike) -> tuple[np.ndarray, float]:
+        """(D, c) with -grad L(p) = exp(c) D and D of order one: never under- or overflows."""
+        direction, log_scale = _direction(self.pair_field, self.point(p))
+        return np.asarray(direction), float(log_scale)
 
     @keep_precision
     def field(self, p: ArrayLike) -> np.ndarray:
         """G(p) = -grad L(p) / (sum of pair weights), shape (d,): never under- or overflows."""
-        return np.asarray(_field(self.pair_field, self._point(p)))
+        return np.asarray(_field(self.pair_field, self.point(p)))
 
     @keep_precision
     def jacobian(self, p: ArrayLike) -> np.ndarray:
         """Derivative of `field` at p, shape (d, d)."""
-        return np.asarray(_field_and_jacobian(self.pair_field, self._point(p))[1])
+        return np.asarray(_field_and_jacobian(self.pair_field, self.point(p))[1])
 
-    @keep_precision
-    def attention(self, p: ArrayLike) -> np.ndarray:
+    def attention(self, p: ArrayLike) -> TokenNumbers:
         """softmax(K_i p), shape (n, T); zero on masked tokens. Each copy of a repeated token gets its own share."""
-        keys = np.where(self.sequences.mask[:, :, None], self.sequences.keys, 0)
-        logits = np.where(self.sequences.mask, keys @ self._point(p), -np.inf)
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        return self.sequences.attention(p)
+
+    def log_excess(self, points: ArrayLike, allowed: Selection | None = None) -> tuple[Numbers, Numbers, Numbers]:
+        """How much attention outside the allowed tokens costs, at any norm of p; see `HeadRisk.log_excess`.
+
+        Args:
+            points: shape (s, d).
+            allowed: shape (n, T); the tokens of highest score when absent, whose loss no p can beat.
+        """
+        chosen = optimal_selection(self.sequences) if allowed is None else allowed
+        return HeadRisk(self.sequences, LinearHead(self.sequences.head), self.loss).log_excess(points, chosen)
 
     @cached_property
     def smoothness(self) -> float:
@@ -103,33 +109,43 @@ class AttentionRisk:
         gamma = np.where(data.mask, scores(data), 0.0)
         present = gamma[data.mask]
         m0, m1 = self.loss.bounds(float(present.min()), float(present.max()))
-        keys = np.where(data.mask[:, :, None], data.keys, 0.0)
-        size = np.linalg.norm(keys, ord=2, axis=(1, 2))
+        size = np.linalg.norm(data.keys, ord=2, axis=(1, 2))
         if data.keys_are_tokens:
             head = float(np.linalg.norm(data.head))
             return float(np.mean(m0 * head**2 * size**4 + 3 * m1 * head * size**3))
         score_norm = np.linalg.norm(gamma, axis=1)
         return float(np.mean(m0 * score_norm**2 * size**2 + 3 * m1 * score_norm * size**2))
 
-    def _point(self, p: ArrayLike) -> np.ndarray:
-        return self.sequences.direction(p).astype(self.sequences.keys.dtype, copy=False)
+    @property
+    def optimal(self) -> Selection:
+        """The tokens of highest score [M, Def. 1]."""
+        return optimal_selection(self.sequences)
+
+    def felt(self, p: ArrayLike) -> EmbeddedSequences:
+        """The problem that p feels: the data itself, whatever p is, as the head is linear."""
+        del p
+        return self.sequences
+
+    def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
+        """p as a vector of the data's dtype, or an error that says what is wrong with it."""
+        return self.sequences.direction(p, name).astype(self.sequences.keys.dtype, copy=False)
 
 
 _value = eqx.filter_jit(lambda risk, p: risk.value(p))
 _gradient = eqx.filter_jit(lambda risk, p: risk.gradient(p))
+_direction = eqx.filter_jit(lambda risk, p: risk.descent_direction(p))
 _field = eqx.filter_jit(lambda risk, p: risk.field(p))
 _field_and_jacobian = eqx.filter_jit(lambda risk, p: risk.field_and_jacobian(p))
 
 
 def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
-    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0)
-    first = sequences.mask.argmax(axis=1)
-    keys = np.where(sequences.mask[:, :, None], keys - keys[np.arange(len(keys)), first][:, None, :], 0)
+    keys, dtype = sequences.relative_keys, sequences.keys.dtype
     gamma = np.where(sequences.mask, scores(sequences), 0)
     gamma = ties_made_equal(gamma, score_tie_width(gamma))
-    gamma, log_multiplicity = _repeats_merged(keys, gamma, sequences.mask)
-    dtype = sequences.keys.dtype
-    return PairField(keys.astype(dtype), gamma.astype(dtype), log_multiplicity.astype(dtype), loss)
+    gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)
+    return PairField(
+        keys=keys, scores=gamma[:, :, 0].astype(dtype), log_multiplicity=log_multiplicity.astype(dtype), loss=loss
+    )
 
 
 def ties_made_equal(gamma: np.ndarray, width: float | np.ndarray) -> np.ndarray:
@@ -147,27 +163,3 @@ def ties_made_equal(gamma: np.ndarray, width: float | np.ndarray) -> np.ndarray:
     equal = np.empty_like(gamma)
     np.put_along_axis(equal, order, np.take_along_axis(ordered, leader, axis=-1), axis=-1)
     return equal
-
-
-def _repeats_merged(keys: np.ndarray, gamma: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of one input with identical keys act as one token of that multiplicity and their mean score (exactly).
-
-    Left apart, a pair of them would carry weight but no force, and drown the pairs that do.
-    """
-    n, T = gamma.shape
-    merged, log_multiplicity = gamma.copy(), np.where(mask, 0.0, -np.inf)
-    same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1) & mask[:, :, None] & mask[:, None, :]
-    if same.sum() == mask.sum():
-        return merged, log_multiplicity
-    for i in range(n):
-        for t in range(T):
-            group = np.flatnonzero(same[i, t])
-            if len(group) < 2:
-                continue
-            if group[0] == t:
-                values = gamma[i, group]
-                merged[i, t] = values[0] if (values == values[0]).all() else values.mean()
-                log_multiplicity[i, t] = np.log(len(group))
-            else:
-                log_multiplicity[i, t] = -np.inf
-    return merged, log_multiplicity

@@ -1,17 +1,23 @@
-"""What following an objective returns: the points passed, why it stopped, and where it is going."""
+"""What following a risk returns: the points passed, why it stopped, and where it is going."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
-from tokenmargin._types import Path, Vector
+from tokenmargin._types import HeadVector, Path, Vector
 from tokenmargin.attention._points import PathOfPoints
-from tokenmargin.attention.limit import Limit, limits_of
-from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention.joint_limit import JointLimit, joint_limit
+from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.attention.limit import Limit, PointRisk, limits_of
+from tokenmargin.data import Selection
+
+HeadPath = Float[np.ndarray, "s k"]
 
 
 class Outcome(Enum):
@@ -30,7 +36,7 @@ class Trajectory(PathOfPoints):
     time changed so that the speed stays of order one; the orbit is the same.
     """
 
-    objective: AttentionRisk = field(repr=False)
+    objective: PointRisk = field(repr=False)
     points: Path = field(repr=False)
     times: np.ndarray = field(repr=False)
     outcome: Outcome
@@ -48,5 +54,58 @@ class Trajectory(PathOfPoints):
 
     @cached_property
     def limit(self) -> Limit:
-        """Where the path goes, judged at its last point by the dynamics alone."""
+        """Where the path goes, judged at its last point by the dynamics alone.
+
+        |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
+        `continued(run).limit` says where the flow goes from where it ended.
+        """
         return limits_of([self.objective], [self.final])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class JointTrajectory(PathOfPoints):
+    """The path of (v, p): `heads` of shape (s, k) and `points` of shape (s, d), the first the start."""
+
+    objective: JointRisk = field(repr=False)
+    heads: HeadPath = field(repr=False)
+    points: Path = field(repr=False)
+    times: np.ndarray = field(repr=False)
+    outcome: Outcome
+    n_steps: int
+
+    @property
+    def start(self) -> tuple[HeadVector, Vector]:
+        """The first v and p."""
+        return self.heads[0], self.points[0]
+
+    @property
+    def final(self) -> tuple[HeadVector, Vector]:
+        """The last v and p."""
+        return self.heads[-1], self.points[-1]
+
+    @property
+    def velocity_v(self) -> HeadVector:
+        """Unit vector along the second half (in time) of the path of v: sheds the start like 1/|v|^2."""
+        return self._secant(self.heads)
+
+    @property
+    def velocity_p(self) -> Vector:
+        """Unit vector along the second half (in time) of the path of p."""
+        return self._secant(self.points)
+
+    @property
+    def selection(self) -> Selection:
+        """The token of largest attention in each input at the end."""
+        attention = self.objective.attention(self.points[-1])
+        return Selection.from_indices(attention.argmax(axis=1), attention.shape[1])
+
+    @cached_property
+    def limit(self) -> JointLimit:
+        """Where v and p go, judged at the end of the path by the dynamics alone; see `continued` for a descent."""
+        return joint_limit(self.objective, self.final, (self.velocity_v, self.velocity_p), self.selection)
+
+    def _secant(self, path: Any) -> Any:
+        middle = int(np.searchsorted(self.times, 0.5 * self.times[-1]))
+        step = path[-1] - path[min(middle, len(path) - 2)]
+        length = float(np.linalg.norm(step))
+        return step / length if length > 0 else step

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import softmax
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin.data.scores import SCORE_TIE_TOLERANCE
@@ -45,8 +46,8 @@ class ProblemBatch:
         return len(self.keys)
 
     def __getitem__(self, j: int) -> EmbeddedSequences:
-        """Problem j: its scores as tokens of width one, with labels and head that leave them as they are."""
-        return EmbeddedSequences(self.scores[j][:, :, None], np.ones(self.keys.shape[1]), [1.0], keys=self.keys[j])
+        """Problem j as a data set."""
+        return EmbeddedSequences.from_scores(self.keys[j], self.scores[j])
 
     def in_span_of_keys(self) -> ProblemBatch:
         """Isometric keys, of width n T at most."""
@@ -71,10 +72,7 @@ class ProblemBatch:
 
     def attention(self, points: BatchVectors) -> BatchScores:
         """softmax(K_i p), shape (B, n, T), at one point of shape (d,) for each problem."""
-        logits = self.logits(points)
-        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-        weights /= weights.sum(axis=2, keepdims=True)
-        return weights
+        return np.asarray(softmax(self.logits(points), axis=2))
 
     def logits(self, points: BatchVectors) -> BatchScores:
         """K_i p, shape (B, n, T)."""

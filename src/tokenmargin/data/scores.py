@@ -15,7 +15,7 @@ SCORE_TIE_TOLERANCE = 1e-12
 
 def scores(sequences: EmbeddedSequences) -> TokenNumbers:
     """Score of each token, shape (n, T): gamma_it = Y_i v'x_it [M, Def. 1]. Masked tokens score -inf."""
-    gamma = sequences.labels[:, None] * (np.where(sequences.mask[:, :, None], sequences.tokens, 0) @ sequences.head)
+    gamma = sequences.labels[:, None] * (sequences.tokens @ sequences.head)
     return np.where(sequences.mask, gamma, -np.inf)
 
 

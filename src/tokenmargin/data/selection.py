@@ -138,6 +138,5 @@ def secondary_selection(
 def _logits_and_tie_width(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float) -> tuple[TokenNumbers, float]:
     """Logits p'k (masked: -inf) and the distance below which two of them are a tie."""
     vector = sequences.direction(p)
-    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)
-    width = tolerance * float(np.linalg.norm(vector)) * float(np.linalg.norm(keys, axis=-1).max())
-    return np.where(sequences.mask, keys @ vector, -np.inf), width
+    width = tolerance * float(np.linalg.norm(vector)) * float(np.linalg.norm(sequences.keys, axis=-1).max())
+    return sequences.logits(vector), width

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.special import softmax
 
-from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, Tokens
+from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, TokenNumbers, Tokens
 from tokenmargin.errors import InvalidInputError
 
 
@@ -15,7 +17,7 @@ class EmbeddedSequences:
     """n labelled inputs of T embedded tokens each, with the head v that scores them [M, (5)].
 
     The model is f(X_i) = v' X_i' softmax(K_i p). Keys K default to the tokens X (W = I); given beside X they
-    may have any width, which is then the width of p.
+    may have any width, which is then the width of p. Masked places hold zeros, whatever was given there.
 
     Args:
         tokens: X, shape (n, T, k).
@@ -53,6 +55,7 @@ class EmbeddedSequences:
                 "give one weight per token coordinate."
             )
         mask_array = _token_mask(mask, n, T)
+        tokens_array[~mask_array] = 0.0
         if keys is None:
             keys_array = tokens_array
         else:
@@ -62,8 +65,9 @@ class EmbeddedSequences:
                     f"keys have shape {keys_array.shape} but tokens have {n} sequences of {T}: "
                     "give one key per token (only the last axis may differ)."
                 )
+            keys_array[~mask_array] = 0.0
         for name, value in (("tokens", tokens_array), ("keys", keys_array)):
-            bad = ~np.isfinite(value).all(axis=-1) & mask_array
+            bad = ~np.isfinite(value).all(axis=-1)
             if bad.any():
                 i, t = np.argwhere(bad)[0]
                 raise InvalidInputError(
@@ -81,6 +85,20 @@ class EmbeddedSequences:
         object.__setattr__(self, "keys_are_tokens", keys is None)
         object.__setattr__(self, "is_unmasked", bool(mask_array.all()))
 
+    @classmethod
+    def from_scores(cls, keys: ArrayLike, scores: ArrayLike, mask: ArrayLike | None = None) -> EmbeddedSequences:
+        """The problem with these keys and scores: all that the training of p sees of a data set.
+
+        The scores are the tokens, of width one, and all labels are +1, so that gamma_it is `scores[i, t]` to the bit.
+
+        Args:
+            keys: K, shape (n, T, d).
+            scores: gamma, shape (n, T), the label absorbed [M, Def. 1].
+            mask: shape (n, T), True where there is a token; all True when absent.
+        """
+        gamma = _real_array(scores, "scores", "(n, T)", ndim=2)
+        return cls(gamma[:, :, None], np.ones(len(gamma)), [1.0], keys=keys, mask=mask)
+
     @property
     def n_inputs(self) -> int:
         """n, the number of sequences."""
@@ -95,6 +113,20 @@ class EmbeddedSequences:
     def width(self) -> int:
         """d, the width of the keys and so of p."""
         return self.keys.shape[2]
+
+    @cached_property
+    def relative_keys(self) -> Keys:
+        """Keys minus the key of the first token of their input, zeros where masked: softmax feels no shift."""
+        first = self.keys[np.arange(self.n_inputs), self.mask.argmax(axis=1)]
+        return np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0).astype(self.keys.dtype, copy=False)
+
+    def logits(self, p: ArrayLike) -> TokenNumbers:
+        """K_i p, shape (n, T); -inf where masked."""
+        return np.where(self.mask, self.keys @ self.direction(p), -np.inf)
+
+    def attention(self, p: ArrayLike) -> TokenNumbers:
+        """softmax(K_i p), shape (n, T); zero where masked. Each copy of a repeated token gets its own share."""
+        return np.asarray(softmax(self.logits(p), axis=1))
 
     def __repr__(self) -> str:
         """Shapes, not numbers."""

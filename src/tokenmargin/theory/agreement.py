@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
-from tokenmargin._types import ArrayLike
-from tokenmargin.attention import Limit
-from tokenmargin.data import EmbeddedSequences, optimal_selection
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm, is_locally_optimal
+from tokenmargin._types import ArrayLike, Vector
+from tokenmargin.attention import JointLimit, Limit
+from tokenmargin.margin import (
+    LabelSolution,
+    MarginSolution,
+    MarginStatus,
+    att_svm,
+    is_locally_optimal,
+    rate_direction,
+    selected_label_svm,
+)
 
 #: 1 - cos between velocity and max-margin direction below which the two are the same direction. At norm 1e6 the
 #: velocity of a certified limit is within 1e-12; a wrong selection is off by 1e-4 and more.
@@ -49,14 +57,69 @@ class Agreement:
         )
 
 
-def compare(limit: Limit, sequences: EmbeddedSequences) -> Agreement | None:
-    """Solve (ATT-SVM) for what the limit selects and compare directions; None when the limit does not diverge.
+@dataclass(frozen=True, eq=False)
+class JointAgreement:
+    """A diverging limit of v and p beside the max-margin problems of the tokens it selects [M, Sec. 3]."""
 
-    An infeasible problem gives an `Agreement` with errors NaN that does not agree: the limit then contradicts [M].
+    limit: JointLimit
+    head: LabelSolution  #: (SVM) of the selected tokens
+    attention: MarginSolution  #: (ATT-SVM) of the selected tokens, all margins asked for
+    predicted: Vector  #: where p should go at this ratio of speeds, shape (d,)
+    head_error: float  #: 1 - cos(velocity of v, v_mm)
+    attention_error: float  #: 1 - cos(velocity of p, predicted)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether dynamics and max-margin problems name the same two directions."""
+        return max(self.head_error, self.attention_error) <= SAME_DIRECTION
+
+    def explain(self) -> str:
+        """One sentence."""
+        kind = (
+            "its max-margin direction"
+            if one_minus_cosine(self.predicted, self.attention.direction) <= SAME_DIRECTION
+            else "the direction that inputs with label margin to spare leave it"
+        )
+        verb = "go" if self.agrees else "do not both go"
+        return (
+            f"On {self.limit.selection}, v and p {verb} to the max-margin classifier and to {kind} "
+            f"(1 - cos = {self.head_error:.1e} and {self.attention_error:.1e})."
+        )
+
+
+@overload
+def compare(limit: Limit) -> Agreement | None: ...
+@overload
+def compare(limit: JointLimit) -> JointAgreement | None: ...
+def compare(limit: Limit | JointLimit) -> Agreement | JointAgreement | None:
+    """Solve the max-margin problem of what a limit selects and compare; None when the limit does not diverge.
+
+    For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head. Where v is
+    trained too it is (SVM) for v, and for p what the ratio of their speeds makes of (ATT-SVM); see `rate_direction`.
+
+    An infeasible problem gives an agreement with errors NaN that does not agree: the limit then contradicts [M].
     """
     if not limit.diverges:
         return None
-    return compared_with(limit, att_svm(sequences, limit.selection))
+    if isinstance(limit, JointLimit):
+        return _joint_agreement(limit)
+    return compared_with(limit, att_svm(limit.sequences, limit.selection))
+
+
+def _joint_agreement(limit: JointLimit) -> JointAgreement:
+    head = selected_label_svm(limit.sequences, limit.selection)
+    attention = att_svm(limit.sequences, limit.selection)
+    if not (head.is_optimal() and attention.is_optimal()):
+        return JointAgreement(limit, head, attention, np.full_like(limit.p, np.nan), float("nan"), float("nan"))
+    predicted = rate_direction(limit.sequences, limit.selection, limit.rate)
+    return JointAgreement(
+        limit,
+        head,
+        attention,
+        predicted,
+        one_minus_cosine(limit.head_velocity, head.direction),
+        one_minus_cosine(limit.velocity, predicted),
+    )
 
 
 def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
@@ -69,7 +132,7 @@ def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
         one_minus_cosine(limit.velocity, solution.direction) if solved else float("nan"),
         _weight_error(limit, solution) if solved else float("nan"),
         is_locally_optimal(solution),
-        limit.selection == optimal_selection(solution.sequences),
+        limit.selection == limit.risk.optimal,
     )
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, limits_of
-from tokenmargin.attention.descend_batch import descend_batch
-from tokenmargin.attention.textbook import textbook_descent
+from tokenmargin.attention.batch import descend_batch, textbook_descent
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.instances import fig3, random_sphere
-from tokenmargin.attention import Outcome
-from tokenmargin.attention.joint import flow_joint, follow_joint, joint_path
+from tokenmargin.attention import Flow, NormalizedDescent, Outcome, follow, joint_path
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -43,7 +42,7 @@ def test_theorem_6_as_printed_is_false():
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8, 1.0, 3.0])
 def test_the_flow_goes_where_the_rates_say(rate):
     data = fig3(B)
-    run = flow_joint(JointRisk(data), (0.1, 1.0), (1.0, 0.1), rate, 1.0)
+    run = follow(JointRisk(data, speeds=(rate, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
     assert run.selection == OPTIMAL
     assert one_minus_cosine(run.velocity_p, rate_direction(data, OPTIMAL, rate)) <= SAME_DIRECTION
 
@@ -53,7 +52,7 @@ def test_growth_is_measured_in_label_margins():
     data = fig3(B)
     longer = EmbeddedSequences(2 * data.tokens, data.labels, data.head, data.keys)
     assert relaxing_rate(longer, OPTIMAL) == pytest.approx(0.5, abs=1e-12)
-    run = flow_joint(JointRisk(longer), (0.1, 1.0), (1.0, 0.1), 0.25, 1.0)
+    run = follow(JointRisk(longer, speeds=(0.25, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
     assert one_minus_cosine(run.velocity_p, rate_direction(data, OPTIMAL, 0.5)) <= SAME_DIRECTION
     assert one_minus_cosine(run.velocity_p, rate_direction(longer, OPTIMAL, 0.25)) <= SAME_DIRECTION
 
@@ -71,7 +70,7 @@ def test_so_do_the_minimisers_under_norm_constraints(rate):
 
 
 def test_descent_at_equal_steps_goes_to_the_relaxed_direction():
-    run = follow_joint(JointRisk(fig3(B)), START_V, START_P, 0.1, 0.1, 1000)
+    run = follow(JointRisk(fig3(B)), (START_V, START_P), NormalizedDescent(0.1), steps=1000)
     assert one_minus_cosine(run.points[-1], relaxed_solution(fig3(B), OPTIMAL).p) <= 1e-4
     assert one_minus_cosine(run.heads[-1], [0, 1]) <= 1e-4
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.instances import fig1c
 from tokenmargin import EmbeddedSequences, NormalizedDescent, global_margin
-from tokenmargin.attention.head_risk import HeadRisk, descend_head
+from tokenmargin.attention import follow
+from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead
 from tokenmargin.data import Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
@@ -110,7 +111,7 @@ def test_where_mixing_helps_the_lemma_is_silent_and_descent_stays_finite():
     case = mixing_helps()
     assert LEMMA_14.check(case).applies is Applies.NO
     assert THEOREM_8.check(case).applies is Applies.NOT_DECIDED
-    path = descend_head(case.risk, [5.0], NormalizedDescent(0.05), 400)
+    path = follow(case.risk, [5.0], NormalizedDescent(0.05), steps=400).points
     # z = 0.5 s - 0.6 (1 - s) = 0 at s = 6/11, a logit of log(6/5)
     assert path[-1, 0] == pytest.approx(np.log(6 / 5), abs=0.05)
 

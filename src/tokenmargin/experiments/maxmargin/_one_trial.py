@@ -31,7 +31,7 @@ def one_trial(study: Study, seed: int, which: str) -> Result:
     flow = follow(risk, np.zeros(d), Flow(until_norm=study.until_norm, atol=study.atol))
     descent = follow(risk, np.zeros(d), NormalizedDescent(study.lr), steps=study.steps)
     limit = flow.limit
-    agreement = compare(limit, data)
+    agreement = compare(limit)
     target = limit.velocity if limit.diverges else limit.p
     chosen = limit.selection.representatives
     picked = np.arange(data.n_inputs)

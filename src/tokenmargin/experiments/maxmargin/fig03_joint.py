@@ -13,9 +13,7 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, Outcome, follow
-from tokenmargin.attention.joint import flow_joint, follow_joint, joint_path
-from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, Outcome, follow, joint_path
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
@@ -109,7 +107,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
 def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
     data = toys.fig3(THIRD[name])
     risk = JointRisk(data)
-    run = follow_joint(risk, START_V, START_P, config.lr, config.lr, config.steps)
+    run = follow(risk, (START_V, START_P), NormalizedDescent(config.lr), steps=config.steps)
     pairs = zip(run.heads[: config.drawn + 1], run.points[: config.drawn + 1], strict=True)
     return {
         "keys": data.keys,
@@ -147,12 +145,13 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
     """The data of (b) at three ratios of step lengths and with v fixed: where p goes, and which problem says so."""
     data = toys.fig3(THIRD["b"])
     strict, relaxed = att_svm(data, OPTIMAL).direction, relaxed_solution(data, OPTIMAL).direction
-    risk, every = JointRisk(data), max(1, config.long_steps // 100)
+    every = max(1, config.long_steps // 100)
     ends, flows, velocities, minimisers = {}, {}, {}, {}
     for name, ratio in REGIMES.items():
-        lr_v, lr_p = config.lr, config.lr * ratio
-        ends[name] = follow_joint(risk, START_V, START_P, lr_v, lr_p, config.long_steps, every).points[-1]
-        flow = flow_joint(risk, START_V, START_P, 1.0, ratio, config.until_norm)
+        risk, start = JointRisk(data, speeds=(1.0, ratio)), (START_V, START_P)
+        steps = follow(risk, start, NormalizedDescent(config.lr), steps=config.long_steps, every=every)
+        ends[name] = steps.points[-1]
+        flow = follow(risk, start, Flow(until_norm=config.until_norm))
         flows[name], velocities[name] = flow.points, flow.velocity_p
         path = joint_path(risk, START_V, START_P, RADII / ratio, RADII)
         minimisers[name] = path.points[-1] if path.outcome is Outcome.NORM_REACHED else np.full(2, np.nan)

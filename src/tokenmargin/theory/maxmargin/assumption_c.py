@@ -125,7 +125,7 @@ def _optimal_weights(signed: np.ndarray, label: LabelSolution, favoured: np.ndar
 def _largest_mixture(sequences: EmbeddedSequences, alpha: np.ndarray, j: int, weights: np.ndarray) -> float:
     """The largest |sum_i w_i Y_i x_{i t_i}| over choices with t_j other than alpha_j; a bound of it if too many."""
     n = sequences.n_inputs
-    pulls = (weights * sequences.labels)[:, None, None] * np.where(sequences.mask[:, :, None], sequences.tokens, 0)
+    pulls = (weights * sequences.labels)[:, None, None] * sequences.tokens
     allowed = sequences.mask.copy()
     allowed[j, alpha[j]] = False
     # Inputs without weight pull nothing: one of their tokens stands for all.
@@ -149,13 +149,10 @@ def _points(sequences: EmbeddedSequences, trial_points: ArrayLike) -> np.ndarray
 def _refuted_at_points(
     sequences: EmbeddedSequences, selection: Selection, label: LabelSolution, points: np.ndarray
 ) -> AssumptionC | None:
-    tokens = np.where(sequences.mask[:, :, None], sequences.tokens, 0)
     for p in points:
-        logits = np.where(sequences.mask, np.where(sequences.mask[:, :, None], sequences.keys, 0) @ p, -np.inf)
-        attention = np.exp(logits - logits.max(axis=1, keepdims=True))
-        attention /= attention.sum(axis=1, keepdims=True)
+        attention = sequences.attention(p)
         mixed = 1.0 - attention[selection.chosen].min()
-        margin = label_svm(np.einsum("nt,ntk->nk", attention, tokens), sequences.labels).label_margin
+        margin = label_svm(np.einsum("nt,ntk->nk", attention, sequences.tokens), sequences.labels).label_margin
         if mixed > ROUNDING and margin >= label.label_margin * (1 + ROUNDING):
             because = (
                 f"At p = {np.round(p, 4)} other tokens are mixed in and the label margin is {margin:.6g} >= Gamma."

@@ -34,9 +34,7 @@ def key_lemma_terms(case: KeyLemmaCase) -> KeyLemmaTerms:
     """Both sides of [M, Lemma 3], term by term."""
     keys, p, q = case.sequences.keys[0], np.array(case.p), np.array(case.q)
     gamma = case.sequences.tokens[0] @ case.sequences.head
-    logits = keys @ p
-    s = np.exp(logits - logits.max())
-    s = s / s.sum()
+    s = case.sequences.attention(p)[0]
     a = keys @ q
     unit = case.size * float(np.ptp(gamma))
     first = float(((a[0] - a[1:]) * s[1:] * (gamma[0] - gamma[1:])).sum())

@@ -35,7 +35,7 @@ def correlation_radius(sequences: EmbeddedSequences, pi: float) -> float:
     <= 1 - (eps Theta)^2/2, that is nu = (eps Theta)^2/4, with eps = pi/(2M).
     """
     solution = global_margin(sequences)
-    longest = float(np.linalg.norm(np.where(sequences.mask[:, :, None], sequences.keys, 0.0), axis=-1).max())
+    longest = float(np.linalg.norm(sequences.keys, axis=-1).max())
     nu = (pi * solution.margin / longest) ** 2 / 16
     return float(np.log(2 * longest / solution.margin * sequences.n_places / pi) / (nu * solution.margin))
 

@@ -14,8 +14,7 @@ from jaxtyping import Float
 
 from tokenmargin._types import Vector
 from tokenmargin.attention import Loss, logistic
-from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import LinearHead
+from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
@@ -46,9 +45,8 @@ class ConeGradient:
 
 def cone_gradient(case: ConeCase) -> ConeGradient:
     """The gradient at p and how much attention each input withholds from its selected token."""
-    risk = HeadRisk(case.sequences, LinearHead(case.sequences.head), case.loss)
-    direction, log_scale = risk.descent_direction(case.p)
-    logits = np.where(case.sequences.mask, risk.field.keys @ np.array(case.p), -np.inf)
+    direction, log_scale = AttentionRisk(case.sequences, case.loss).descent_direction(case.p)
+    logits = case.sequences.logits(case.p)
     log_s = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
     chosen = case.selection.chosen
     output = (np.exp(log_s) * np.where(case.sequences.mask, scores(case.sequences), 0.0)).sum(axis=1)

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logistic
-from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import LinearHead
+from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
 from tokenmargin.theory.claim import ROUNDING, Applies, Claim
@@ -54,8 +53,7 @@ def dominance_radius(case: DominanceCase) -> float:
     data, (p, q) = case.sequences, (np.array(case.p), np.array(case.q))
     seen_q, seen_p = directional_margin(data, q), directional_margin(data, p)
     gamma, alpha, n = scores(data), seen_q.selection.indices, data.n_inputs
-    keys = np.where(data.mask[:, :, None], data.keys, 0.0)
-    margins = (keys[np.arange(n), alpha][:, None] - keys) @ q
+    margins = (data.keys[np.arange(n), alpha][:, None] - data.keys) @ q
     rest = np.where(seen_q.selection.chosen | seen_q.neighbors | ~data.mask, np.inf, margins)
     gaps = np.where(data.mask, gamma[np.arange(n), alpha][:, None] - gamma, 0.0)
     kappa = float(np.abs(gaps[seen_q.neighbors]).min())
@@ -87,7 +85,7 @@ def excess_risks(case: DominanceCase) -> tuple[Excess, Excess]:
     """L(Rq) - L_star and L(Rp) - L_star, in log space."""
     selection = directional_margin(case.sequences, case.q).selection
     points = case.norm * np.array([case.q, case.p])
-    sign, size, _ = HeadRisk(case.sequences, LinearHead(case.sequences.head), case.loss).log_excess(points, selection)
+    sign, size, _ = AttentionRisk(case.sequences, case.loss).log_excess(points, selection)
     return Excess(float(sign[0]), float(size[0])), Excess(float(sign[1]), float(size[1]))
 
 

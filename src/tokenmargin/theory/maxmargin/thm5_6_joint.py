@@ -13,9 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._types import HeadVector, Vector
-from tokenmargin.attention import Outcome
-from tokenmargin.attention.joint import JointTrajectory, flow_joint
-from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.attention import Flow, JointRisk, JointTrajectory, Outcome, follow
 from tokenmargin.data import EmbeddedSequences, Selection, toys
 from tokenmargin.margin import MarginStatus, att_svm
 from tokenmargin.margin.label_svm import (
@@ -52,7 +50,9 @@ class JointRun:
     @cached_property
     def trajectory(self) -> JointTrajectory:
         """The joint normalised flow from the start, until |v| is 1e6."""
-        return flow_joint(JointRisk(self.sequences), self.start_v, self.start_p, self.rate_v, self.rate_p)
+        return follow(
+            JointRisk(self.sequences, speeds=(self.rate_v, self.rate_p)), (self.start_v, self.start_p), Flow()
+        )
 
     @property
     def selects(self) -> bool:

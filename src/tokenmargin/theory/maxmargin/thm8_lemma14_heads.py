@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import softmax
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
@@ -143,8 +144,7 @@ def _probed_outputs(case: HeadCase) -> np.ndarray:
     points = np.random.default_rng(0).normal(size=(_PROBES, field.keys.shape[2]))
     points *= (np.linspace(0, _PROBE_NORM, _PROBES) / np.linalg.norm(points, axis=1))[:, None]
     logits = np.einsum("ntd,sd->snt", field.keys, points) + field.log_multiplicity
-    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-    mixed = np.einsum("snt,ntk->snk", weights / weights.sum(axis=2, keepdims=True), field.tokens)
+    mixed = np.einsum("snt,ntk->snk", softmax(logits, axis=2), field.tokens)
     return np.asarray(_outputs(field, mixed))
 
 

@@ -1,16 +1,30 @@
-"""Descent of a batch of problems given as arrays: one compiled run, and no object for each problem."""
+"""Descent of a batch of problems given as arrays, with our gradient and with the textbook's.
+
+The textbook gradient s_t (gamma_t - f) x_t [M, (15a)] is what frameworks compute, kept to show what it loses past
+saturation: once the softmax of the selected token rounds to 1, gamma_selected - f rounds to 0 and that token's share of
+the gradient is gone; with g/(|g| + epsilon) the iterates then freeze, without epsilon they follow rounding noise.
+Unlike the true gradient this one feels where the origin is, so keys may be rotated (into their span,
+`ProblemBatch.in_span_of_keys`) but not shifted.
+"""
 
 from __future__ import annotations
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._precision import keep_precision
+from tokenmargin._types import AnyArray
 from tokenmargin.attention._coordinates import rounded_length
 from tokenmargin.attention._lane_field import LaneField
 from tokenmargin.attention.descent import Descent, NormalizedDescent, descend
 from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk, ties_made_equal
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
+
+#: Problems that run together: their keys stay in cache while a thousand steps pass over them.
+LANES = 128
 
 
 @keep_precision
@@ -23,7 +37,7 @@ def descend_batch(
     """
     fields, kappa = lane_fields(problems, loss)
     starts = np.zeros((len(problems), problems.keys.shape[3]))
-    return descend(fields, starts, kappa, method, steps, steps)[:, -1] / kappa[:, None]
+    return descend(fields, starts, kappa, method, steps, steps)[:, -1]
 
 
 def lane_fields(problems: ProblemBatch, loss: Loss) -> tuple[LaneField, np.ndarray]:
@@ -48,3 +62,36 @@ def _has_repeats(keys: np.ndarray) -> np.ndarray:
         same = (keys[j, :, :, None] == keys[j, :, None]).all(axis=-1)
         suspects[j] = bool((same & later).any())
     return suspects
+
+
+@keep_precision
+def textbook_descent(
+    problems: ProblemBatch, starts: BatchVectors, method: NormalizedDescent, steps: int, loss: Loss = logistic
+) -> BatchVectors:
+    """End points, shape (B, d), of normalised descent with the textbook gradient from one start for each problem."""
+    ends = np.array(starts, dtype=float)
+    for begin in range(0, len(problems), LANES):
+        part = slice(begin, begin + LANES)
+        ends[part] = _run(
+            problems.keys[part], problems.scores[part], ends[part], method.lr, method.epsilon, loss, steps
+        )
+    return ends
+
+
+@eqx.filter_jit
+def _run(
+    keys: AnyArray, gamma: AnyArray, starts: AnyArray, lr: float, epsilon: float, loss: Loss, steps: int
+) -> AnyArray:
+    def one(x: AnyArray, g: AnyArray, start: AnyArray) -> AnyArray:
+        def step(p: AnyArray, _: None) -> tuple[AnyArray, None]:
+            s = jax.nn.softmax(x @ p, axis=-1)
+            f = jnp.sum(s * g, axis=-1)
+            slope = -jnp.exp(loss.log_slope(f))
+            pull = (slope / x.shape[0])[:, None] * s * (g - f[:, None])
+            gradient = jnp.einsum("nt,ntd->d", pull, x)
+            size = jnp.sqrt(jnp.sum(gradient**2))
+            return p - lr * gradient / jnp.maximum(size + epsilon, jnp.finfo(p.dtype).tiny), None
+
+        return jax.lax.scan(step, start, None, length=steps)[0]
+
+    return jax.vmap(one)(keys, gamma, starts)

@@ -1,0 +1,129 @@
+"""What moves p, a step at a time: the contract of a method, and what a step is told.
+
+A method is a frozen value. `init` makes its state, `step` moves p; both are pure JAX and see one point, however many
+are followed at once. Subclass it to bring your own (see `docs/add-a-method.md`):
+
+    class Polyak(Method):
+        def init(self, p): return ()
+        def step(self, gradient, excess, state, p):
+            return p - jnp.exp(excess.log_size - gradient.log_norm) * gradient.unit, state
+
+The flow is no such method, as its steps are as long as their error allows: see `Flow`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from tokenmargin._types import AnyArray
+
+#: What a method keeps between steps: any tree of arrays, () for none.
+State = Any
+
+
+class Block(eqx.Module):
+    """A vector, exp(log_scale) times direction, whose size may underflow while its direction does not."""
+
+    direction: AnyArray
+    log_scale: AnyArray
+
+    @property
+    def value(self) -> AnyArray:
+        """The vector itself, zero once it underflows."""
+        return jnp.exp(self.log_scale) * self.direction
+
+    @property
+    def unit(self) -> AnyArray:
+        """The vector over its length; zeros for a vector that is exactly zero."""
+        return unit(self.direction)
+
+    @property
+    def log_norm(self) -> AnyArray:
+        """Logarithm of its length; -inf for a vector that is exactly zero."""
+        size = jnp.sqrt(jnp.sum(self.direction**2))
+        return jnp.where(size > 0, self.log_scale + jnp.log(jnp.where(size > 0, size, 1.0)), -jnp.inf)
+
+
+class Gradient(eqx.Module):
+    """grad L at a point, right however saturated the softmax is.
+
+    `descent` holds -grad L in blocks: one for p, or one for v and one for p where both are trained.
+    """
+
+    descent: tuple[Block, ...]
+
+    @property
+    def value(self) -> AnyArray:
+        """grad L, shape (d,): zero once it underflows, past a logit gap of 745."""
+        return -jnp.concatenate([block.value for block in self.descent])
+
+    @property
+    def unit(self) -> AnyArray:
+        """grad L over its norm, at any size; zeros where it is exactly zero."""
+        return -self._whole.unit
+
+    @property
+    def log_norm(self) -> AnyArray:
+        """log |grad L|, at any size; -inf where it is exactly zero."""
+        return self._whole.log_norm
+
+    @property
+    def _whole(self) -> Block:
+        if len(self.descent) == 1:
+            return self.descent[0]
+        largest = jnp.max(jnp.stack([block.log_scale for block in self.descent]))
+        parts = [jnp.exp(block.log_scale - largest) * block.direction for block in self.descent]
+        return Block(jnp.concatenate(parts), largest)
+
+
+class Excess(eqx.Module):
+    """L(p) minus the least that the risk can be, as a sign and a logarithm, so that it never underflows.
+
+    With a linear head the least is the loss of the tokens of highest score. Behind a nonlinear head the same tokens are
+    what L is compared with, and the difference may be negative. Where v is trained too, the least is 0.
+    """
+
+    sign: AnyArray
+    log_size: AnyArray
+
+    @property
+    def value(self) -> AnyArray:
+        """The difference itself, zero once it underflows."""
+        return self.sign * jnp.exp(self.log_size)
+
+
+class Method(eqx.Module):
+    """How p moves: a frozen value to subclass; its fields are annotated as in a dataclass.
+
+    Numbers among the fields are handed to compiled code as data, so that another learning rate compiles nothing.
+    """
+
+    #: Whether rotating p and moving it can be done in either order. Such a method is followed in the span of the key
+    #: differences, which is what makes wide problems cheap; one that looks at coordinates, as Adam, is not.
+    is_isotropic: ClassVar[bool] = False
+
+    @abstractmethod
+    def init(self, p: AnyArray) -> State:
+        """The state to begin with at p, shape (d,): any tree of arrays."""
+
+    @abstractmethod
+    def step(self, gradient: Gradient, excess: Excess, state: State, p: AnyArray) -> tuple[AnyArray, State]:
+        """The next p and the next state. What is not used of gradient and excess is not computed."""
+
+
+def as_data(method: Method) -> Method:
+    """The method with its numbers as arrays, which a compiled function takes as data."""
+    return jax.tree.map(lambda x: jnp.asarray(x, float) if isinstance(x, float) else x, method)
+
+
+def unit(vector: AnyArray) -> AnyArray:
+    """x/|x|, zeros for zero, with a derivative that is finite there; its square neither under- nor overflows."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(vector)))
+    moving = largest > 0
+    scaled = vector / jnp.where(moving, largest, 1.0)
+    return jnp.where(moving, scaled / jnp.sqrt(jnp.where(moving, jnp.sum(scaled**2), 1.0)), 0.0)
