@@ -61,6 +61,7 @@ BEHIND_ONE_FILE = {
     "daqp": "margin/_daqp.py",
     "argparse": "cli/_parse.py",
     "rich": "cli/_console.py",
+    "jinja2": "report/_render.py",
     "Stemmer": "text/stem.py",
     "datasets": "sources/_hub.py",
 }
@@ -121,7 +122,19 @@ def test_matplotlib_stays_in_plots():
 
 
 def test_import_is_light():
-    heavy = ["daqp", "clarabel", "matplotlib", "pandas", "pyarrow", "torch", "sklearn", "rich", "diffrax", "Stemmer"]
+    heavy = [
+        "daqp",
+        "clarabel",
+        "matplotlib",
+        "pandas",
+        "pyarrow",
+        "torch",
+        "sklearn",
+        "rich",
+        "diffrax",
+        "Stemmer",
+        "jinja2",
+    ]
     code = f"import sys, tokenmargin; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
