@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def empty(wheel, tmp_path_factory) -> Path:
     return home / "bin"
 
 
+def test_the_wheel_carries_what_pages_are_made_of(wheel):
+    folder = ROOT / "src" / "tokenmargin" / "report" / "templates"
+    templates = {f"tokenmargin/report/templates/{file.name}" for file in folder.iterdir()}
+    assert templates
+    with zipfile.ZipFile(wheel) as archive:
+        assert templates <= set(archive.namelist())
+
+
 def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
     listed = run(empty / "pip", "list", "--disable-pip-version-check").stdout.lower()
     for absent in ("matplotlib", "dask", "scikit-learn", "torch", "pandas"):
@@ -57,4 +66,7 @@ def test_one_figure_with_its_extra(empty, wheel, tmp_path):
     shown = run(empty / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path).stdout
     assert "holds" in shown
     assert (tmp_path / "maxmargin-fig4" / "smoke" / "figure.png").is_file()
-    assert (tmp_path / "index.html").is_file()
+    page = (tmp_path / "index.html").read_bytes()
+    (tmp_path / "index.html").unlink()
+    run(empty / "tokenmargin", "report", tmp_path)
+    assert (tmp_path / "index.html").read_bytes() == page

@@ -16,7 +16,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.report import write_page
-from tokenmargin.report.results_page import render
+from tokenmargin.report.results_page import results_page
 
 SCRIPT = "<script>document.title = 'run'</script>"
 NUMBERS = (
@@ -122,7 +122,7 @@ def test_every_number_and_verdict_is_shown(tmp_path):
 def test_a_number_that_is_not_finite_is_shown_as_a_dash(tmp_path):
     saved = fake(tmp_path, numbers=(Number("rate", 1.0),))
     rows = [{**saved.summary["numbers"][0], "value": None}]
-    page = Reader(render([replace(saved, summary={**saved.summary, "numbers": rows})]))
+    page = Reader(results_page([replace(saved, summary={**saved.summary, "numbers": rows})]))
     assert ["rate", "–", "–", "–", "reported"] in page.rows  # noqa: RUF001
 
 

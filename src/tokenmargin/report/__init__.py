@@ -1,4 +1,4 @@
-"""Saved results as one self-contained HTML page."""
+"""Saved results as one self-contained HTML page, and the claims as a page of the documents."""
 
 from tokenmargin.report.results_page import write_page
 

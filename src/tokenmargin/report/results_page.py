@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,24 +13,12 @@ from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
-from tokenmargin.report._markup import heading, number, plain, table, tag, text
-from tokenmargin.report._style import ICON_URI, STYLE
+from tokenmargin.report._render import render
 from tokenmargin.theory import registry
 from tokenmargin.theory.claim import Claim
 
-#: The browser itself enforces that the page loads nothing and runs nothing.
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-_PAPERS = (
-    "[M] is <cite>Max-Margin Token Selection in Attention Mechanism</cite> (Tarzanagh, Li, Zhang, Oymak, 2023); "
-    "[E] is <cite>Attention with Trained Embeddings Provably Selects Important Tokens</cite> "
-    "(Wu, Shevchenko, Oymak, Mondelli)."
-)
-
-_SMOKE = (
-    "Everything below was computed at smoke size, which takes seconds and is smaller than what the papers did: numbers "
-    "that depend on size are shown, but are not comparable with the paper's."
-)
+#: Shown where there is no number.
+ABSENT = "–"  # noqa: RUF001
 
 
 def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple[str, str]] = ()) -> Path:
@@ -53,7 +41,7 @@ def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple
         )
     target = results / "index.html"
     with complete_file(target) as file:
-        file.write_text(render(found, missing), encoding="utf-8", newline="\n")
+        file.write_text(results_page(found, missing), encoding="utf-8", newline="\n")
     return target
 
 
@@ -69,58 +57,36 @@ def saved_results(results: Path, preset: str | None = None) -> list[store.Saved]
     return sorted(map(_load, folders), key=_order)
 
 
-def render(results: Sequence[store.Saved], missing: Sequence[tuple[str, str]] = ()) -> str:
-    """The page as HTML."""
+def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, str]] = ()) -> str:
+    """The page as HTML; `missing` as for `write_page`."""
     claims = registry.claims()
-    presets = list(dict.fromkeys(saved.summary["preset"] for saved in results))
-    figures = len({saved.summary["id"] for saved in results})
-    absent = f", {len(missing)} not reproduced" if missing else ""
-    body = "\n".join(
-        [
-            "<header>",
-            "<h1>tokenmargin: the papers' figures, computed again</h1>",
-            '<p class="lead">Each figure below was computed again, and every number stands beside the one that the '
-            "paper states, with the difference allowed. Under each are the claims that it rests on and the command "
-            "that makes it again.</p>",
-            f"<p><strong>{figures} {'figure' if figures == 1 else 'figures'}</strong>{absent} · "
-            f"{'preset' if len(presets) == 1 else 'presets'}: {text(', '.join(presets))} · "
-            f"{_verdict_counts(results)}</p>",
-            f'<p class="note" role="note">{_SMOKE}</p>' if presets == ["smoke"] else "",
-            f'<p class="soft lead">{_PAPERS}</p>',
-            "</header>",
-            "<main>",
-            _contents(results, missing),
-            *(_section(saved, claims) for saved in results),
-            "</main>",
-        ]
-    )
-    size = len(body.encode()) + len(STYLE)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f'<title>tokenmargin: results</title>\n<link rel="icon" href="{ICON_URI}">\n<style>{STYLE}</style>\n</head>\n'
-        f'<body>\n<div class="page">\n{body}\n'
-        f"<footer><p>This page is complete in one file of {_size(size)}; it loads nothing and runs no script. "
-        "Made by <code>tokenmargin report</code>.</p></footer>\n</div>\n</body>\n</html>\n"
+    return render(
+        "results.html",
+        n_figures=len({saved.summary["id"] for saved in results}),
+        presets=list(dict.fromkeys(saved.summary["preset"] for saved in results)),
+        counts=_verdict_counts(results),
+        missing=missing,
+        figures=[_figure(saved, claims) for saved in results],
     )
 
 
-def _contents(results: Sequence[store.Saved], missing: Sequence[tuple[str, str]]) -> str:
-    rows = [
-        f'<td class="key"><a href="#{_anchor(saved)}"><code>{text(saved.summary["id"])}</code></a></td>'
-        f'<td>{text(saved.summary["title"])}</td><td class="key">{text(_citation(saved.summary))}</td>'
-        f"<td>{text(saved.summary['preset'])}</td><td>{_verdict_counts([saved])}</td>"
-        for saved in results
-    ]
-    rows += [
-        f'<td class="key"><code>{text(name)}</code></td>'
-        f'<td class="missing" colspan="4">not reproduced: {text(reason)}</td>'
-        for name, reason in missing
-    ]
-    head = [heading(words) for words in ("figure", "title", "in the paper", "preset", "verdicts")]
-    return f'<nav class="card" aria-label="Contents">\n{table("contents", "Contents", head, rows)}\n</nav>'
+def _figure(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> dict[str, Any]:
+    """What the section of one result shows."""
+    summary, manifest = saved.summary, saved.manifest
+    return {
+        "id": summary["id"],
+        "anchor": _anchor(saved),
+        "title": summary["title"],
+        "citation": _citation(summary),
+        "preset": summary["preset"],
+        "counts": _verdict_counts([saved]),
+        "picture": _picture(saved),
+        "sentences": summary["sentences"],
+        "numbers": [_number(row) for row in summary["numbers"]],
+        "claims": list(_claims(summary, manifest, claims)),
+        "command": manifest["command"],
+        "manifest": [(name, _plain(value)) for name, value in _flat(manifest)],
+    }
 
 
 def _anchor(saved: store.Saved) -> str:
@@ -134,100 +100,67 @@ def _citation(summary: Mapping[str, Any]) -> str:
     return f"[{summary['paper']}, {f'Fig. {figure}' if figure[:1].isdigit() else figure}]"
 
 
-def _verdict_counts(results: Iterable[store.Saved]) -> str:
-    """How many numbers hold and fail, and where there are any, how many are not judged, as HTML."""
+def _verdict_counts(results: Iterable[store.Saved]) -> dict[str, Any]:
+    """How many numbers hold and fail, and where there are any, how many are not judged."""
     counts = Counter(row["verdict"] for saved in results for row in saved.summary["numbers"])
-    holds, fails = counts[Verdict.HOLDS.value], counts[Verdict.FAILS.value]
-    failed = f"{fails} {'fails' if fails == 1 else 'fail'}"
-    parts = [
-        f"{holds} {'holds' if holds == 1 else 'hold'}",
-        f'<strong class="bad">{failed}</strong>' if fails else failed,
-    ]
-    for verdict in (Verdict.NOT_COMPARABLE, Verdict.REPORTED):
-        if counts[verdict.value]:
-            parts.append(f"{counts[verdict.value]} {verdict.value}")
-    return ", ".join(parts)
+    unjudged = [verdict.value for verdict in (Verdict.NOT_COMPARABLE, Verdict.REPORTED)]
+    return {
+        "holds": counts[Verdict.HOLDS.value],
+        "fails": counts[Verdict.FAILS.value],
+        "unjudged": [(words, counts[words]) for words in unjudged if counts[words]],
+    }
 
 
-def _section(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> str:
-    """The whole section as HTML."""
-    summary, manifest = saved.summary, saved.manifest
-    parts = [
-        f'<section class="card" id="{_anchor(saved)}">',
-        f"<h2>{text(summary['title'])}</h2>",
-        f'<p class="soft"><code>{text(summary["id"])}</code> · {text(_citation(summary))} · '
-        f"{tag(summary['preset'] + ' preset')}</p>",
-        _picture(saved),
-        *(f"<p>{text(sentence)}</p>" for sentence in summary["sentences"]),
-        *_numbers(summary),
-        *_claims(summary, manifest, claims),
-        f"<h3>Make it again</h3>\n<pre><code>{text(manifest['command'])}</code></pre>",
-        _manifest(saved),
-        "</section>",
-    ]
-    return "\n".join(parts)
-
-
-def _picture(saved: store.Saved) -> str:
+def _picture(saved: store.Saved) -> bytes:
     file = saved.folder / "figure.png"
     if not file.is_file():
         raise InvalidInputError(f"{saved.folder} holds no figure.png: reproduce the figure again.")
-    alt = f"{saved.summary['title']}, {_citation(saved.summary)}, {saved.summary['preset']} preset"
-    source = f"data:image/png;base64,{b64encode(file.read_bytes()).decode()}"
-    return f'<div class="picture"><img alt="{text(alt)}" src="{source}"></div>'
+    return file.read_bytes()
 
 
-def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
-    if not summary["numbers"]:
-        return
-    head = [
-        heading("number"),
-        heading("ours", "number"),
-        heading("the paper's", "number"),
-        heading("allowed difference", "number"),
-        heading("verdict"),
-    ]
-    rows = (
-        f'<th scope="row">{text(row["name"])}</th><td class="number">{number(row["value"])}</td>'
-        f'<td class="number">{number(row["paper"])}</td><td class="number">{_allowed(row)}</td>'
-        f"<td>{tag(row['verdict'])}</td>"
-        for row in summary["numbers"]
-    )
-    yield "<h3>Numbers</h3>"
-    yield table("numbers", f"Numbers of {summary['id']}", head, rows)
-
-
-def _allowed(row: Mapping[str, Any]) -> str:
-    bounds = [number(row["tolerance"])] if row["tolerance"] is not None else []
+def _number(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row of the table of numbers."""
+    bounds = [_short(row["tolerance"])] if row["tolerance"] is not None else []
     if row["at_most"] is not None:
-        bounds.append(f"ours ≤ {number(row['at_most'])}")
-    return ", ".join(bounds) or number(None)
+        bounds.append(f"ours ≤ {_short(row['at_most'])}")
+    return {
+        "name": row["name"],
+        "ours": _short(row["value"]),
+        "paper": _short(row["paper"]),
+        "allowed": ", ".join(bounds) or ABSENT,
+        "verdict": row["verdict"],
+    }
 
 
 def _claims(
     summary: Mapping[str, Any], manifest: Mapping[str, Any], claims: Mapping[str, Claim[Any, Any]]
-) -> Iterator[str]:
-    keys = dict.fromkeys((*summary["claims"], *manifest["claims"]))
-    if not keys:
-        return
-    yield '<h3>Claims it rests on</h3>\n<ul class="claims">'
-    for key in keys:
-        outcome = tag(str(manifest["claims"].get(key, "not checked in this run")))
-        if (claim := claims.get(key)) is None:
-            yield f"<li><p><code>{text(key)}</code> {outcome}</p><p>This version has no claim of this name.</p></li>"
-            continue
-        correction = f'<p class="soft">Correction: {text(claim.correction)}</p>' if claim.correction else ""
-        yield (
-            f"<li><p><code>{text(key)}</code> [{text(claim.paper)}, {text(claim.label)}] {outcome}</p>"
-            f"<p>{text(claim.statement)}</p>{correction}</li>"
-        )
-    yield "</ul>"
+) -> Iterator[dict[str, str]]:
+    """The claims that a result names or checked; one that this version lacks says so."""
+    for key in dict.fromkeys((*summary["claims"], *manifest["claims"])):
+        claim = claims.get(key)
+        yield {
+            "key": key,
+            "outcome": str(manifest["claims"].get(key, "not checked in this run")),
+            "citation": f"[{claim.paper}, {claim.label}]" if claim else "",
+            "statement": claim.statement if claim else "This version has no claim of this name.",
+            "correction": claim.correction if claim else "",
+        }
 
 
-def _manifest(saved: store.Saved) -> str:
-    rows = (f'<th scope="row">{text(name)}</th><td>{plain(value)}</td>' for name, value in _flat(saved.manifest))
-    label = f"Manifest of {saved.summary['id']}"
-    return f"<details><summary>Manifest</summary>\n{table('manifest', label, (), rows)}\n</details>"
+def _short(value: float | None) -> str:
+    """Six significant digits, and a dash for none."""
+    return ABSENT if value is None else f"{value:.6g}"
+
+
+def _plain(value: Any) -> str:
+    """A value from a JSON file as one line: lists with commas, nothing as a dash, no digit lost."""
+    if value is None:
+        return ABSENT
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and not any(isinstance(item, list | dict) for item in value):
+        return ", ".join(_plain(item) for item in value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -251,7 +184,3 @@ def _load(folder: Path) -> store.Saved:
 def _order(saved: store.Saved) -> tuple[bool, list[tuple[int, str]]]:
     pieces = re.split(r"([0-9]+)", f"{saved.folder.parent.name}/{saved.folder.name}")
     return saved.summary["paper"] != "M", [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(1, round(n_bytes / 1e3))} kB"

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: exit codes, one-line complaints, flags from the figure's configuration."""
+"""`tokenmargin reproduce`: what it writes, its verdicts as exit codes, flags from the figure's configuration."""
 
 from __future__ import annotations
 
@@ -16,18 +16,6 @@ from tokenmargin.experiments.experiment import Config, Experiment, Number, Resul
 
 def run(*arguments: str) -> int:
     return cli.main(list(arguments))
-
-
-def test_list_names_every_figure(capsys):
-    assert run("list") == 0
-    shown = capsys.readouterr().out
-    for name in registry.experiments():
-        assert name in shown
-
-
-def test_no_arguments_teach(capsys):
-    assert run() == 0
-    assert "tokenmargin reproduce maxmargin-fig1" in capsys.readouterr().out
 
 
 def test_reproduce_writes_results_and_a_page(capsys, tmp_path):
@@ -60,37 +48,6 @@ def test_help_of_a_figure_lists_its_hyper_parameters(name, capsys):
     shown = capsys.readouterr().out
     for field in dataclasses.fields(registry.experiments()[name].config):
         assert f"--{field.name.replace('_', '-')}" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("reproduce",), "tokenmargin list"),
-        (("reproduce", "fig99"), "no figure is called 'fig99'"),
-        (("reproduce", "maxmargin-fig4", "--preset", "huge"), "--preset"),
-        (("reproduce", "maxmargin-fig4", "--colour", "red"), "--help lists its flags"),
-        (("reproduce", "maxmargin-fig4", "--steps", "many"), "--help lists its flags"),
-        (("reproduce", "all", "--steps", "3"), "exactly one figure"),
-        (("check", "thm99"), "no claim is called"),
-        (("check", "maxmargin-thm1", "--paper", "embeddings"), "none of these claims is of the paper"),
-        (("frobnicate",), "invalid choice"),
-        (("list", "extra"), "does not know"),
-        (("report", "nowhere"), "tokenmargin reproduce"),
-    ],
-)
-def test_misuse_is_one_line_and_exit_code_2(arguments, says, capsys):
-    assert run(*arguments) == 2
-    complaint = capsys.readouterr().err.strip()
-    assert says in complaint
-    assert len(complaint.splitlines()) == 1
-
-
-def test_check_prints_a_row_inside_and_outside(capsys):
-    assert run("check", "maxmargin-thm2") == 0
-    shown = capsys.readouterr().out
-    assert "inside" in shown
-    assert "outside" in shown
-    assert run("check", "--paper", "maxmargin") == 0
 
 
 def fake(compute) -> Experiment:
@@ -147,35 +104,6 @@ def test_without_matplotlib_the_remedy_is_named(tmp_path):
     assert out.returncode == 2
     assert "pip install 'tokenmargin[figures]'" in out.stderr
     assert list(tmp_path.glob("*/*")) == []
-
-
-def test_installed_command(tmp_path):
-    out = subprocess.run([sys.executable, "-m", "tokenmargin.cli", "--version"], capture_output=True, text=True)
-    assert out.returncode == 0
-    assert out.stdout.startswith("tokenmargin ")
-
-
-def test_check_a_problem_of_ones_own(tmp_path, capsys):
-    import numpy as np
-
-    from tests.instances import fig1a, fig1b
-
-    for name, data in (("global", fig1a()), ("local", fig1b())):
-        path = tmp_path / f"{name}.npz"
-        np.savez(path, tokens=data.tokens, labels=data.labels, head=data.head, keys=data.keys, start=[0.0, -1.5])
-        assert run("check", "maxmargin-thm2", "--problem", str(path)) == 0
-    shown = capsys.readouterr().out
-    assert "yes" in shown  # Assumption B holds in the global data
-    assert "no" in shown  # and not in the local
-    np.savez(tmp_path / "bad.npz", tokens=np.ones((1, 2, 3)))
-    assert run("check", "--problem", str(tmp_path / "bad.npz")) == 2
-    assert run("check", "--problem", str(tmp_path / "absent.npz")) == 2
-    (tmp_path / "text.npz").write_text("hello")
-    assert run("check", "--problem", str(tmp_path / "text.npz")) == 2
-    np.savez(tmp_path / "odd.npz", tokens=np.ones((1, 2, 3)), labels=[1], head=[1, 1, 1], colour=[1])
-    assert run("check", "--problem", str(tmp_path / "odd.npz")) == 2
-    complaints = capsys.readouterr().err.strip().splitlines()
-    assert len(complaints) == 4
 
 
 def test_a_preset_that_a_figure_lacks_is_named(tmp_path, capsys):

@@ -1,0 +1,64 @@
+"""The command line: list, reproduce, check, report.
+
+Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, and 130
+when interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from tokenmargin import __version__
+from tokenmargin.cli import check, list_figures, report, reproduce
+from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
+from tokenmargin.cli._parse import program
+from tokenmargin.errors import TokenMarginError
+
+__all__ = ["main"]
+
+DESCRIPTION = """\
+Which tokens does softmax attention select, and why those?
+
+tokenmargin reproduces the figures of two theory papers and judges every number it can:
+  [M] Max-Margin Token Selection in Attention Mechanism
+  [E] Attention with Trained Embeddings Provably Selects Important Tokens
+"""
+
+EXAMPLES = """\
+examples:
+  tokenmargin list                                     what can be reproduced
+  tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
+  tokenmargin reproduce maxmargin-fig1 --preset paper  the same at the paper's size
+  tokenmargin reproduce maxmargin-fig1 --help          every hyper-parameter of that figure
+  tokenmargin reproduce maxmargin-fig1 --lr 0.5        change one
+  tokenmargin reproduce all                            every figure, and the page results/index.html
+  tokenmargin check                                    every theorem on its own instance
+"""
+
+#: In the order in which the help lists them.
+COMMANDS = (list_figures, reproduce, check, report)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except (Misuse, TokenMarginError) as problem:
+        print(f"tokenmargin: {problem}", file=sys.stderr)
+        return MISUSE
+    except KeyboardInterrupt:
+        print("tokenmargin: interrupted; nothing half-written was left behind", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(arguments: list[str]) -> int:
+    parser, commands = program(DESCRIPTION, EXAMPLES, __version__)
+    for command in COMMANDS:
+        command.add_to(commands)
+    if not arguments:
+        parser.print_help()
+        return HOLDS
+    known, rest = parser.parse_known_args(arguments)
+    exit_code: int = known.run(known, rest)
+    return exit_code

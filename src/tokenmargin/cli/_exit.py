@@ -1,0 +1,12 @@
+"""How a command ends: its exit code, and the complaint that explains a misuse."""
+
+from __future__ import annotations
+
+HOLDS, FAILED, MISUSE = 0, 1, 2
+
+#: What shells report for a program that Ctrl-C ended: 128 + SIGINT.
+INTERRUPTED = 130
+
+
+class Misuse(Exception):
+    """The command line does not say what to do; the message does."""

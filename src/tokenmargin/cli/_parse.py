@@ -1,0 +1,54 @@
+"""The parser of the command line: argparse, whose complaints are one line.
+
+Why argparse for all of it, the hyper-parameters of a figure included, and not tyro: tyro draws a box of several lines
+around a misuse and ends the process. What was wrong can be had only by taking that box apart, or from a module that it
+calls private and unstable. argparse hands the reason to a method that is there to be overridden, so that a complaint is
+one line and says which flag and why. The price is one small module, `_config_flags`, that makes flags of a dataclass.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from tokenmargin.cli._exit import Misuse
+
+#: What was given on the command line, by name.
+Arguments = argparse.Namespace
+
+#: A flag that has an opposite: `--affine` and `--no-affine`.
+OnOff = argparse.BooleanOptionalAction
+
+#: Leaves a flag that was not given out of the arguments.
+ABSENT = argparse.SUPPRESS
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line that says what to do."""
+        raise Misuse(f"{message}; see {self.prog} --help")
+
+
+if TYPE_CHECKING:
+    # The class has a private name in argparse, and takes parameters in its stubs alone.
+    Commands = argparse._SubParsersAction[Parser]
+
+
+def program(description: str, examples: str, version: str) -> tuple[Parser, Commands]:
+    """The parser of `tokenmargin` itself, and the place where commands add theirs."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="tokenmargin", description=description, epilog=examples, formatter_class=raw)
+    parser.add_argument("--version", action="version", version=f"tokenmargin {version}")
+    return parser, parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+
+
+def refuse(known: Arguments, rest: Sequence[str]) -> None:
+    """Complain of what a command does not know.
+
+    argparse would complain by itself, but of all commands at once: `reproduce` takes flags that only its figure knows.
+    """
+    if rest:
+        raise Misuse(f"{known.command} does not know {rest[0]!r}; see tokenmargin {known.command} --help")

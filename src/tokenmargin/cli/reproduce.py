@@ -1,0 +1,113 @@
+"""`tokenmargin reproduce`: figures computed again, their numbers judged, and the page of results written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenmargin.cli import _console
+from tokenmargin.cli._config_flags import config_from_flags
+from tokenmargin.cli._exit import FAILED, HOLDS, Misuse
+from tokenmargin.cli._parse import Arguments
+from tokenmargin.errors import DataAbsentError
+
+if TYPE_CHECKING:
+    from tokenmargin.cli._parse import Commands, Parser
+    from tokenmargin.experiments.experiment import Config, Experiment
+    from tokenmargin.experiments.store import Saved
+
+DESCRIPTION = (
+    "Compute figures, judge their numbers against the paper's, and write results/<id>/<preset>/ with "
+    "result.npz, summary.json, manifest.json, figure.png and figure.pdf, and the page results/index.html."
+)
+
+EPILOG = "Flags of a figure's own hyper-parameters follow its name: tokenmargin reproduce ID --help lists them."
+
+
+def add_to(commands: Commands) -> None:
+    """Take a place among the commands."""
+    # -h is an argument of its own here: what it shows depends on whether a figure was named.
+    parser = commands.add_parser(
+        "reproduce",
+        help="reproduce figures and judge their numbers",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        add_help=False,
+    )
+    parser.add_argument("ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them, or all")
+    parser.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
+    parser.set_defaults(run=lambda known, rest: _run(parser, known, rest))
+
+
+def _run(parser: Parser, known: Arguments, rest: list[str]) -> int:
+    if known.help and len(known.ids) != 1:
+        parser.print_help()
+        return HOLDS
+    chosen = _chosen(known.ids)
+    flags = ["--help"] if known.help else rest
+    if rest and len(chosen) > 1:
+        raise Misuse(f"{rest[0]!r} is a flag of one figure's hyper-parameters; name exactly one figure with it")
+    # All of them before any is computed: a misuse of the last is said at once.
+    configs = [config_from_flags(experiment, experiment.preset(known.preset), flags) for experiment in chosen]
+    return _reproduce(chosen, configs, known)
+
+
+def _chosen(ids: list[str]) -> list[Experiment]:
+    from tokenmargin.experiments.registry import experiments
+
+    available = experiments()
+    if not ids:
+        raise Misuse("name at least one figure, or all; tokenmargin list shows them")
+    names = list(available) if ids == ["all"] else ids
+    for name in names:
+        if name not in available:
+            raise Misuse(f"no figure is called {name!r}; tokenmargin list shows their names")
+    return [available[name] for name in names]
+
+
+def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments) -> int:
+    from tokenmargin.experiments.run import failures, reproduce
+    from tokenmargin.report import write_page
+
+    failed: list[str] = []
+    missing: list[tuple[str, str]] = []
+    for experiment, config in zip(chosen, configs, strict=True):
+        try:
+            with _console.progress(experiment.id) as progress:
+                saved = reproduce(experiment, known.out, known.preset, known.seed, config, progress=progress)
+        except DataAbsentError as absent:
+            missing.append((experiment.id, f"data absent ({absent})"))
+            print(f"{experiment.id}: not reproduced: data absent. {absent}")
+            continue
+        _show(saved)
+        failed += [f"{experiment.id}: {name}" for name in failures(saved)]
+    if len(missing) < len(chosen):
+        print(f"page: {write_page(known.out, missing=missing)}")
+    for name in failed:
+        print(f"FAILS  {name}", file=sys.stderr)
+    return FAILED if failed else HOLDS
+
+
+def _show(saved: Saved) -> None:
+    """The verdict table of one figure, its sentences, and where it lies."""
+    rows = [(row["name"], _short(row["value"]), _stated(row), row["verdict"]) for row in saved.summary["numbers"]]
+    rows += [(f"claim {key}", "", "", words) for key, words in saved.manifest["claims"].items()]
+    _console.heading(f"\n{saved.summary['id']}: {saved.summary['title']}")
+    _console.table(("number", "ours", "the paper's or a bound", "verdict"), rows)
+    for sentence in saved.summary["sentences"]:
+        _console.paragraph(sentence)
+    print(f"figure: {saved.folder / 'figure.png'}")
+
+
+def _stated(row: dict[str, Any]) -> str:
+    if row["paper"] is not None:
+        return _short(row["paper"])
+    return "-" if row["at_most"] is None else f"at most {_short(row['at_most'])}"
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"

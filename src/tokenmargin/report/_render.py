@@ -1,0 +1,37 @@
+"""A page from a template: jinja2, which escapes every text that goes in."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def render(template: str, **values: Any) -> str:
+    """A template of `report/templates` with values filled in; a value that it names and is not given is an error."""
+    return _environment().get_template(template).render(values) + "\n"  # jinja2 drops the newline that ends a file.
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tokenmargin.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"base64": _base64, "file_size": _file_size}
+    return environment
+
+
+def _base64(content: bytes | str) -> str:
+    """What goes into a data URI; none of its characters means anything in HTML."""
+    return b64encode(content if isinstance(content, bytes) else content.encode()).decode()
+
+
+def _file_size(content: str) -> str:
+    n_bytes = len(content.encode())
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(1, round(n_bytes / 1e3))} kB"
