@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def draw_bars(ax: Any, widths: np.ndarray, counts: np.ndarray, title: str) -> No
     ax.set(title=title, xlabel="d", ylim=(0, 1.02))
 
 
-def draw_gap_histogram(ax: Any, gaps: dict[str, np.ndarray]) -> None:
+def draw_gap_histogram(ax: Any, gaps: Mapping[str, np.ndarray]) -> None:
     """Histogram of the smallest score gap to an SVM-neighbour, one line per treatment."""
     edges = np.arange(-0.2, 1.01, 0.01)
     for (name, values), colour in zip(gaps.items(), (GREY, BLUE, RED), strict=True):
@@ -40,7 +41,7 @@ def draw_gap_histogram(ax: Any, gaps: dict[str, np.ndarray]) -> None:
     ax.legend()
 
 
-def draw_gap_curve(ax: Any, gaps: dict[str, np.ndarray]) -> None:
+def draw_gap_curve(ax: Any, gaps: Mapping[str, np.ndarray]) -> None:
     """Cumulative share of trials with a gap below x, near zero in the inset of interest."""
     for (name, values), colour in zip(gaps.items(), (GREY, BLUE, RED), strict=True):
         finite = np.sort(values[np.isfinite(values)])
