@@ -229,21 +229,23 @@ def _on_norm(points: list[MarginPoint]) -> str:
 
 def draw(result: Result) -> Any:
     """Angle, margin and support over epochs, trained beside random; the tokens most often selected at the end."""
+    from tokenmargin.plots import selections
     from tokenmargin.plots.canvas import panels, style
-    from tokenmargin.plots.selections import draw_most_selected, draw_query, epoch_axis
 
     arrays = result.arrays
     epoch, d = arrays["epoch"], int(arrays["d"])
     with style():
         figure, axes = panels(2, 3, 12.0, 6.6)
-        for who, label in (("trained", "trained query"), ("random", "random queries")):
-            own = arrays[who]
-            draw_query(axes[0], epoch, own["direction_error"], who, label)
-            draw_query(axes[1], epoch, own["largest_margin"], who, f"largest: {label}")
-            draw_query(axes[1], epoch, own["margin"], who, f"reached: {label}", dotted=True)
-            draw_query(axes[2], epoch, own["active_pairs"], who, label)
-            draw_query(axes[3], epoch, own["selected_tokens"], who, label)
-            draw_query(axes[4], epoch, own["selected_weight"], who, label)
+        for own, look, lighter, label in (
+            (arrays["trained"], selections.TRAINED, selections.TRAINED_LIGHTER, "trained query"),
+            (arrays["random"], selections.RANDOM, selections.RANDOM_LIGHTER, "random queries"),
+        ):
+            selections.draw_query(axes[0], epoch, own["direction_error"], look, label)
+            selections.draw_query(axes[1], epoch, own["largest_margin"], look, f"largest: {label}")
+            selections.draw_query(axes[1], epoch, own["margin"], lighter, f"reached: {label}")
+            selections.draw_query(axes[2], epoch, own["active_pairs"], look, label)
+            selections.draw_query(axes[3], epoch, own["selected_tokens"], look, label)
+            selections.draw_query(axes[4], epoch, own["selected_weight"], look, label)
         axes[2].axhline(d, color="black", lw=0.8, ls="--", label=f"d = {d}")
         axes[0].set(title=r"(a) $1-\cos(p,\hat p)$", yscale="log")
         axes[1].set(title=r"(b) margin: largest $1/\|\hat p\|$, and that of $p/\|p\|$", yscale="log")
@@ -253,10 +255,10 @@ def draw(result: Result) -> Any:
         axes[3].set(title="(d) distinct tokens selected", ylim=(0, None))
         axes[4].set(title="(e) softmax weight on the selected tokens", ylim=(0, None))
         for ax in axes[:5]:
-            epoch_axis(ax, epoch)
+            selections.epoch_axis(ax, epoch)
         most = arrays["most_selected"]
         names = [str(token) for token in most["token"]]
-        draw_most_selected(axes[5], names, most["documents"], most["posterior_difference"])
+        selections.draw_most_selected(axes[5], names, most["documents"], most["posterior_difference"])
         axes[5].set(title="(f) selected most often at the end", xlabel="reviews (blue: positive token, red: negative)")
     return figure
 

@@ -163,7 +163,7 @@ def _sentences(arrays: Arrays, config: Settings, dataset: TokenDataset) -> tuple
 
 def draw(result: Result) -> Any:
     """Tokens at the smallest and the largest explicit width, and the errors against d beside their bound."""
-    from tokenmargin.plots import canvas, tokens
+    from tokenmargin.plots import canvas, first_step
 
     arrays = result.arrays
     explicit, d = arrays["explicit"], 10.0 ** arrays["log10_d"]
@@ -178,8 +178,8 @@ def draw(result: Result) -> Any:
                 (-1, canvas.RED, "negative"),
             ):
                 mine = np.sign(level) == sign
-                tokens.draw_tokens_against(ax, predicted[mine], change[mine], colour=colour, label=label)
-            tokens.draw_identity(ax, predicted, r"$\eta_0\alpha_s/2$")
+                first_step.draw_tokens_against(ax, predicted[mine], change[mine], colour=colour, label=label)
+            first_step.draw_identity(ax, predicted, r"$\eta_0\alpha_s/2$")
             ax.set(
                 title=f"({letter}) d = {d[row]:,.0f}",
                 xlabel=r"$\eta_0\alpha_s/2$  ($\times 10^{-3}$)",
@@ -194,9 +194,11 @@ def draw(result: Result) -> Any:
             values = arrays[name]
             slope = float(exponents(arrays["log10_d"][explicit], values[explicit]).mean())
             factor = float(np.exp((np.log(values[explicit]) - slope * np.log(d[explicit])[:, None]).mean()))
-            tokens.draw_power_law(ax, d, factor, slope, colour=colour)
-            tokens.draw_scaling(ax, d[explicit], values[explicit], colour=colour, label=f"{label}, slope {slope:.3f}")
-            tokens.draw_scaling(ax, d[~explicit], values[~explicit], colour=colour, marker="x")
+            first_step.draw_power_law(ax, d, factor, slope, colour=colour)
+            first_step.draw_scaling(
+                ax, d[explicit], values[explicit], colour=colour, label=f"{label}, slope {slope:.3f}"
+            )
+            first_step.draw_scaling(ax, d[~explicit], values[~explicit], colour=colour, marker="x")
         ax.plot(d, arrays["bound"], color="black", lw=1.0, ls="--", label=r"bound (6): $11\,\eta_0 d^{-1/4}$")
         ax.set(title="(c) errors; o explicit, x in Gram space", xlabel="d", ylabel="norm of the error")
         ax.legend(loc="lower left")

@@ -168,7 +168,11 @@ def draw_trials(result: Result) -> Any:
     with canvas.style():
         figure, axes = canvas.panels(1, 4, 13.0, 3.4)
         for ax, name in zip(axes, TREATMENTS, strict=False):
-            trials.draw_bars(ax, arrays["d"], arrays[name]["counts"], name)
+            # Only what is decided knows a finite limit from a run that was too short.
+            trials.draw_bars(
+                ax, arrays["d"], arrays[name]["counts"], "finite" if name == "decided" else "not saturated"
+            )
+            ax.set_title(name)
         trials.draw_gap_histogram(axes[3], {name: arrays[name]["gaps"] for name in TREATMENTS})
         axes[0].set_ylabel("share of trials")
         axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
