@@ -16,14 +16,16 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tokenmargin.experiments.embeddings._review_figure import joined
-from tokenmargin.experiments.embeddings._review_study import judged_study
-from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, ReviewSettings
-from tokenmargin.experiments.embeddings.reviews import NAMES, reviews, save_reviews
+from tokenmargin.experiments.embeddings._in_words import from_words
+from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study
+from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort, ReviewSettings
+from tokenmargin.experiments.embeddings._reviews import NAMES, reviews, save_reviews
+from tokenmargin.experiments.embeddings.fig01_03_04_reviews import joined
 from tokenmargin.experiments.experiment import Config
+from tokenmargin.experiments.manifest import commit
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import reproduce
-from tokenmargin.experiments.store import commit, load, write_json
+from tokenmargin.experiments.store import load, write_json
 from tokenmargin.plots.canvas import save_figure
 
 
@@ -53,13 +55,8 @@ def judge(out: Path) -> None:
         saved, experiment = load(folder), experiments()[f"embeddings-{name}"]
         studies = {}
         for dataset, rows in saved.summary["tables"].items():
-            prefix = f"{dataset} "
-            own = {key.removeprefix(prefix): x for key, x in saved.result.arrays.items() if key.startswith(prefix)}
-            about = {
-                treatment: {key: row[key] for key in row if key.startswith(("seconds", "trained on"))}
-                for treatment, row in rows.items()
-            }
-            studies[dataset] = judged_study(dataset, layers, own, about)
+            efforts = {treatment: from_words(Effort, rows[called]) for treatment, called in TREATMENTS.items()}
+            studies[dataset] = judged_study(dataset, layers, saved.result.arrays[dataset], efforts)
         result = joined(studies)
         numbers = [{**asdict(number), "verdict": number.verdict("paper").value} for number in result.numbers]
         judged = {"numbers": numbers, "sentences": list(result.sentences), "tables": dict(result.tables)}

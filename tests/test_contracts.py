@@ -17,8 +17,9 @@ from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
 from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
+from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.experiment import Config, Number, Result, Verdict
-from tokenmargin.experiments.registry import experiments
+from tokenmargin.experiments.registry import MODULES, experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import load
 from tokenmargin.theory.claim import Applies
@@ -143,7 +144,9 @@ class TestExperiments:
     def test_same_seed_same_numbers(self, experiment, saved):
         before = saved[experiment.id].result.arrays
         again = experiment.compute(experiment.preset("smoke"), jax.random.key(0), silent)
-        for name, value in again.arrays.items():
+        before, again = flattened(before), flattened(again.arrays)
+        assert set(before) == set(again)
+        for name, value in again.items():
             np.testing.assert_array_equal(value, before[name])
 
     def test_draws_from_the_file_alone(self, experiment, saved):
@@ -155,9 +158,12 @@ def test_every_figure_module_is_registered():
     import tokenmargin.experiments as package
 
     folder = Path(package.__file__).parent
-    modules = {path.stem for path in folder.glob("*/fig[0-9]*.py")}
-    registered = {experiment.compute.__module__.rsplit(".", 1)[-1] for experiment in EXPERIMENTS.values()}
-    assert modules <= registered
+    modules = {f"{path.parent.name}.{path.stem}" for path in folder.glob("*/[!_]*.py")}
+    registered = {
+        experiment.compute.__module__.removeprefix(f"{package.__name__}.") for experiment in EXPERIMENTS.values()
+    }
+    assert modules == registered
+    assert sorted(MODULES) == sorted(modules)  # each once
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,9 @@ def test_every_figure_module_is_registered():
         (Number("x", 1.0, paper=1.05, tolerance=0.1), "paper", Verdict.HOLDS),
         (Number("x", 1.0, paper=1.2, tolerance=0.1), "paper", Verdict.FAILS),
         (Number("x", 1.0, paper=1.2, tolerance=0.1), "smoke", Verdict.NOT_COMPARABLE),
-        (Number("x", 1.0, paper=1.2, tolerance=0.1, depends_on_size=False), "smoke", Verdict.FAILS),
+        (Number.exact("x", 1.0, paper=1.2, tolerance=0.1), "smoke", Verdict.FAILS),
+        (Number.exact("x", 1.0, 1.05, 0.1), "smoke", Verdict.HOLDS),
+        (Number.exact("x", 1.0, at_most=0.5), "smoke", Verdict.FAILS),
         (Number("x", 1.0, at_most=0.5), "paper", Verdict.FAILS),
         (Number("x", float("nan"), paper=1.0, tolerance=0.1), "paper", Verdict.FAILS),
         (Number("x", float("nan"), at_most=1.0), "paper", Verdict.FAILS),

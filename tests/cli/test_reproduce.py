@@ -67,7 +67,7 @@ def fake(compute) -> Experiment:
 
 
 def test_a_failing_verdict_is_exit_code_1(monkeypatch, tmp_path, capsys):
-    wrong = fake(lambda *_: Result({}, (Number("pi", 3.0, 3.14159, 1e-3, depends_on_size=False),), ("A sentence.",)))
+    wrong = fake(lambda *_: Result({}, (Number.exact("pi", 3.0, 3.14159, 1e-3),), ("A sentence.",)))
     monkeypatch.setattr(registry, "experiments", lambda: {wrong.id: wrong})
     assert run("reproduce", "all", "--out", str(tmp_path)) == 1
     assert "FAILS  maxmargin-fake: pi" in capsys.readouterr().err

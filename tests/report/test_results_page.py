@@ -20,9 +20,9 @@ from tokenmargin.report.results_page import results_page
 
 SCRIPT = "<script>document.title = 'run'</script>"
 NUMBERS = (
-    Number("angle & error", 1.23456789e-9, at_most=1e-8, depends_on_size=False),
+    Number.exact("angle & error", 1.23456789e-9, at_most=1e-8),
     Number("correlation", 0.99823456, paper=1.0, tolerance=0.0125),
-    Number("share of starts", 0.25, paper=0.5, tolerance=0.125, depends_on_size=False),
+    Number.exact("share of starts", 0.25, paper=0.5, tolerance=0.125),
     Number("norm at the end", 123456.789),
 )
 

@@ -13,7 +13,7 @@ from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginStatus, att_svm, neighbor_score_gap
 from tokenmargin.theory.agreement import one_minus_cosine
-from tokenmargin.theory.trials import COLUMNS, SATURATED, TREATMENTS, Study, run_trials, trial, trials, wilson
+from tokenmargin.theory.trials import COLUMNS, SATURATED, TREATMENTS, Study, run_trials, trial, trials
 
 
 def column(table, name):
@@ -125,12 +125,3 @@ def test_decided_decides_and_a_trial_can_be_run_alone():
 def test_a_trial_needs_tokens_to_choose_from():
     with pytest.raises(InvalidInputError, match="nothing to select"):
         Study(T=1)
-
-
-def test_wilson_interval():
-    low, high = wilson(510, 1000)
-    assert low == pytest.approx(0.47904, abs=1e-4)
-    assert high == pytest.approx(0.54088, abs=1e-4)
-    assert wilson(0, 1000)[0] == 0.0
-    assert wilson(1000, 1000)[1] == 1.0
-    assert wilson(0, 0) == (0.0, 1.0)

@@ -1,1 +1,1 @@
-"""Show it: one module per figure of the papers."""
+"""Show it: the figures of the papers, each computed, judged and drawn."""

@@ -1,7 +1,8 @@
 """The contract of a figure: a frozen configuration, a computation, a drawing, joined by a file.
 
-A figure is one module in this folder that defines an `Experiment`. `compute` knows nothing of matplotlib and `draw`
-nothing of the computation: what passes between them is a `Result`, which is saved and loaded in between.
+A module in this folder defines its figures as `EXPERIMENTS`: one, or several that differ by a word. `compute` knows
+nothing of matplotlib and `draw` nothing of the computation: what passes between them is a `Result`, which is saved and
+loaded in between.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from enum import Enum
 from typing import Any
 
 import jax
-import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
 
 #: Sizes a figure may come in, smallest first.
 PRESETS = ("smoke", "cpu", "paper")
+
+#: Arrays by name, and groups of arrays by name, to any depth. A type checker cannot tell which names hold groups.
+Arrays = Mapping[str, Any]
 
 
 class Verdict(Enum):
@@ -51,6 +54,18 @@ class Number:
     at_most: float | None = None
     depends_on_size: bool = True
 
+    @classmethod
+    def exact(
+        cls,
+        name: str,
+        value: float,
+        paper: float | None = None,
+        tolerance: float | None = None,
+        at_most: float | None = None,
+    ) -> Number:
+        """A number that every preset computes as the paper did: it is judged at every size."""
+        return cls(name, value, paper, tolerance, at_most, depends_on_size=False)
+
     def verdict(self, preset: str) -> Verdict:
         """Compare at this preset."""
         if self.paper is None and self.at_most is None:
@@ -69,9 +84,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Result:
-    """What a computation leaves behind: arrays to draw from, numbers to judge, sentences to read."""
+    """What a computation leaves behind: arrays to draw from, in groups; numbers to judge; sentences to read."""
 
-    arrays: Mapping[str, np.ndarray]
+    arrays: Arrays
     numbers: tuple[Number, ...]
     sentences: tuple[str, ...] = ()
     tables: Mapping[str, Any] = field(

@@ -1,29 +1,25 @@
 """Results on disk: `results/<id>/<preset>/` with result.npz, summary.json, manifest.json, figure.png, figure.pdf.
 
-A folder appears complete or not at all: everything is written beside it first and renamed into place.
+A folder appears complete or not at all: everything is written beside it first and renamed into place. Until a long
+study is done its finished parts are kept too, so that an interrupted one goes on where it was.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import platform
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from tokenmargin._atomic import complete_folder
+from tokenmargin._atomic import complete_file, complete_folder
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-
-#: Packages whose versions can change a number.
-RECORDED = ("tokenmargin", "jax", "jaxlib", "equinox", "numpy", "scipy", "daqp", "matplotlib")
+from tokenmargin.experiments._nested import flattened, nested
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.experiments.manifest import manifest
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ def save(
     """Write a result with everything needed to make it again; `draw` writes the figures into the folder it is given."""
     target = out / experiment.id / preset
     with complete_folder(target) as folder:
-        np.savez_compressed(folder / "result.npz", allow_pickle=False, **dict(result.arrays))
+        _write_arrays(folder / "result.npz", result.arrays)
         summary = {
             "id": experiment.id,
             "title": experiment.title,
@@ -63,22 +59,8 @@ def save(
             "tables": dict(result.tables),
         }
         write_json(folder / "summary.json", summary)
-        write_json(
-            folder / "manifest.json",
-            {
-                "command": command_line(experiment, config, preset, seed),
-                "config": asdict(config),
-                "seed": seed,
-                "commit": commit(),
-                "versions": versions(),
-                "python": platform.python_version(),
-                "platform": platform.platform(terse=True),
-                "device": str(jax.devices()[0].device_kind),
-                "precision": experiment.precision,
-                "wall_seconds": round(wall_seconds, 3),
-                "claims": claim_outcomes,
-            },
-        )
+        outcome = {"wall_seconds": round(wall_seconds, 3), "claims": claim_outcomes}
+        write_json(folder / "manifest.json", manifest(experiment, config, preset, seed) | outcome)
         # Drawn from what was written, so that a figure can always be drawn again from its file.
         draw(_read_result(folder), folder)
     return load(target)
@@ -97,47 +79,25 @@ def load(folder: Path) -> Saved:
     )
 
 
-def command_line(experiment: Experiment, config: Config, preset: str, seed: int) -> str:
-    """The command that makes this result again: the preset and every flag that departs from it."""
-    parts = ["tokenmargin", "reproduce", experiment.id, "--preset", preset, "--seed", str(seed)]
-    usual = asdict(experiment.preset(preset))
-    for name, value in asdict(config).items():
-        if value != usual[name]:
-            values = value if isinstance(value, tuple | list) else [value]
-            parts += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return " ".join(parts)
+def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]) -> Arrays:
+    """The arrays of a finished part of a study: from the folder if they are there, else computed and put there.
 
-
-#: Names the commit where the source tree was copied without its history.
-COMMIT_VARIABLE = "TOKENMARGIN_COMMIT"
-
-
-def commit() -> str:
-    """The commit of the source tree, with a mark if it was changed; "not a checkout" for an installed wheel."""
-    if told := os.environ.get(COMMIT_VARIABLE):
-        return f"{told} (copied)"
-    here = Path(__file__).parent
-    try:
-        head = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        changed = subprocess.run(
-            ["git", "-C", str(here), "status", "--porcelain", "--", "."], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "not a checkout"
-    return f"{head}{' (changed)' if changed else ''}"
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that can change a number."""
-    found = {}
-    for name in RECORDED:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+    Args:
+        folder: where parts lie; "" keeps nothing.
+        name: of the part, good for a file name.
+        settings: what the part depends on, told by its `repr`: a part of other settings is not taken.
+        compute: makes the arrays.
+    """
+    if not folder:
+        return compute()
+    mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
+    path = Path(folder) / f"{name}-{mark}.npz"
+    if path.is_file():
+        return _read_arrays(path)
+    arrays = compute()
+    with complete_file(path) as partial:
+        _write_arrays(partial, arrays)
+    return arrays
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -157,15 +117,22 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    np.savez_compressed(path, allow_pickle=False, **flattened(arrays))
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as stored:
+        return nested(stored)
+
+
 def _read_result(folder: Path) -> Result:
-    with np.load(folder / "result.npz", allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
     summary = json.loads((folder / "summary.json").read_text())
     numbers = tuple(
         Number(**{key: item for key, item in row.items() if key != "verdict"} | {"value": _float(row["value"])})
         for row in summary["numbers"]
     )
-    return Result(arrays, numbers, tuple(summary["sentences"]), summary.get("tables", {}))
+    return Result(_read_arrays(folder / "result.npz"), numbers, tuple(summary["sentences"]), summary.get("tables", {}))
 
 
 def _float(value: float | None) -> float:

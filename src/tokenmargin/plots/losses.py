@@ -1,4 +1,4 @@
-"""Losses of several trainings over the epochs, beside the one that a paper reports."""
+"""Losses over the epochs of trainings, beside the one that a paper reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.plots.canvas import GREY
+from tokenmargin.plots.canvas import BLUE, GREY
 
 
 def draw_losses(ax: Any, curves: Mapping[str, np.ndarray], reported: float) -> None:
@@ -23,3 +23,15 @@ def draw_losses(ax: Any, curves: Mapping[str, np.ndarray], reported: float) -> N
         ax.plot(np.arange(1, len(loss) + 1), np.maximum(loss, np.finfo(np.float32).tiny), label=name, **look)
     ax.axhline(reported, color=GREY, lw=1.0, ls=":")
     ax.set(xlabel="epoch", ylabel="loss (dotted: the paper's order)", yscale="log")
+
+
+def draw_training(ax: Any, loss: np.ndarray, reported: float, held_out: np.ndarray | None = None) -> None:
+    """Loss over epochs, the paper's order dotted, and where there is one the held-out accuracy on a second scale."""
+    ax.plot(np.arange(1, len(loss) + 1), loss, color=GREY, label="loss")
+    ax.axhline(reported, color="black", lw=0.8, ls=":")
+    ax.set(xlabel="epoch", title="mean logistic loss (dotted: the paper's order)", yscale="log")
+    if held_out is not None:
+        beside = ax.twinx()
+        beside.plot(np.arange(1, len(held_out) + 1), held_out, color=BLUE, lw=1)
+        beside.set_ylabel("accuracy on the test split", color=BLUE)
+        beside.spines["right"].set_visible(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,25 +13,34 @@ from tokenmargin.plots.canvas import BLUE, GREY, RED
 #: Width of the step from epoch 0 to 1, in decades: logarithms begin at 1.
 FIRST_STEP = 0.3
 
-#: How the trained and the random queries are drawn: colour and marker.
-QUERIES = {"trained": (BLUE, "o"), "random": (GREY, "x")}
+
+@dataclass(frozen=True)
+class Look:
+    """How a quantity of a query is drawn: its points, and the line that joins them."""
+
+    colour: str
+    marker: str
+    line: str
+    alpha: float = 1.0
 
 
-def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, query: str, label: str, *, dotted: bool = False) -> None:
-    """A quantity of the trained query, joined over epochs, or of random queries, drawn anew at each epoch.
+#: The trained query is one over epochs; random ones are drawn anew at each. A second quantity of either is lighter.
+TRAINED, TRAINED_LIGHTER = Look(BLUE, "o", "-"), Look(BLUE, "o", ":", 0.6)
+RANDOM, RANDOM_LIGHTER = Look(GREY, "x", "none"), Look(GREY, "x", "none", 0.6)
+
+
+def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, look: Look, label: str) -> None:
+    """A quantity of one query over epochs, or of several at each epoch.
 
     Args:
         ax: axes.
         epoch: shape (points,).
-        values: shape (points,), or (points, k) for k random queries.
-        query: a key of `QUERIES`.
+        values: shape (points,), or (points, k) for k queries.
+        look: of points and line.
         label: for the legend.
-        dotted: the line of the trained query; markers of random ones are then lighter.
     """
-    colour, marker = QUERIES[query]
-    line = "none" if query == "random" else ":" if dotted else "-"
     table = values.reshape(len(epoch), -1)
-    drawn = ax.plot(epoch, table, color=colour, marker=marker, ms=3.5, lw=1.0, ls=line, alpha=0.6 if dotted else 1.0)
+    drawn = ax.plot(epoch, table, color=look.colour, marker=look.marker, ms=3.5, lw=1.0, ls=look.line, alpha=look.alpha)
     drawn[0].set_label(label)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,27 +10,28 @@ import numpy as np
 from tokenmargin.plots.canvas import BLUE, GREEN, GREY, ORANGE, RED
 
 
-def draw_bars(ax: Any, widths: np.ndarray, counts: np.ndarray, title: str) -> None:
+def draw_bars(ax: Any, widths: np.ndarray, counts: np.ndarray, not_ended: str) -> None:
     """Shares of trials that select nothing (red), go to an LMM (blue), of these to the GMM (green); others orange.
 
     Args:
         ax: axes.
         widths: d, shape (k,).
         counts: trials, not ended, LMM, GMM, neither, undecided, shape (k, 6).
+        not_ended: what those that select nothing are called.
     """
     place, total = np.arange(len(widths)), counts[:, 0]
     for shift, row, colour, label in (
-        (-0.3, 1, RED, "not saturated" if title != "decided" else "finite"),
+        (-0.3, 1, RED, not_ended),
         (-0.1, 2, BLUE, "LMM"),
         (0.1, 3, GREEN, "of these GMM"),
         (0.3, 4, ORANGE, "selects, not LMM"),
     ):
         ax.bar(place + shift, counts[:, row] / total, width=0.19, color=colour, label=label)
     ax.set_xticks(place, [str(d) for d in widths])
-    ax.set(title=title, xlabel="d", ylim=(0, 1.02))
+    ax.set(xlabel="d", ylim=(0, 1.02))
 
 
-def draw_gap_histogram(ax: Any, gaps: dict[str, np.ndarray]) -> None:
+def draw_gap_histogram(ax: Any, gaps: Mapping[str, np.ndarray]) -> None:
     """Histogram of the smallest score gap to an SVM-neighbour, one line per treatment."""
     edges = np.arange(-0.2, 1.01, 0.01)
     for (name, values), colour in zip(gaps.items(), (GREY, BLUE, RED), strict=True):
@@ -40,7 +42,7 @@ def draw_gap_histogram(ax: Any, gaps: dict[str, np.ndarray]) -> None:
     ax.legend()
 
 
-def draw_gap_curve(ax: Any, gaps: dict[str, np.ndarray]) -> None:
+def draw_gap_curve(ax: Any, gaps: Mapping[str, np.ndarray]) -> None:
     """Cumulative share of trials with a gap below x, near zero in the inset of interest."""
     for (name, values), colour in zip(gaps.items(), (GREY, BLUE, RED), strict=True):
         finite = np.sort(values[np.isfinite(values)])

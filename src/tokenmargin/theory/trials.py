@@ -195,14 +195,3 @@ def _one_minus_cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """`one_minus_cosine` of each row of one with the same row of the other."""
     units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second)]
     return 0.5 * np.sum((units[0] - units[1]) ** 2, axis=1)
-
-
-def wilson(successes: int, trials: int, z: float = 1.959963984540054) -> tuple[float, float]:
-    """Wilson's 95% interval of a share."""
-    if trials == 0:
-        return 0.0, 1.0
-    share, square = successes / trials, z**2 / trials
-    middle = (share + square / 2) / (1 + square)
-    half = z * np.sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
-    low = 0.0 if successes == 0 else float(middle - half)  # exactly 0 and 1 at the ends, where rounding would not
-    return low, 1.0 if successes == trials else float(middle + half)

@@ -9,8 +9,8 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.embeddings.app_e_reading import READING, Settings, changes, compute, draw
-from tokenmargin.experiments.embeddings.reviews import Reviews, save_reviews
+from tokenmargin.experiments.embeddings._reviews import Reviews, save_reviews
+from tokenmargin.experiments.embeddings.app_e_reading import CHANGES, READING, Settings, compute, draw
 
 LAW = KLevel(irrelevant=40, sizes=(8, 12), relevant_share=0.3, levels=(0.35, 0.1), T=20)
 
@@ -34,7 +34,7 @@ def result(settings):
 def test_every_chosen_change_is_tried_where_it_applies(result):
     one, two = result.tables["yelp, one layer"], result.tables["yelp, two layers"]
     assert list(one) == [READING, "learning rate 0.01 (printed)", "start N(0, I), as torch's"]
-    assert changes(2048 // 16)["printed rate against 1/sqrt(d)"]["lr"] == 0.04
+    assert CHANGES["printed_rate_by_width"].of_reading(2048 // 16)["lr"] == 0.04
     assert list(two) == [*one, "LayerNorm without gain, bias"]
     assert {row["learning rate"] for row in one.values()} == {1e-3, 1e-2}
     assert len({row["loss of the last epoch"] for row in two.values()}) == len(two)
@@ -74,4 +74,4 @@ def test_unknown_changes_are_named(settings):
 
 
 def test_torch_s_start_has_unit_entries():
-    assert changes(64)["start N(0, I), as torch's"]["init_scale"] / np.sqrt(64) == 1.0
+    assert CHANGES["normal_start"].of_reading(64)["init_scale"] / np.sqrt(64) == 1.0

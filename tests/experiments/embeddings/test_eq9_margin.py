@@ -9,9 +9,10 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.embeddings import eq9_margin as figure
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow
-from tokenmargin.experiments.embeddings.reviews import Reviews, save_reviews
+from tokenmargin.experiments.embeddings._reviews import Reviews, save_reviews
 from tokenmargin.experiments.experiment import Verdict
 
 LAW = KLevel(irrelevant=40, sizes=(6, 8), relevant_share=0.3, levels=(0.3, 0.05), T=20)
@@ -40,14 +41,14 @@ def test_there_is_a_row_for_every_point(small, result):
     assert result.arrays["epoch"].tolist() == list(small.points)
     lines = result.tables["points"]
     assert [line["epoch"] for line in lines] == list(small.points)
-    assert result.arrays["random cosine"].shape == (len(small.points), small.random_queries)
+    assert result.arrays["random"]["cosine"].shape == (len(small.points), small.random_queries)
     for place, line in enumerate(lines):
-        assert line["cosine"] == result.arrays["trained cosine"][place]
-        assert [row["cosine"] for row in line["random queries"]] == result.arrays["random cosine"][place].tolist()
+        assert line["cosine"] == result.arrays["trained"]["cosine"][place]
+        assert [row["cosine"] for row in line["random queries"]] == result.arrays["random"]["cosine"][place].tolist()
         assert line["seconds"] >= 0
     assert lines[0]["loss"] > lines[-1]["loss"]
     assert lines[0]["loss"] == pytest.approx(np.log(2), abs=0.05)  # a small random head says nothing
-    assert result.arrays["most selected in"][0] == result.arrays["most selected in"].max()
+    assert result.arrays["most_selected"]["documents"][0] == result.arrays["most_selected"]["documents"].max()
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +59,13 @@ def alone(small):
 def test_looking_does_not_disturb_training(small, result, alone):
     for epochs, other in alone.items():
         place = small.points.index(epochs)
-        for name in ("loss", "trained cosine", "random cosine", "trained margin", "trained selected_weight"):
-            np.testing.assert_array_equal(other.arrays[name][0], result.arrays[name][place], name)
+        one, all_points = flattened(other.arrays), flattened(result.arrays)
+        for name in ("loss", "trained/cosine", "random/cosine", "trained/margin", "trained/selected_weight"):
+            np.testing.assert_array_equal(one[name][0], all_points[name][place], name)
 
 
 def test_random_queries_differ_from_the_trained_one_and_from_one_another(result):
-    for trained, random in zip(result.arrays["trained margin"], result.arrays["random margin"], strict=True):
+    for trained, random in zip(result.arrays["trained"]["margin"], result.arrays["random"]["margin"], strict=True):
         assert len({trained, *random}) == 1 + len(random)
 
 

@@ -7,10 +7,11 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.experiments.embeddings._review_figure import draw_reviews, joined
+from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.embeddings._review_study import review_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings
-from tokenmargin.experiments.embeddings.reviews import Reviews, load_reviews, reviews, save_reviews
+from tokenmargin.experiments.embeddings._reviews import Reviews, load_reviews, reviews, save_reviews
+from tokenmargin.experiments.embeddings.fig01_03_04_reviews import draw_reviews, joined
 
 LAW = KLevel(irrelevant=60, sizes=(10, 15, 20), relevant_share=0.3, levels=(0.35, 0.2, 0.05), T=40)
 
@@ -50,22 +51,22 @@ def test_a_part_has_both_classes_and_keeps_its_split(folder):
 @pytest.mark.parametrize("layers", [ONE_LAYER, TWO_LAYERS], ids=["one layer", "two layers"])
 def test_training_shows_the_s_and_both_treatments(folder, layers):
     study = review_study("yelp", layers, small(folder), jax.random.key(1), silent)
-    assert set(study.table) == {"reading", "as printed"}
-    row = study.table["reading"]
+    assert set(study.tables) == {"reading", "as printed"}
+    row = study.tables["reading"]
     assert row["loss of the last epoch"] < 0.2
     assert row["correlation of <E_s, v> with the posterior difference"] > 0.8
     assert row["mean <E_s, v> rises with the posterior difference (S)"]
-    numbers = [x for name, x in study.arrays.items() if name.startswith("reading") and x.dtype.kind == "f"]
+    numbers = [x for x in flattened(study.arrays["reading"]).values() if x.dtype.kind == "f"]
     assert numbers
     assert not any(np.isnan(x).any() for x in numbers)
-    figure = draw_reviews(joined({"yelp": study}), ("yelp",), layers)
+    figure = draw_reviews(joined({"yelp": study}), layers)
     assert len(figure.get_axes()) == 6
 
 
 def test_held_out_accuracy_is_measured_after_every_epoch(folder):
     config = small(folder, epochs=1, held_out_epochs=10)
     study = review_study("imdb", ONE_LAYER, config, jax.random.key(1), silent)
-    accuracy = study.arrays["held-out accuracy"]
+    accuracy = study.arrays["held_out_accuracy"]
     assert len(accuracy) == 10
     assert accuracy[-1] > 0.8
     assert accuracy[-1] > accuracy[0]

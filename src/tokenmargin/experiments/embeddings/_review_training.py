@@ -7,8 +7,8 @@ does (`embeddings-reading` compares). Every figure trains both, and shows both.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.data import TokenDataset, token_statistics
-from tokenmargin.experiments.embeddings.reviews import Reviews, reviews
-from tokenmargin.experiments.experiment import Config
-from tokenmargin.experiments.parts import kept
+from tokenmargin.experiments import store
+from tokenmargin.experiments.embeddings._in_words import words
+from tokenmargin.experiments.embeddings._reviews import Reviews, reviews
+from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
@@ -35,9 +36,6 @@ PRODUCTS = {
     "pairs": MatmulPrecision.FLOAT_16_PAIRS,
     "tf32": MatmulPrecision.TENSOR_FLOAT_32,
 }
-
-#: What is kept of every token: <E_s, p> and <E_s, v>.
-OVERLAPS = ("with_query", "with_head")
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,31 @@ TWO_LAYERS = Layers(
 )
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How long a training took, and where: all else of it is the same for the same seed."""
+
+    seconds: float = field(metadata=words("seconds of training"))
+    device: str = field(metadata=words("trained on"))
+    steady_seconds: float | None = field(metadata=words("seconds without compilation"))  #: None after a single epoch
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished training."""
+
+    lr: float  #: its learning rate
+    with_query: np.ndarray  #: <E_s, p> of every token of the vocabulary, shape (V,)
+    with_head: np.ndarray  #: <E_s, v>, shape (V,)
+    records: Mapping[str, np.ndarray]  #: numbers of every epoch, each of shape (epochs,)
+    effort: Effort
+
+    def arrays(self, there: np.ndarray) -> dict[str, Any]:
+        """What is saved of it: the overlaps of some tokens, and the records."""
+        overlaps = {"with_query": self.with_query[there], "with_head": self.with_head[there]}
+        return {"lr": np.array(self.lr), **overlaps, "records": self.records}
+
+
 def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: Progress) -> Reviews:
     """The reviews `name`, or the part of them that the settings ask for."""
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
@@ -152,7 +175,7 @@ def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: 
     return found.part(config.documents, rng, config.longest)
 
 
-def token_arrays(dataset: TokenDataset) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def token_arrays(dataset: TokenDataset) -> tuple[Arrays, np.ndarray]:
     """What the data says of each token that occurs, and which of the vocabulary those are, shape (V,)."""
     statistics = token_statistics(dataset)
     there = statistics.count > 0
@@ -161,20 +184,16 @@ def token_arrays(dataset: TokenDataset) -> tuple[dict[str, np.ndarray], np.ndarr
         "signed_frequency": statistics.signed_frequency[there],
         "count": statistics.count[there],
         "token": np.array(dataset.vocabulary)[there],
-        "documents": np.array(dataset.n_documents),
     }
     return arrays, there
 
 
 def trained(
     found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress, what: str
-) -> dict[str, np.ndarray]:
-    """Overlaps of every token of the vocabulary after training, numbers of every epoch, seconds, and the device.
+) -> Trained:
+    """Train on the reviews, or take what is in the folder `resume` where it is there."""
 
-    Taken from the folder `resume` where it is there.
-    """
-
-    def compute() -> dict[str, np.ndarray]:
+    def compute() -> Arrays:
         ticks = [time.perf_counter()]
         run = _train(
             found.dataset,
@@ -184,11 +203,24 @@ def trained(
             progress=renamed(progress, f"{found.name}, {layers.words}, {what}"),
             on_epoch=lambda *_: ticks.append(time.perf_counter()),
         )
-        seconds = {"seconds": np.array(time.perf_counter() - ticks[0]), "seconds of each epoch": np.diff(ticks)}
-        device = {"device": np.array(str(jax.devices()[0].device_kind))}
-        return seconds | device | _overlaps(run) | run.records.columns()
+        return {
+            "seconds": np.array(time.perf_counter() - ticks[0]),
+            "epoch_seconds": np.diff(ticks),
+            "device": np.array(str(jax.devices()[0].device_kind)),
+            "overlaps": _overlaps(run),
+            "records": run.records.columns(),
+        }
 
-    return kept(config.resume, _file_name(found.name, layers.words, what), _decisive(config, key), compute)
+    name = _file_name(found.name, layers.words, what)
+    part = store.part(config.resume, name, _decisive(config, key), compute)
+    return Trained(config.lr, **part["overlaps"], records=part["records"], effort=_effort(part))
+
+
+def _effort(part: Arrays) -> Effort:
+    epochs = part["epoch_seconds"]
+    # The first epoch compiles.
+    steady = round(float(epochs[1:].mean() * len(epochs)), 1) if len(epochs) > 1 else None
+    return Effort(round(float(part["seconds"]), 1), str(part["device"]), steady)
 
 
 def held_out_accuracy(
@@ -196,7 +228,7 @@ def held_out_accuracy(
 ) -> np.ndarray:
     """Accuracy on the test split after each epoch of training on the train split, shape (epochs,)."""
 
-    def compute() -> dict[str, np.ndarray]:
+    def compute() -> Arrays:
         assert found.is_test is not None
         train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
         measure = Evaluator(test_part, layers.model(config), batches=layers.batches(config))
@@ -209,10 +241,11 @@ def held_out_accuracy(
             progress=renamed(progress, f"{found.name}, {layers.words}, train split"),
             on_epoch=lambda _, parameters: accuracy.append(measure(parameters).accuracy),
         )
-        return {"held-out accuracy": np.array(accuracy)}
+        return {"accuracy": np.array(accuracy)}
 
     settings = config.held_out_epochs, _decisive(config, key)
-    return kept(config.resume, _file_name(found.name, layers.words, "held out"), settings, compute)["held-out accuracy"]
+    part = store.part(config.resume, _file_name(found.name, layers.words, "held out"), settings, compute)
+    return np.asarray(part["accuracy"])
 
 
 def _train(
@@ -234,7 +267,7 @@ def _train(
 def _overlaps(run: TrainingRun) -> dict[str, np.ndarray]:
     trained = run.parameters
     E, p, v = (np.asarray(x, dtype=np.float64) for x in (trained.embeddings, trained.query, trained.head))
-    return dict(zip(OVERLAPS, (E @ p, E @ v), strict=True))
+    return {"with_query": E @ p, "with_head": E @ v}
 
 
 def _decisive(config: ReviewSettings, key: jax.Array) -> tuple[ReviewSettings, list[int]]:

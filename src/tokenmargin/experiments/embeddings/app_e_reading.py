@@ -7,7 +7,7 @@ bias. Here each of these is changed alone, from our reading, on the same reviews
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,12 +16,11 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.embeddings._review_study import ONE_ORDER, judged_row
+from tokenmargin.experiments.embeddings._in_words import in_words
+from tokenmargin.experiments.embeddings._review_study import ONE_ORDER, TrainingOutcome, training_outcome
 from tokenmargin.experiments.embeddings._review_training import (
     ONE_LAYER,
-    OVERLAPS,
     TWO_LAYERS,
-    Layers,
     TwoLayerSettings,
     chosen_reviews,
     token_arrays,
@@ -36,31 +35,44 @@ PAPER_WIDTH = 2048
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
 
 
-def changes(d: int) -> dict[str, dict[str, Any]]:
-    """Every setting that is tried, as what it changes of our reading; torch's defaults are among them.
+@dataclass(frozen=True)
+class Change:
+    """A setting that is tried: what it is called, and what it changes of our reading at width d."""
 
-    Adam moves every entry by about the learning rate, and entries start at 1/sqrt(d): at another width than the paper's
-    the printed rate is tried as it is, and in the same proportion to the entries.
-    """
-    standard_normal = float(np.sqrt(d))  # N(0, I) in units of N(0, I/d)
-    return {
-        READING: {},
-        "learning rate 0.01 (printed)": {"lr": 1e-2},
-        "printed rate against 1/sqrt(d)": {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))},
-        "learning rate 0.003": {"lr": 3e-3},
-        "learning rate 0.0003": {"lr": 3e-4},
-        "start N(0, I), as torch's": {"init_scale": standard_normal},
-        "start ten times smaller": {"init_scale": 0.1},
-        "rate 0.01, start N(0, I)": {"lr": 1e-2, "init_scale": standard_normal},
-        "no weight decay": {"weight_decay": 0.0},
-        "weight decay 0.01, as torch's": {"weight_decay": 1e-2},
-        "LayerNorm without gain, bias": {"affine": False},
-    }
+    words: str
+    of_reading: Callable[[int], dict[str, Any]]
+
+
+def _standard_normal(d: int) -> float:
+    """N(0, I) in units of N(0, I/d)."""
+    return float(np.sqrt(d))
+
+
+#: Every setting that is tried, our reading first; torch's defaults are among them. Adam moves every entry by about the
+#: learning rate, and entries start at 1/sqrt(d): at another width than the paper's the printed rate is tried as it is,
+#: and in the same proportion to the entries.
+CHANGES = {
+    READING: Change("reading", lambda _: {}),
+    "printed_rate": Change("learning rate 0.01 (printed)", lambda _: {"lr": 1e-2}),
+    "printed_rate_by_width": Change(
+        "printed rate against 1/sqrt(d)", lambda d: {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))}
+    ),
+    "rate_0.003": Change("learning rate 0.003", lambda _: {"lr": 3e-3}),
+    "rate_0.0003": Change("learning rate 0.0003", lambda _: {"lr": 3e-4}),
+    "normal_start": Change("start N(0, I), as torch's", lambda d: {"init_scale": _standard_normal(d)}),
+    "small_start": Change("start ten times smaller", lambda _: {"init_scale": 0.1}),
+    "printed_rate_normal_start": Change(
+        "rate 0.01, start N(0, I)", lambda d: {"lr": 1e-2, "init_scale": _standard_normal(d)}
+    ),
+    "no_weight_decay": Change("no weight decay", lambda _: {"weight_decay": 0.0}),
+    "torch_weight_decay": Change("weight decay 0.01, as torch's", lambda _: {"weight_decay": 1e-2}),
+    "plain_layer_norm": Change("LayerNorm without gain, bias", lambda _: {"affine": False}),
+}
 
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """Sizes of the trainings; what is varied is `changes`."""
+    """Sizes of the trainings; what is varied is `CHANGES`."""
 
     counts: str = ""
     """Folder of counted reviews; without it the texts are read and tokenized."""
@@ -130,31 +142,71 @@ class Settings(Config):
         return cls()
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the settings are tried: a data set and a depth."""
+
+    name: str
+    depth: str
+
+    @property
+    def words(self) -> str:
+        """As a summary calls it."""
+        return f"{self.name}, {DEPTHS[self.depth].words}"
+
+    @property
+    def log10_loss(self) -> float:
+        """Order of magnitude of the loss that the paper reports."""
+        return DEPTHS[self.depth].log10_loss
+
+
+#: What each setting came to, by its key in `CHANGES`.
+Outcomes = Mapping[str, TrainingOutcome]
+
+
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train every setting on every data set with every depth."""
-    arrays: dict[str, np.ndarray] = {}
-    table: dict[str, dict[str, Any]] = {}
+    arrays: dict[str, dict[str, Any]] = {name: {} for name in config.names}
+    tried: dict[Place, Outcomes] = {}
     for name in config.names:
         for depth in config.depths:
-            where = f"{name}, {DEPTHS[depth].words}"
-            rows, losses = _settings_tried(name, depth, config, key, progress)
-            table[where] = rows
-            arrays |= {f"{where}: {setting}": loss for setting, loss in losses.items()}
-    distances = _distances(table)
+            place = Place(name, depth)
+            tried[place], arrays[name][depth] = _settings_tried(place, config, key, progress)
+    distances = _distances(tried)
     numbers = [
-        Number(f"{where}: log10 of the last loss", _log10_loss(rows[READING]), _layers(where).log10_loss, ONE_ORDER)
-        for where, rows in table.items()
+        Number(f"{place.words}: log10 of the last loss", outcomes[READING].log10_last_loss, place.log10_loss, ONE_ORDER)
+        for place, outcomes in tried.items()
     ]
-    numbers += [Number(f"largest distance to the paper's orders: {each}", far) for each, far in distances.items()]
-    return Result(arrays, tuple(numbers), _sentences(table, distances), table)
+    numbers += [
+        Number(f"largest distance to the paper's orders: {CHANGES[setting].words}", far)
+        for setting, far in distances.items()
+    ]
+    table = {
+        place.words: {CHANGES[setting].words: in_words(outcome) for setting, outcome in outcomes.items()}
+        for place, outcomes in tried.items()
+    }
+    return Result(arrays, tuple(numbers), _sentences(tried, distances), table)
 
 
 def _settings_tried(
-    name: str, depth: str, config: Settings, key: jax.Array, progress: Progress
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A row of numbers and the loss of every epoch, for each setting."""
-    layers = DEPTHS[depth]
+    place: Place, config: Settings, key: jax.Array, progress: Progress
+) -> tuple[Outcomes, dict[str, np.ndarray]]:
+    """What each setting came to, and its loss of every epoch."""
+    layers, base = DEPTHS[place.depth], _reading(place.depth, config)
     stream, training = jax.random.split(key)
+    found = chosen_reviews(place.name, base, stream, progress)
+    tokens, there = token_arrays(found.dataset)
+    outcomes, losses = {}, {}
+    for setting, change in _chosen(config, place.depth).items():
+        own = replace(base, **change.of_reading(config.d))
+        part = trained(found, layers, own, training, progress, change.words)
+        outcomes[setting] = training_outcome(tokens, part.arrays(there), layers)
+        losses[setting] = part.records["loss"]
+    return outcomes, losses
+
+
+def _reading(depth: str, config: Settings) -> TwoLayerSettings:
+    """Our reading at the sizes that were asked for."""
     base = TwoLayerSettings(
         counts=config.counts,
         documents=config.documents,
@@ -165,86 +217,61 @@ def _settings_tried(
         drop_epochs=config.drop_epochs,
         resume=config.resume,
     )
-    if depth == "two":
-        base = replace(
-            base,
-            documents=config.documents_of_two,
-            longest=config.longest_of_two,
-            batch_size=config.batch_size_of_two,
-            most_shelves=config.most_shelves,
-        )
-    found = chosen_reviews(name, base, stream, progress)
-    of_tokens, there = token_arrays(found.dataset)
-    rows, losses = {}, {}
-    for setting, changed in _chosen(config, depth).items():
-        own = replace(base, **changed)
-        part = trained(found, layers, own, training, progress, setting)
-        arrays = {f"{setting} {which}": values for which, values in part.items()}
-        arrays |= {f"{setting} {which}": part[which][there] for which in OVERLAPS}
-        rows[setting] = judged_row(of_tokens | arrays | {f"{setting} lr": np.array(own.lr)}, setting, layers)
-        losses[setting] = part["loss"]
-    return rows, losses
+    if depth == "one":
+        return base
+    return replace(
+        base,
+        documents=config.documents_of_two,
+        longest=config.longest_of_two,
+        batch_size=config.batch_size_of_two,
+        most_shelves=config.most_shelves,
+    )
 
 
-def _chosen(config: Settings, depth: str) -> dict[str, dict[str, Any]]:
+def _chosen(config: Settings, depth: str) -> dict[str, Change]:
     """The settings to try; a LayerNorm is in two layers only."""
-    known = changes(config.d)
+    known = dict(CHANGES)
     for words in config.only:
-        if not any(words in setting for setting in known):
-            raise InvalidInputError(f"no change is called {words!r}: there are {'; '.join(known)}.")
+        if not any(words in change.words for change in known.values()):
+            called = "; ".join(change.words for change in known.values())
+            raise InvalidInputError(f"no change is called {words!r}: there are {called}.")
     if config.d == PAPER_WIDTH:
-        known.pop("printed rate against 1/sqrt(d)")  # the printed rate itself
+        known.pop("printed_rate_by_width")  # the printed rate itself
     return {
-        setting: changed
-        for setting, changed in known.items()
-        if setting == READING or not config.only or any(words in setting for words in config.only)
-        if depth == "two" or "affine" not in changed
+        setting: change
+        for setting, change in known.items()
+        if setting == READING or not config.only or any(words in change.words for words in config.only)
+        if depth == "two" or "affine" not in change.of_reading(config.d)
     }
 
 
-def _distances(table: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
     """How many orders of magnitude a setting is from the paper's losses, at worst, closest first."""
-    settings = list(dict.fromkeys(setting for rows in table.values() for setting in rows))
+    settings = list(dict.fromkeys(setting for outcomes in tried.values() for setting in outcomes))
     distances = {
         setting: max(
-            abs(_log10_loss(rows[setting]) - _layers(where).log10_loss)
-            for where, rows in table.items()
-            if setting in rows
+            abs(outcomes[setting].log10_last_loss - place.log10_loss)
+            for place, outcomes in tried.items()
+            if setting in outcomes
         )
         for setting in settings
     }
     return dict(sorted(distances.items(), key=lambda item: item[1]))
 
 
-def _log10_loss(row: Mapping[str, Any]) -> float:
-    return float(np.log10(max(row["loss of the last epoch"], 1e-300)))
-
-
-def _layers(where: str) -> Layers:
-    return next(layers for layers in DEPTHS.values() if where.endswith(layers.words))
-
-
-def _sentences(table: Mapping[str, Mapping[str, Any]], distances: Mapping[str, float]) -> tuple[str, ...]:
+def _sentences(tried: Mapping[Place, Outcomes], distances: Mapping[str, float]) -> tuple[str, ...]:
     closest = next(iter(distances))
     sentences = [
-        f"Closest to the paper's losses at this size: {closest}, {distances[closest]:.1f} orders of magnitude away at "
-        f"worst; the reading is {distances[READING]:.1f} away."
+        f"Closest to the paper's losses at this size: {CHANGES[closest].words}, {distances[closest]:.1f} orders of "
+        f"magnitude away at worst; the reading is {distances[READING]:.1f} away."
     ]
-    for where, rows in table.items():
-        sentences.append(
-            f"{where}: loss of the last epoch "
-            + ", ".join(f"{row['loss of the last epoch']:.1e} ({setting})" for setting, row in rows.items())
-            + "."
-        )
-        shapeless = [
-            setting
-            for setting, row in rows.items()
-            if not (
-                row["mean <E_s, v> rises with the posterior difference (S)"]
-                and row["mean <E_s, p> rises on both sides of that of the corpus (V)"]
-            )
+    for place, outcomes in tried.items():
+        losses = (f"{outcome.last_loss:.1e} ({CHANGES[setting].words})" for setting, outcome in outcomes.items())
+        shapeless = [CHANGES[setting].words for setting, end in outcomes.items() if not (end.is_s and end.is_v)]
+        sentences += [
+            f"{place.words}: loss of the last epoch {', '.join(losses)}.",
+            f"{place.words}: without the S or the V: {', '.join(shapeless) or 'none'}.",
         ]
-        sentences.append(f"{where}: without the S or the V: {', '.join(shapeless) or 'none'}.")
     return tuple(sentences)
 
 
@@ -253,28 +280,30 @@ def draw(result: Result) -> Any:
     from tokenmargin.plots.canvas import panels, style
     from tokenmargin.plots.losses import draw_losses
 
-    wheres = list(dict.fromkeys(key.split(": ", 1)[0] for key in result.arrays))
+    places = [Place(name, depth) for name, depths in result.arrays.items() for depth in depths]
+    rows = -(-len(places) // 2)
     with style():
-        figure, axes = panels(-(-len(wheres) // 2), min(2, len(wheres)), 12, 4.2 * -(-len(wheres) // 2))
-        for ax, where in zip(axes, wheres, strict=False):
-            curves = {
-                key.split(": ", 1)[1]: values for key, values in result.arrays.items() if key.startswith(f"{where}: ")
-            }
-            draw_losses(ax, curves, 10.0 ** _layers(where).log10_loss)
-            ax.set_title(where)
+        figure, axes = panels(rows, min(2, len(places)), 12, 4.2 * rows)
+        for ax, place in zip(axes, places, strict=False):
+            losses = result.arrays[place.name][place.depth]
+            curves = {CHANGES[setting].words: loss for setting, loss in losses.items()}
+            draw_losses(ax, curves, 10.0**place.log10_loss)
+            ax.set_title(place.words)
         # Two layers have a setting more than one.
         max(axes, key=lambda ax: len(ax.get_lines())).legend(frameon=False, fontsize=7)
         return figure
 
 
-EXPERIMENT = Experiment(
-    id="embeddings-reading",
-    title="Training on reviews: which reading of the printed hyper-parameters reaches the paper's losses",
-    paper="E",
-    figure="App. E",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    precision="float32",
-    data=("imdb", "yelp"),
+EXPERIMENTS = (
+    Experiment(
+        id="embeddings-reading",
+        title="Training on reviews: which reading of the printed hyper-parameters reaches the paper's losses",
+        paper="E",
+        figure="App. E",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        precision="float32",
+        data=("imdb", "yelp"),
+    ),
 )

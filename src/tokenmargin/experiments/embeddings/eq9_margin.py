@@ -18,7 +18,7 @@ from tokenmargin._progress import Progress
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow, margin_point
-from tokenmargin.experiments.embeddings.reviews import reviews
+from tokenmargin.experiments.embeddings._reviews import reviews
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer
@@ -121,19 +121,22 @@ def _points(
     return points
 
 
-def _arrays(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> dict[str, np.ndarray]:
+def _arrays(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> dict[str, Any]:
     """Of shape (points,) for the trained query and (points, random queries) for the random ones."""
     names = ("epoch", "loss", "accuracy", "query_norm")
-    arrays = {name: np.array([getattr(point, name) for point in points]) for name in names}
-    for name in (field.name for field in fields(QueryRow)):
-        arrays[f"trained {name}"] = np.array([getattr(point.trained, name) for point in points])
-        arrays[f"random {name}"] = np.array([[getattr(row, name) for row in point.random] for point in points])
+    columns = [field.name for field in fields(QueryRow)]
     most = points[-1].most_selected()
-    return arrays | {
+    return {name: np.array([getattr(point, name) for point in points]) for name in names} | {
         "d": np.array(config.d),
-        "most selected": np.array(dataset.vocabulary)[most],
-        "most selected in": points[-1].selected_in[most],
-        "most selected posterior difference": token_statistics(dataset).posterior_difference[most],
+        "trained": {name: np.array([getattr(point.trained, name) for point in points]) for name in columns},
+        "random": {
+            name: np.array([[getattr(row, name) for row in point.random] for point in points]) for name in columns
+        },
+        "most_selected": {
+            "token": np.array(dataset.vocabulary)[most],
+            "documents": points[-1].selected_in[most],
+            "posterior_difference": token_statistics(dataset).posterior_difference[most],
+        },
     }
 
 
@@ -144,14 +147,18 @@ def _numbers(points: list[MarginPoint]) -> tuple[Number, ...]:
     trained, random = points[-1].trained, points[-1].random
     farther, drawn = _compared(points)
     return (
-        Number("worst KKT residual, all points", worst, at_most=CORPUS_TOLERANCE, depends_on_size=False),
-        Number("max-margin problems that were not solved", float(unsolved), at_most=0.0, depends_on_size=False),
+        Number.exact("worst KKT residual, all points", worst, at_most=CORPUS_TOLERANCE),
+        Number.exact("max-margin problems that were not solved", float(unsolved), at_most=0.0),
         Number("cosine of the trained p to its max-margin direction, at the end", trained.cosine),
-        Number("cosine of a random p to its own max-margin direction, at the end, median", _median(random, "cosine")),
+        Number(
+            "cosine of a random p to its own max-margin direction, at the end, median",
+            _median([row.cosine for row in random]),
+        ),
         Number("share of random p, all points, farther from their direction than the trained p", farther / drawn),
         Number("share of the largest margin that the trained p reaches, at the end", trained.margin_share),
         Number(
-            "share of the largest margin that a random p reaches, at the end, median", _median(random, "margin_share")
+            "share of the largest margin that a random p reaches, at the end, median",
+            _median([row.margin_share for row in random]),
         ),
         Number("softmax weight on the selected tokens, at the end", trained.selected_weight),
     )
@@ -163,8 +170,8 @@ def _compared(points: list[MarginPoint]) -> tuple[int, int]:
     return sum(point.n_farther for point in trained), sum(len(point.random) for point in trained)
 
 
-def _median(rows: tuple[QueryRow, ...], name: str) -> float:
-    return float(np.median([getattr(row, name) for row in rows]))
+def _median(values: list[float]) -> float:
+    return float(np.median(values))
 
 
 def _sentences(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> tuple[str, ...]:
@@ -200,11 +207,12 @@ def _on_cosine(d: int, points: list[MarginPoint]) -> str:
 
 def _on_margin(trained: QueryRow, random: tuple[QueryRow, ...]) -> str:
     """What a cosine near 1 hides: how much of the largest margin is reached."""
-    usual = _median(random, "largest_margin")
+    share = _median([row.margin_share for row in random])
+    usual = _median([row.largest_margin for row in random])
     return (
         f"The largest margin is {trained.largest_margin:.3g} for the selection of the trained p, "
         f"{trained.largest_margin / usual:.3g} times the median for random p; the trained p reaches "
-        f"{trained.margin_share:.3g} of its largest margin, random p {_median(random, 'margin_share'):.3g} of theirs."
+        f"{trained.margin_share:.3g} of its largest margin, random p {share:.3g} of theirs."
     )
 
 
@@ -221,45 +229,49 @@ def _on_norm(points: list[MarginPoint]) -> str:
 
 def draw(result: Result) -> Any:
     """Angle, margin and support over epochs, trained beside random; the tokens most often selected at the end."""
+    from tokenmargin.plots import selections
     from tokenmargin.plots.canvas import panels, style
-    from tokenmargin.plots.selections import draw_most_selected, draw_query, epoch_axis
 
     arrays = result.arrays
     epoch, d = arrays["epoch"], int(arrays["d"])
     with style():
         figure, axes = panels(2, 3, 12.0, 6.6)
-        for who, label in (("trained", "trained query"), ("random", "random queries")):
-            own = {field.name: arrays[f"{who} {field.name}"] for field in fields(QueryRow)}
-            draw_query(axes[0], epoch, own["direction_error"], who, label)
-            draw_query(axes[1], epoch, own["largest_margin"], who, f"largest: {label}")
-            draw_query(axes[1], epoch, own["margin"], who, f"reached: {label}", dotted=True)
-            draw_query(axes[2], epoch, own["active_pairs"], who, label)
-            draw_query(axes[3], epoch, own["selected_tokens"], who, label)
-            draw_query(axes[4], epoch, own["selected_weight"], who, label)
+        for own, look, lighter, label in (
+            (arrays["trained"], selections.TRAINED, selections.TRAINED_LIGHTER, "trained query"),
+            (arrays["random"], selections.RANDOM, selections.RANDOM_LIGHTER, "random queries"),
+        ):
+            selections.draw_query(axes[0], epoch, own["direction_error"], look, label)
+            selections.draw_query(axes[1], epoch, own["largest_margin"], look, f"largest: {label}")
+            selections.draw_query(axes[1], epoch, own["margin"], lighter, f"reached: {label}")
+            selections.draw_query(axes[2], epoch, own["active_pairs"], look, label)
+            selections.draw_query(axes[3], epoch, own["selected_tokens"], look, label)
+            selections.draw_query(axes[4], epoch, own["selected_weight"], look, label)
         axes[2].axhline(d, color="black", lw=0.8, ls="--", label=f"d = {d}")
         axes[0].set(title=r"(a) $1-\cos(p,\hat p)$", yscale="log")
         axes[1].set(title=r"(b) margin: largest $1/\|\hat p\|$, and that of $p/\|p\|$", yscale="log")
-        axes[1].set_ylim(
-            1e-3 * min(arrays["trained margin"].min(), arrays["random margin"].min()), None
-        )  # a legend's room
+        least = min(arrays["trained"]["margin"].min(), arrays["random"]["margin"].min())
+        axes[1].set_ylim(1e-3 * least, None)  # a legend's room
         axes[2].set(title="(c) pairs that carry a multiplier", ylim=(0, None))
         axes[3].set(title="(d) distinct tokens selected", ylim=(0, None))
         axes[4].set(title="(e) softmax weight on the selected tokens", ylim=(0, None))
         for ax in axes[:5]:
-            epoch_axis(ax, epoch)
-        names = [str(name) for name in arrays["most selected"]]
-        draw_most_selected(axes[5], names, arrays["most selected in"], arrays["most selected posterior difference"])
+            selections.epoch_axis(ax, epoch)
+        most = arrays["most_selected"]
+        names = [str(token) for token in most["token"]]
+        selections.draw_most_selected(axes[5], names, most["documents"], most["posterior_difference"])
         axes[5].set(title="(f) selected most often at the end", xlabel="reviews (blue: positive token, red: negative)")
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="embeddings-margin",
-    title="The max-margin direction of what one layer selects in all of IMDB, along its training",
-    paper="E",
-    figure="(9)",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    data=("imdb",),
+EXPERIMENTS = (
+    Experiment(
+        id="embeddings-margin",
+        title="The max-margin direction of what one layer selects in all of IMDB, along its training",
+        paper="E",
+        figure="(9)",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        data=("imdb",),
+    ),
 )

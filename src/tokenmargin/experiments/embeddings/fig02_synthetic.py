@@ -15,7 +15,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
 from tokenmargin.experiments.embeddings._overlap_shapes import pearson
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.adamw import AdamW
 from tokenmargin.training.schedule import StepSchedule
@@ -84,18 +84,14 @@ class Settings(Config):
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train for every n, compare the levels."""
-    arrays: dict[str, np.ndarray] = {}
-    names = {n: "" if n == config.n else f"n{n}_" for n in (config.n, *config.other_n)}
-    means = {}
-    for n, name in names.items():
+    runs: dict[int, dict[str, Any]] = {}
+    for n in (config.n, *config.other_n):
         dataset, run = _trained(config, n, key, progress)
-        found = _token_arrays(config, dataset, run)
-        means[n] = _level_means(found)
-        arrays |= {name + column: values for column, values in found.items()}
-        arrays |= {f"{name}record_{column}": values for column, values in run.records.columns().items()}
-    numbers, sentences = _judge(config, arrays, means)
+        runs[n] = {"tokens": _token_arrays(config, dataset, run), "records": run.records.columns()}
+    means = {n: _level_means(arrays["tokens"]) for n, arrays in runs.items()}
+    numbers, sentences = _judge(config, runs[config.n], means)
     tables = {"level means": {str(n): {k: v.tolist() for k, v in table.items()} for n, table in means.items()}}
-    return Result(arrays, tuple(numbers), tuple(sentences), tables)
+    return Result({str(n): arrays for n, arrays in runs.items()}, tuple(numbers), tuple(sentences), tables)
 
 
 def _trained(config: Settings, n: int, key: jax.Array, progress: Progress) -> tuple[TokenDataset, TrainingRun]:
@@ -141,12 +137,11 @@ def _level_means(tokens: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"with_query": np.array(query), "with_head": np.array(head)}
 
 
-def _judge(
-    config: Settings, arrays: dict[str, np.ndarray], means: dict[int, dict[str, np.ndarray]]
-) -> tuple[list[Number], list[str]]:
-    there = np.isfinite(arrays["posterior_difference"])
-    x, level = arrays["posterior_difference"][there], arrays["level"][there]
-    query, head = arrays["with_query"][there], arrays["with_head"][there]
+def _judge(config: Settings, run: Arrays, means: dict[int, dict[str, np.ndarray]]) -> tuple[list[Number], list[str]]:
+    tokens, records = run["tokens"], run["records"]
+    there = np.isfinite(tokens["posterior_difference"])
+    x, level = tokens["posterior_difference"][there], tokens["level"][there]
+    query, head = tokens["with_query"][there], tokens["with_head"][there]
     by_query, by_head = means[config.n]["with_query"], means[config.n]["with_head"]
     # Smaller delta is more informative, so -K ... -1, 0, 1 ... K is the order of the posterior difference.
     steps_query, steps_head = np.diff(by_query), np.diff(by_head)
@@ -161,13 +156,13 @@ def _judge(
         Number("levels out of order in mean <E_s, v>", float((steps_head <= 0).sum()), at_most=0.0),
         Number("mean <E_s, p> of the top level over that of irrelevant tokens", float(by_query[-1] - by_query[0])),
         Number("mean <E_s, v> of the top level, positive minus negative", float(by_head[-1] - by_head[0])),
-        Number("loss of the last epoch", float(arrays["record_loss"][-1])),
-        Number("accuracy of the last epoch", float(arrays["record_accuracy"][-1])),
+        Number("loss of the last epoch", float(records["loss"][-1])),
+        Number("accuracy of the last epoch", float(records["accuracy"][-1])),
         Number("1 - correlation of the levels' means with another n", max(moved, default=0.0), at_most=SAME_PICTURE),
     ]
     ordered = "in" if (steps_query > 0).all() else "not in"
     sentences = [
-        f"n = {config.n} texts (ours: the paper gives no n), {len(arrays['record_loss'])} epochs of "
+        f"n = {config.n} texts (ours: the paper gives no n), {len(records['loss'])} epochs of "
         f"{-(-config.n // config.batch_size)} steps. Mean <E_s, p> of the levels is {ordered} order of importance: "
         f"{', '.join(f'{value:.3g}' for value in by_query)} (irrelevant first, then levels 1 to {len(by_query) - 1}).",
         "At the same number of steps the levels' means have correlation "
@@ -200,7 +195,8 @@ def draw(result: Result) -> Any:
     from tokenmargin.plots.canvas import GREY, panels, shades, style
     from tokenmargin.plots.overlaps import draw_levels
 
-    a = result.arrays
+    drawn = next(iter(result.arrays.values()))  # of the stated n, which comes first
+    a, losses = drawn["tokens"], drawn["records"]["loss"]
     top = int(np.abs(a["level"]).max())
     with style():
         figure, (left, right, levels, loss) = panels(1, 4, 13, 3.4)
@@ -212,22 +208,25 @@ def draw(result: Result) -> Any:
             draw_levels(ax, a["posterior_difference"], a[name], a["level"], colours)
             ax.set_title(title)
         left.legend(ncols=3, fontsize=6, markerscale=1.5, loc="upper center", handletextpad=0.1, columnspacing=0.6)
-        for n, table in result.tables["level means"].items():
-            levels.plot(range(top + 1), table["with_query"], marker="o", ms=3, lw=1, label=f"n = {n}")
+        for n, run in result.arrays.items():
+            means = _level_means(run["tokens"])["with_query"]
+            levels.plot(range(top + 1), means, marker="o", ms=3, lw=1, label=f"n = {n}")
         levels.set(xlabel="level (0: irrelevant)", title=r"mean $\langle E_s, p\rangle$ by level, same number of steps")
         levels.legend()
-        loss.plot(np.arange(1, len(a["record_loss"]) + 1), a["record_loss"], color=GREY)
+        loss.plot(np.arange(1, len(losses) + 1), losses, color=GREY)
         loss.set(xlabel="epoch", title="mean logistic loss", yscale="log")
         return figure
 
 
-EXPERIMENT = Experiment(
-    id="embeddings-fig2",
-    title="One layer on the K-level model: overlaps with p and v show the level of every token",
-    paper="E",
-    figure="Fig. 2",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    precision="float32",
+EXPERIMENTS = (
+    Experiment(
+        id="embeddings-fig2",
+        title="One layer on the K-level model: overlaps with p and v show the level of every token",
+        paper="E",
+        figure="Fig. 2",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        precision="float32",
+    ),
 )

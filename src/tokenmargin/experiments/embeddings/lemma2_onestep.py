@@ -16,7 +16,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, generator, one_step
@@ -79,7 +79,8 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     data_key, *keys = jax.random.split(key, 1 + config.seeds)
     dataset = k_level(generator(data_key), config.n, config.law)
     log10_d = np.concatenate([np.log10(config.widths), np.array(config.gram_log10_d, dtype=float)])
-    arrays: dict[str, np.ndarray] = {"log10_d": log10_d, "explicit": np.arange(len(log10_d)) < len(config.widths)}
+    explicit = np.arange(len(log10_d)) < len(config.widths)
+    arrays: dict[str, Any] = {"log10_d": log10_d, "explicit": explicit, "change": {}}
     for name in ("token_error", "query_error", "events", "within", "correlation"):
         arrays[name] = np.zeros((len(log10_d), config.seeds))
     total = len(log10_d) * config.seeds
@@ -92,7 +93,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             arrays["within"][row, seed] = np.mean(step.token_errors <= step.bound)
             arrays["correlation"][row, seed] = np.corrcoef(step.alpha, step.token_head_change)[0, 1]
             if seed == 0:
-                arrays[f"change_{row}"] = step.token_head_change
+                arrays["change"][str(row)] = step.token_head_change
                 arrays["predicted"] = 0.5 * step.eta0 * step.alpha
             progress(row * config.seeds + seed + 1, total, "first gradient steps")
     arrays["bound"] = 11 * config.eta0 * 10.0 ** (-log10_d / 4)
@@ -112,7 +113,7 @@ def exponents(log10_d: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray(np.polyfit(log10_d, np.log10(values), 1)[0])
 
 
-def _numbers(arrays: dict[str, np.ndarray], config: Settings) -> tuple[Number, ...]:
+def _numbers(arrays: Arrays, config: Settings) -> tuple[Number, ...]:
     explicit = arrays["explicit"]
     last = int(explicit.sum()) - 1
     numbers = []
@@ -128,8 +129,8 @@ def _numbers(arrays: dict[str, np.ndarray], config: Settings) -> tuple[Number, .
     correlation = arrays["correlation"]
     return (
         *numbers,
-        Number("largest error / bound (6), all widths", float(ratio.max()), at_most=1.0, depends_on_size=False),
-        Number("share of tokens within bound (6)", float(arrays["within"].mean()), 1.0, 0.0, depends_on_size=False),
+        Number.exact("largest error / bound (6), all widths", float(ratio.max()), at_most=1.0),
+        Number.exact("share of tokens within bound (6)", float(arrays["within"].mean()), 1.0, 0.0),
         Number(f"correlation with eta0 alpha_s / 2, d = {config.widths[0]}", float(correlation[0].mean())),
         Number(
             f"1 - correlation with eta0 alpha_s / 2, d = {config.widths[-1]}, worst seed",
@@ -148,7 +149,7 @@ def _least_width(config: Settings) -> float:
     return float(np.ceil(10 ** embedding_bounds_log10_d(config.law.vocabulary_size, DELTA)))
 
 
-def _sentences(arrays: dict[str, np.ndarray], config: Settings, dataset: TokenDataset) -> tuple[str, ...]:
+def _sentences(arrays: Arrays, config: Settings, dataset: TokenDataset) -> tuple[str, ...]:
     ratio = np.maximum(arrays["token_error"], arrays["query_error"]).max(axis=1) / arrays["bound"]
     return (
         f"One step of size {config.eta0:g} on {dataset.n_documents} texts of {config.T} tokens, "
@@ -162,7 +163,7 @@ def _sentences(arrays: dict[str, np.ndarray], config: Settings, dataset: TokenDa
 
 def draw(result: Result) -> Any:
     """Tokens at the smallest and the largest explicit width, and the errors against d beside their bound."""
-    from tokenmargin.plots import canvas, tokens
+    from tokenmargin.plots import canvas, first_step
 
     arrays = result.arrays
     explicit, d = arrays["explicit"], 10.0 ** arrays["log10_d"]
@@ -170,15 +171,15 @@ def draw(result: Result) -> Any:
     with canvas.style():
         figure, axes = canvas.panels(1, 3, 12.0, 3.9)
         for ax, row, letter in ((axes[0], 0, "a"), (axes[1], int(explicit.sum()) - 1, "b")):
-            change = 1e3 * arrays[f"change_{row}"]
+            change = 1e3 * arrays["change"][str(row)]
             for sign, colour, label in (
                 (0, canvas.GREY, "irrelevant"),
                 (1, canvas.BLUE, "positive"),
                 (-1, canvas.RED, "negative"),
             ):
                 mine = np.sign(level) == sign
-                tokens.draw_tokens_against(ax, predicted[mine], change[mine], colour=colour, label=label)
-            tokens.draw_identity(ax, predicted, r"$\eta_0\alpha_s/2$")
+                first_step.draw_tokens_against(ax, predicted[mine], change[mine], colour=colour, label=label)
+            first_step.draw_identity(ax, predicted, r"$\eta_0\alpha_s/2$")
             ax.set(
                 title=f"({letter}) d = {d[row]:,.0f}",
                 xlabel=r"$\eta_0\alpha_s/2$  ($\times 10^{-3}$)",
@@ -193,22 +194,26 @@ def draw(result: Result) -> Any:
             values = arrays[name]
             slope = float(exponents(arrays["log10_d"][explicit], values[explicit]).mean())
             factor = float(np.exp((np.log(values[explicit]) - slope * np.log(d[explicit])[:, None]).mean()))
-            tokens.draw_power_law(ax, d, factor, slope, colour=colour)
-            tokens.draw_scaling(ax, d[explicit], values[explicit], colour=colour, label=f"{label}, slope {slope:.3f}")
-            tokens.draw_scaling(ax, d[~explicit], values[~explicit], colour=colour, marker="x")
+            first_step.draw_power_law(ax, d, factor, slope, colour=colour)
+            first_step.draw_scaling(
+                ax, d[explicit], values[explicit], colour=colour, label=f"{label}, slope {slope:.3f}"
+            )
+            first_step.draw_scaling(ax, d[~explicit], values[~explicit], colour=colour, marker="x")
         ax.plot(d, arrays["bound"], color="black", lw=1.0, ls="--", label=r"bound (6): $11\,\eta_0 d^{-1/4}$")
         ax.set(title="(c) errors; o explicit, x in Gram space", xlabel="d", ylabel="norm of the error")
         ax.legend(loc="lower left")
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="embeddings-onestep",
-    title="One gradient step learns the signed frequency of every token",
-    paper="E",
-    figure="Lemma 2",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("embeddings-lemma2", "embeddings-lemma12"),
+EXPERIMENTS = (
+    Experiment(
+        id="embeddings-onestep",
+        title="One gradient step learns the signed frequency of every token",
+        paper="E",
+        figure="Lemma 2",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("embeddings-lemma2", "embeddings-lemma12"),
+    ),
 )

@@ -119,7 +119,6 @@ def by_size(rows: np.ndarray) -> dict[str, dict[str, float]]:
 
 def _judged(rows: np.ndarray) -> list[Number]:
     """What the theorem says, as numbers of exceptions."""
-    exact: dict[str, Any] = {"depends_on_size": False}
     numbers = [Number("regime (10): data sets", float(len(rows)))]
     for name, words in (
         ("diverges", "on which |p| does not diverge"),
@@ -127,13 +126,13 @@ def _judged(rows: np.ndarray) -> list[Number]:
         ("only_important", "that select anything else, too"),
     ):
         exceptions = float((_column(rows, name) == 0).sum())
-        numbers.append(Number(f"regime (10): data sets {words}", exceptions, at_most=0, **exact))
+        numbers.append(Number.exact(f"regime (10): data sets {words}", exceptions, at_most=0))
     velocity, direction = _column(rows, "velocity_error"), _column(rows, "direction_error")
     loose = float((_column(rows, "tight_share") < 1).mean())
     return [
         *numbers,
-        Number(
-            "regime (10): largest 1 - cos of the velocity to (9)", float(velocity.max()), at_most=SAME_VELOCITY, **exact
+        Number.exact(
+            "regime (10): largest 1 - cos of the velocity to (9)", float(velocity.max()), at_most=SAME_VELOCITY
         ),
         Number("regime (10): largest 1 - cos of p/|p| to (9)", float(direction.max())),
         Number("regime (10): share of data sets with a constraint of (9) that is not tight", loose),
@@ -217,13 +216,15 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="embeddings-theorem5",
-    title="Theorem 5 over step size and width: where only important tokens are selected",
-    paper="E",
-    figure="Thm 5",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("embeddings-thm5", "embeddings-lemma19"),
+EXPERIMENTS = (
+    Experiment(
+        id="embeddings-theorem5",
+        title="Theorem 5 over step size and width: where only important tokens are selected",
+        paper="E",
+        figure="Thm 5",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("embeddings-thm5", "embeddings-lemma19"),
+    ),
 )

@@ -36,12 +36,16 @@ def one_trial(study: Study, seed: int, which: str) -> Result:
     chosen = limit.selection.representatives
     picked = np.arange(data.n_inputs)
     arrays = {
-        "path": flow.points,
-        "norms": flow.norms,
-        "errors": np.array([one_minus_cosine(p, target) for p in flow.points]),
-        "softmax": np.array([risk.attention(p)[picked, chosen] for p in flow.points]),
-        "descent_norms": descent.norms,
-        "descent_errors": np.array([one_minus_cosine(p, target) for p in descent.points]),
+        "flow": {
+            "points": flow.points,
+            "norms": flow.norms,
+            "errors": np.array([one_minus_cosine(p, target) for p in flow.points]),
+            "softmax": np.array([risk.attention(p)[picked, chosen] for p in flow.points]),
+        },
+        "descent": {
+            "norms": descent.norms,
+            "errors": np.array([one_minus_cosine(p, target) for p in descent.points]),
+        },
         "keys": data.keys,
         "scores": scores(data),
         "selected": chosen,
@@ -64,22 +68,22 @@ def draw_one_trial(result: Result) -> Any:
     """Softmax of the selected tokens and distance to the limit direction against the norm; for d = 2 also the plane."""
     from tokenmargin.plots import canvas, plane
 
-    arrays = result.arrays
+    arrays, flow, descent = result.arrays, result.arrays["flow"], result.arrays["descent"]
     d, number = (int(x) for x in arrays["which"])
     with canvas.style():
         figure, axes = canvas.panels(1, 3 if d == 2 else 2, 12.0 if d == 2 else 8.5, 3.6)
-        norms = np.maximum(arrays["norms"], 1e-2)
-        for i, values in enumerate(arrays["softmax"].T):
+        norms = np.maximum(flow["norms"], 1e-2)
+        for i, values in enumerate(flow["softmax"].T):
             axes[0].plot(norms, values, label=f"input {i}, token {arrays['selected'][i]}")
         axes[0].set(xscale="log", xlabel=r"$\|p\|$", title=f"softmax of the selected tokens, d={d}, trial {number}")
         axes[0].legend()
-        axes[1].plot(norms[1:], arrays["errors"][1:], color=canvas.RED, label="flow")
-        axes[1].plot(arrays["descent_norms"][1:], arrays["descent_errors"][1:], color=canvas.BLUE, label="descent")
+        axes[1].plot(norms[1:], flow["errors"][1:], color=canvas.RED, label="flow")
+        axes[1].plot(descent["norms"][1:], descent["errors"][1:], color=canvas.BLUE, label="descent")
         axes[1].set(xscale="log", yscale="log", xlabel=r"$\|p\|$", title="1 - cos to the limit")
         axes[1].legend()
         if d == 2:
             axes[2].set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="the plane")
             plane.draw_directions(axes[2], arrays["direction"][None], ["limit"])
-            plane.draw_trajectories(axes[2], [arrays["path"]])
+            plane.draw_trajectories(axes[2], [flow["points"]])
             plane.draw_tokens(axes[2], arrays["keys"], arrays["scores"])
     return figure

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._progress import Progress, renamed
-from tokenmargin.attention import AttentionRisk, Loss, NormalizedDescent, follow, logistic
+from tokenmargin.attention import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.data import EmbeddedSequences, scores
+from tokenmargin.experiments.experiment import Arrays
 from tokenmargin.margin import local_margins
 from tokenmargin.theory import BasinMap, basin_map
 
@@ -19,7 +20,7 @@ Window = tuple[float, float, float, float]
 class PlanarPanel:
     """Arrays of one panel and the basin map of its starts."""
 
-    arrays: dict[str, np.ndarray]
+    arrays: Arrays
     from_starts: BasinMap
     undecided: int  #: grid points whose limit could not be certified
     worst_velocity: float  #: largest 1 - cos between velocity and max-margin direction, starts and grid
@@ -35,19 +36,18 @@ def planar_panel(
     steps: int,
     progress: Progress,
     what: str,
-    loss: Loss = logistic,
 ) -> PlanarPanel:
     """Enumerate directions, run normalised descent from the starts, follow the flow from starts and from a grid."""
     enumerated = local_margins(sequences)
     order = sorted(enumerated, key=lambda solution: -float(scores(sequences)[solution.selection.chosen].sum()))
     place = {solution.selection: j for j, solution in enumerate(order)}
-    risk = AttentionRisk(sequences, loss)
+    risk = AttentionRisk(sequences)
     paths = np.stack([follow(risk, start, NormalizedDescent(lr), steps=steps).points for start in starts])
-    from_starts = basin_map(sequences, starts, loss)
+    from_starts = basin_map(sequences, starts)
     left, right, bottom, top = window
     xs, ys = np.linspace(left, right, grid), np.linspace(bottom, top, grid)
     points = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
-    on_grid = basin_map(sequences, points, loss, progress=renamed(progress, what))
+    on_grid = basin_map(sequences, points, progress=renamed(progress, what))
 
     def by_direction(found: BasinMap) -> np.ndarray:
         """Basin indices in the order of the enumerated directions, the globally optimal first."""
@@ -63,9 +63,11 @@ def planar_panel(
         "margins": np.array([solution.margin for solution in order]),
         "selections": np.array([solution.selection.indices for solution in order]).reshape(len(order), -1),
         "paths": paths,
-        "start_basin": by_direction(from_starts),
-        "start_errors": np.array([np.nan if a is None else a.velocity_error for a in from_starts.agreements]),
-        "start_spreads": np.array([limit.gap_spread for limit in from_starts.limits]),
+        "starts": {
+            "basin": by_direction(from_starts),
+            "errors": np.array([np.nan if a is None else a.velocity_error for a in from_starts.agreements]),
+            "spreads": np.array([limit.gap_spread for limit in from_starts.limits]),
+        },
         "grid_basin": by_direction(on_grid).reshape(grid, grid),
         "window": np.array(window),
     }
@@ -78,23 +80,13 @@ def planar_panel(
     )
 
 
-def prefixed(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays under `<prefix>_<name>`, so that several panels share one file."""
-    return {f"{prefix}_{name}": value for name, value in arrays.items()}
-
-
-def panel_of(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays of one panel, prefix removed."""
-    return {name.removeprefix(f"{prefix}_"): value for name, value in arrays.items() if name.startswith(f"{prefix}_")}
-
-
-def direction_labels(panel: dict[str, np.ndarray]) -> list[str]:
+def direction_labels(panel: Arrays) -> list[str]:
     """Legend entries: which direction, its margin, and the certificate of the limits that reached it."""
-    labels = []
+    labels, starts = [], panel["starts"]
     for j, margin in enumerate(panel["margins"]):
-        here = panel["start_basin"] == j
+        here = starts["basin"] == j
         certificate = (
-            f"flow: 1-cos {np.nanmax(panel['start_errors'][here]):.0e}, spread {panel['start_spreads'][here].max():.0e}"
+            f"flow: 1-cos {np.nanmax(starts['errors'][here]):.0e}, spread {starts['spreads'][here].max():.0e}"
             if here.any()
             else "no start goes here"
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.experiments.experiment import Number
-from tokenmargin.theory.trials import COLUMNS, wilson
+from tokenmargin.theory.trials import COLUMNS
 
 #: Rows of the counts array, per width.
 COUNTS = ("trials", "not ended", "LMM", "GMM", "neither", "undecided")
@@ -19,7 +19,6 @@ COUNTS = ("trials", "not ended", "LMM", "GMM", "neither", "undecided")
 class TrialTable:
     """Rows of one treatment, by width."""
 
-    treatment: str
     widths: tuple[int, ...]
     rows: dict[int, list[np.ndarray]] = field(default_factory=dict)
     selected: dict[int, list[np.ndarray]] = field(default_factory=dict)
@@ -85,13 +84,24 @@ class TrialTable:
             "largest Newton step": _average(self.column("newton_step", d), np.nanmax),
         }
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What is saved: every trial's row and selected tokens, the counts, and the pooled gaps."""
-        saved = {f"{self.treatment}_counts": self.counts(), f"{self.treatment}_gaps": self.ended("gap")}
-        for d in self.widths:
-            saved[f"{self.treatment}_d{d}"] = np.concatenate(self.rows[d])
-            saved[f"{self.treatment}_d{d}_selected"] = np.concatenate(self.selected[d])
-        return saved
+    def arrays(self) -> dict[str, Any]:
+        """What is saved: the counts, the pooled gaps, and by width every trial's row and selected tokens."""
+        return {
+            "counts": self.counts(),
+            "gaps": self.ended("gap"),
+            "rows": {str(d): np.concatenate(self.rows[d]) for d in self.widths},
+            "selected": {str(d): np.concatenate(self.selected[d]) for d in self.widths},
+        }
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share; everything if there was no trial."""
+    if trials == 0:
+        return 0.0, 1.0
+    from scipy.stats import binomtest  # slow to import
+
+    interval = binomtest(successes, trials).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
@@ -108,31 +118,20 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         ),
         Number("stable: 1 - mean correlation, pooled", 1 - _mean(stable, "correlation"), at_most=2e-4),
         Number("stable: share of negative gaps, pooled", _negative(stable)),
-        Number("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0, depends_on_size=False),
-        Number(
-            "decided: diverging trials that are not an LMM",
-            float((decided.ended("is_lmm") == 0).sum()),
-            at_most=0,
-            depends_on_size=False,
+        Number.exact("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0),
+        Number.exact(
+            "decided: diverging trials that are not an LMM", float((decided.ended("is_lmm") == 0).sum()), at_most=0
         ),
         Number("decided: median 1 - cos(p, p_mm)", float(np.nanmedian(decided.ended("error"))), at_most=1e-11),
         Number("decided: largest 1 - cos(p, p_mm)", float(np.nanmax(decided.ended("error"))), at_most=1e-6),
-        Number(
-            "decided: largest 1 - cos(velocity, p_mm)",
-            float(np.nanmax(decided.ended("velocity_error"))),
-            at_most=1e-5,
-            depends_on_size=False,
+        Number.exact(
+            "decided: largest 1 - cos(velocity, p_mm)", float(np.nanmax(decided.ended("velocity_error"))), at_most=1e-5
         ),
     ]
     newton = decided.column("newton_step")
     if np.isfinite(newton).any():
         numbers.append(
-            Number(
-                "decided: largest Newton step of a finite limit",
-                float(np.nanmax(newton)),
-                at_most=1e-7,
-                depends_on_size=False,
-            )
+            Number.exact("decided: largest Newton step of a finite limit", float(np.nanmax(newton)), at_most=1e-7)
         )
     for d, row in zip(decided.widths, decided.counts(), strict=True):
         numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))

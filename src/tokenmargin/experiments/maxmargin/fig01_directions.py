@@ -11,7 +11,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, panel_of, planar_panel, prefixed
+from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, planar_panel
 from tokenmargin.margin import att_svm, global_margin
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 
@@ -52,14 +52,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         "b": (toys.fig1b(), toys.FIG1_STARTS),
         "c": (toys.fig1c(), toys.FIG1C_STARTS),
     }
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     sentences: list[str] = []
     velocity, weight, undecided, cosine = 0.0, 0.0, 0, 1.0
     for name, (data, starts) in problems.items():
         panel = planar_panel(
             data, starts, WINDOWS[name], config.grid, config.lr, config.steps, progress, f"basins of Fig. 1({name})"
         )
-        arrays |= prefixed(name, panel.arrays)
+        arrays[name] = panel.arrays
         velocity, weight = max(velocity, panel.worst_velocity), max(weight, panel.worst_weight)
         undecided += panel.undecided
         ends = panel.arrays["paths"][:, -1]
@@ -69,27 +69,23 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         )
         sentences.append(f"({name}) " + "; ".join(panel.from_starts.explain().splitlines()) + ".")
     arrays["drawn"] = np.array(config.drawn)
-    local = arrays["b_start_basin"]
+    local = arrays["b"]["starts"]["basin"]
     first, second = (att_svm(toys.fig1b(), Selection.from_indices([t], 3)).p for t in (0, 1))
     three = global_margin(toys.fig1c()).p
-    exact: dict[str, Any] = {"depends_on_size": False}
     return Result(
         arrays,
         (
-            Number("(a, b) |p|^2/2 of token 0", 0.5 * float(first @ first), 50 / 101, CLOSED_FORM, **exact),
-            Number("(a, b) |p|^2/2 of token 1", 0.5 * float(second @ second), 0.5, CLOSED_FORM, **exact),
-            Number("(b) starts that go to token 0", float((local == 0).sum()), 4, 0, **exact),
-            Number("(b) starts that go to token 1", float((local == 1).sum()), 2, 0, **exact),
-            Number("(c) first entry of p_mm", float(three[0]), 0.844626, PRINTED_DIGITS, **exact),
-            Number("(c) second entry of p_mm", float(three[1]), 0.171122, PRINTED_DIGITS, **exact),
-            Number(
-                "largest 1 - cos, velocity of the flow to its max-margin direction",
-                velocity,
-                at_most=SAME_DIRECTION,
-                **exact,
+            Number.exact("(a, b) |p|^2/2 of token 0", 0.5 * float(first @ first), 50 / 101, CLOSED_FORM),
+            Number.exact("(a, b) |p|^2/2 of token 1", 0.5 * float(second @ second), 0.5, CLOSED_FORM),
+            Number.exact("(b) starts that go to token 0", float((local == 0).sum()), 4, 0),
+            Number.exact("(b) starts that go to token 1", float((local == 1).sum()), 2, 0),
+            Number.exact("(c) first entry of p_mm", float(three[0]), 0.844626, PRINTED_DIGITS),
+            Number.exact("(c) second entry of p_mm", float(three[1]), 0.171122, PRINTED_DIGITS),
+            Number.exact(
+                "largest 1 - cos, velocity of the flow to its max-margin direction", velocity, at_most=SAME_DIRECTION
             ),
-            Number("largest |support weight - normalised dual|", weight, at_most=1e-6, **exact),
-            Number("starts on the grids that were not decided", float(undecided), at_most=0, **exact),
+            Number.exact("largest |support weight - normalised dual|", weight, at_most=1e-6),
+            Number.exact("starts on the grids that were not decided", float(undecided), at_most=0),
             Number(f"smallest cos, descent after {config.steps} steps to its limit", cosine),
         ),
         tuple(sentences),
@@ -100,12 +96,12 @@ def draw(result: Result) -> Any:
     """Three panels, tokens and trajectories in one plane, basins behind."""
     from tokenmargin.plots import canvas, plane
 
-    arrays = dict(result.arrays)
+    arrays = result.arrays
     titles = {"a": "(a) global convergence, n=1", "b": "(b) local convergence, n=1", "c": "(c) n=3, T=7"}
     with canvas.style():
         figure, axes = canvas.panels(1, 3, 12.0, 4.4)
         for ax, (name, title) in zip(axes, titles.items(), strict=True):
-            panel = panel_of(arrays, name)
+            panel = arrays[name]
             left, right, bottom, top = panel["window"]
             ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="first key coordinate", aspect="equal")
             plane.draw_basins(ax, panel["grid_basin"], (left, right, bottom, top))
@@ -121,13 +117,15 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-fig1",
-    title="Descent goes to globally and locally optimal max-margin directions",
-    paper="M",
-    figure="Fig. 1",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("maxmargin-thm2", "maxmargin-thm3"),
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-fig1",
+        title="Descent goes to globally and locally optimal max-margin directions",
+        paper="M",
+        figure="Fig. 1",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("maxmargin-thm2", "maxmargin-thm3"),
+    ),
 )

@@ -80,24 +80,17 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         "basin": np.where(mine, 1, 0).reshape(config.grid, config.grid),
         "axis": axis,
         "border": border,
-        **{f"flow_{j}": path for j, path in enumerate(flows)},
+        "flows": {str(j): path for j, path in enumerate(flows)},
     }
     numbers = (
         Number("mu of (32), token 1 of Fig. 1(b)", constants.mu),
         Number("R of (39)", constants.radius),
         Number("half-angle of the cone, degrees", float(np.degrees(half_angle))),
-        Number(
-            "share of starts on its border whose flow goes to its axis",
-            float(np.mean(captured)),
-            1,
-            0,
-            depends_on_size=False,
-        ),
-        Number(
+        Number.exact("share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0),
+        Number.exact(
             "minus the smallest pull along the axis on the border (negative: no stationary point there)",
             -pull,
             at_most=0.0,
-            depends_on_size=False,
         ),
         Number("largest angle at norm R from which the flow goes there, degrees", widest),
     )
@@ -137,7 +130,7 @@ def draw(result: Result) -> Any:
     arrays = result.arrays
     direction, radius, mu = arrays["direction"], float(arrays["radius"]), float(arrays["mu"])
     half_angle, tilt = float(np.arccos(1 - mu)), float(np.arctan2(direction[1], direction[0]))
-    flows = [value for name, value in arrays.items() if name.startswith("flow_")]
+    flows = list(arrays["flows"].values())
     reach = float(arrays["axis"][-1])
     with canvas.style():
         figure, (left, right) = canvas.panels(1, 2, 10.0, 4.6)
@@ -169,13 +162,15 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-fig2",
-    title="The cone around a locally optimal direction, with its computed constants",
-    paper="M",
-    figure="Fig. 2",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("maxmargin-thm3",),
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-fig2",
+        title="The cone around a locally optimal direction, with its computed constants",
+        paper="M",
+        figure="Fig. 2",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("maxmargin-thm3",),
+    ),
 )

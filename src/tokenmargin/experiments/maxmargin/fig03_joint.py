@@ -15,8 +15,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, Outcome, follow, joint_path
 from tokenmargin.data import Selection, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin import att_svm
 from tokenmargin.margin.label_svm import (
     rate_direction,
@@ -42,8 +41,6 @@ CLOSED_FORM = 1e-9
 FOUR_DIGITS, THREE_DIGITS = 5e-5, 5e-4
 #: 1 - cos between p and its limit at the end of descent: p/|p| carries the start like 1/|p|, and |p| is at least 100.
 AFTER_DESCENT = 1e-4
-
-EXACT: dict[str, Any] = {"depends_on_size": False}
 
 
 @dataclass(frozen=True)
@@ -75,20 +72,20 @@ class Settings(Config):
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """The paper's two data sets, then the regimes; nothing is random, so the key is not used."""
     del key
-    arrays: dict[str, np.ndarray] = {"drawn": np.array(config.drawn)}
+    arrays: dict[str, Any] = {"drawn": np.array(config.drawn)}
     numbers: list[Number] = []
     for done, name in enumerate(THIRD):
         panel = _panel(name, config)
-        arrays |= prefixed(name, panel)
+        arrays[name] = panel
         numbers += _panel_numbers(name, panel)
         progress(done + 1, 3, "joint training of Fig. 3")
     for step, attention, logistic in PROBABILITIES:
-        ours = arrays["a_probabilities"][step]
+        ours = arrays["a"]["probabilities"][step]
         numbers.append(
-            Number(f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS, **EXACT)
+            Number.exact(f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS)
         )
         numbers.append(
-            Number(f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS, **EXACT)
+            Number.exact(f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS)
         )
     regimes, regime_numbers, sentence = _regimes(config)
     progress(3, 3, "joint training of Fig. 3")
@@ -101,7 +98,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         "(c) The softmax curve is the attention of the optimal tokens; the largest attention, which the paper's "
         f"formula takes, would start at {largest:.4f}.",
     )
-    return Result(arrays | prefixed("d", regimes), (*numbers, *regime_numbers), (*first, sentence))
+    return Result(arrays | {"d": regimes}, (*numbers, *regime_numbers), (*first, sentence))
 
 
 def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
@@ -129,19 +126,19 @@ def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
         "b": {"v_mm": (0.0, 1.0), "p_mm": (1.25, 0.25), "p_relax": (1.0, 0.0)},
     }[name]
     numbers = [
-        Number(f"({name}) {word} entry of {vector}", float(panel[vector][j]), value, CLOSED_FORM, **EXACT)
+        Number.exact(f"({name}) {word} entry of {vector}", float(panel[vector][j]), value, CLOSED_FORM)
         for vector, values in stated.items()
         for j, (word, value) in enumerate(zip(("first", "second"), values, strict=True))
     ]
     spare = {"a": 0, "b": 1}[name]
-    numbers.append(Number(f"({name}) relaxed inputs", float(panel["relaxed"].sum()), spare, 0, **EXACT))
+    numbers.append(Number.exact(f"({name}) relaxed inputs", float(panel["relaxed"].sum()), spare, 0))
     for what, path, target in (("v to v_mm", "heads", "v_mm"), ("p to p_relax", "points", "p_relax")):
         error = one_minus_cosine(panel[path][-1], panel[target])
-        numbers.append(Number(f"({name}) 1 - cos, {what}, equal steps", error, at_most=AFTER_DESCENT, **EXACT))
+        numbers.append(Number.exact(f"({name}) 1 - cos, {what}, equal steps", error, at_most=AFTER_DESCENT))
     return numbers
 
 
-def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str]:
+def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     """The data of (b) at three ratios of step lengths and with v fixed: where p goes, and which problem says so."""
     data = toys.fig3(THIRD["b"])
     strict, relaxed = att_svm(data, OPTIMAL).direction, relaxed_solution(data, OPTIMAL).direction
@@ -163,27 +160,24 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
     predicted["fixed"] = rate_direction(data, OPTIMAL, 0.0)
     between = velocities["double"]
     numbers = [
-        Number(
-            "(d) least growth of |v| over |p| that relaxes", relaxing_rate(data, OPTIMAL), 1.0, CLOSED_FORM, **EXACT
-        ),
-        Number("(d) lr_p = 2 lr_v: first entry of the limit", float(between[0]), 0.995, THREE_DIGITS, **EXACT),
-        Number("(d) lr_p = 2 lr_v: second entry of the limit", float(between[1]), 0.099, THREE_DIGITS, **EXACT),
+        Number.exact("(d) least growth of |v| over |p| that relaxes", relaxing_rate(data, OPTIMAL), 1.0, CLOSED_FORM),
+        Number.exact("(d) lr_p = 2 lr_v: first entry of the limit", float(between[0]), 0.995, THREE_DIGITS),
+        Number.exact("(d) lr_p = 2 lr_v: second entry of the limit", float(between[1]), 0.099, THREE_DIGITS),
     ]
     expected = {"half": "relaxed", "equal": "relaxed", "fixed": "strict"}
     for name, words in _regime_words().items():
         for kind, direction in (("strict", strict), ("relaxed", relaxed)):
-            bound: dict[str, Any] = {"at_most": AFTER_DESCENT, **EXACT} if expected.get(name) == kind else {}
             error = one_minus_cosine(ends[name], direction)
-            numbers.append(Number(f"(d) {words}: 1 - cos, descent to the {kind} direction", error, **bound))
+            what = f"(d) {words}: 1 - cos, descent to the {kind} direction"
+            is_its_end = expected.get(name) == kind
+            numbers.append(Number.exact(what, error, at_most=AFTER_DESCENT) if is_its_end else Number(what, error))
         error = one_minus_cosine(velocities[name], predicted[name])
         what = f"(d) {words}: 1 - cos, velocity of the flow to its predicted limit"
-        numbers.append(Number(what, error, at_most=SAME_DIRECTION, **EXACT))
+        numbers.append(Number.exact(what, error, at_most=SAME_DIRECTION))
         if name in minimisers:
             error = one_minus_cosine(minimisers[name], predicted[name])
             what = f"(d) |v|/|p| as with {words}: 1 - cos, minimiser under norm constraints to the same limit"
-            numbers.append(Number(what, error, at_most=SAME_DIRECTION, **EXACT))
-    arrays = {f"flow_{name}": path for name, path in flows.items()}
-    arrays |= {f"limit_{name}": direction for name, direction in predicted.items()}
+            numbers.append(Number.exact(what, error, at_most=SAME_DIRECTION))
     nearest = {name: _nearest(ends[name], strict, relaxed) for name in ends}
     sentence = (
         f"(d) On the data of (b), descent ends at the {nearest['half']} direction with lr_p = lr_v/2, at the "
@@ -192,7 +186,7 @@ def _regimes(config: Settings) -> tuple[dict[str, np.ndarray], list[Number], str
         "6, with its factor 1/2n put back, needs |v| to outgrow exp(|p|); here |v| >= |p| is enough, and less is not, "
         "for descent as for the minimisers over |v| <= r, |p| <= R of which the theorem speaks."
     )
-    return arrays, numbers, sentence
+    return {"flows": flows, "limits": predicted}, numbers, sentence
 
 
 def _nearest(p: np.ndarray, strict: np.ndarray, relaxed: np.ndarray) -> str:
@@ -210,13 +204,13 @@ def draw(result: Result) -> Any:
     """The paper's three panels, and the regimes as angle of p against its norm."""
     from tokenmargin.plots import canvas, plane
 
-    arrays = dict(result.arrays)
+    arrays = result.arrays
     drawn = int(arrays["drawn"]) + 1
     titles = {"a": "(a) all inputs are support vectors", "b": "(b) (0.5, 1.5) is not a support vector"}
     with canvas.style():
         figure, axes = canvas.panels(2, 2, 9.6, 8.2)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
-            panel = panel_of(arrays, name)
+            panel = arrays[name]
             ax.set(xlim=(-1.8, 6.2), ylim=(-2.6, 5.4), aspect="equal", title=title)
             rays = (
                 ("v_mm", r"$v^{mm}$", canvas.BLUE),
@@ -230,8 +224,8 @@ def draw(result: Result) -> Any:
             plane.draw_trajectories(ax, paths, [canvas.RED, canvas.BLUE])
             plane.draw_tokens(ax, panel["keys"], panel["scores"])
             ax.legend(loc="lower right")
-        _draw_probabilities(axes[2], arrays["a_probabilities"], canvas)
-        _draw_regimes(axes[3], panel_of(arrays, "d"), canvas)
+        _draw_probabilities(axes[2], arrays["a"]["probabilities"], canvas)
+        _draw_regimes(axes[3], arrays["d"], canvas)
     return figure
 
 
@@ -245,11 +239,11 @@ def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
     ax.legend(loc="lower right")
 
 
-def _draw_regimes(ax: Any, panel: dict[str, np.ndarray], canvas: Any) -> None:
+def _draw_regimes(ax: Any, regimes: Arrays, canvas: Any) -> None:
     ax.set(title="(d) data of (b): the limit of p depends on how fast |v| grows", xlabel=r"$\|p\|$", xscale="log")
     colours = dict(zip(_regime_words(), (canvas.GREEN, canvas.RED, canvas.ORANGE, canvas.GREY), strict=True))
     for name, words in _regime_words().items():
-        path, limit = panel[f"flow_{name}"], panel[f"limit_{name}"]
+        path, limit = regimes["flows"][name], regimes["limits"][name]
         ax.plot(
             np.linalg.norm(path, axis=1),
             np.degrees(np.arctan2(path[:, 1], path[:, 0])),
@@ -261,13 +255,15 @@ def _draw_regimes(ax: Any, panel: dict[str, np.ndarray], canvas: Any) -> None:
     ax.legend(loc="upper right")
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-fig3",
-    title="Head and attention trained together go to their max-margin directions",
-    paper="M",
-    figure="Fig. 3",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("maxmargin-thm5", "maxmargin-thm6"),
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-fig3",
+        title="Head and attention trained together go to their max-margin directions",
+        paper="M",
+        figure="Fig. 3",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("maxmargin-thm5", "maxmargin-thm6"),
+    ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Descent, NormalizedDescent, Trajectory, follow
 from tokenmargin.data import toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         "normalized": follow(risk, [0, 0], NormalizedDescent(config.normalized_lr), steps=config.steps),
         "plain": follow(risk, [0, 0], Descent(config.lr), steps=config.steps),
     }
-    arrays: dict[str, np.ndarray] = {}
-    for name, run in runs.items():
-        arrays[f"{name}_norm"] = run.norms
-        arrays[f"{name}_softmax"] = _mean_softmax(risk, run)
+    arrays = {name: {"norm": run.norms, "softmax": _mean_softmax(risk, run)} for name, run in runs.items()}
     return Result(arrays, tuple(_numbers(config, arrays)), (_sentence(arrays),))
 
 
@@ -65,24 +62,22 @@ PRINTED = (
 )
 
 
-def _numbers(config: Settings, arrays: dict[str, np.ndarray]) -> list[Number]:
-    printed_run = config == Settings.paper()
+def _numbers(config: Settings, arrays: Arrays) -> list[Number]:
+    stated = Number.exact if config == Settings.paper() else Number
     numbers = []
     for run, iteration, norm, softmax in PRINTED:
-        if iteration >= len(arrays[f"{run}_norm"]):
+        if iteration >= len(arrays[run]["norm"]):
             continue
-        ours = float(arrays[f"{run}_norm"][iteration]), float(arrays[f"{run}_softmax"][iteration])
+        ours = float(arrays[run]["norm"][iteration]), float(arrays[run]["softmax"][iteration])
         numbers += [
-            Number(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4, depends_on_size=not printed_run),
-            Number(
-                f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6, depends_on_size=not printed_run
-            ),
+            stated(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4),
+            stated(f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6),
         ]
     return numbers
 
 
-def _sentence(arrays: dict[str, np.ndarray]) -> str:
-    fast, slow = (int(np.argmax(arrays[f"{name}_softmax"] >= 0.95)) for name in ("normalized", "plain"))
+def _sentence(arrays: Arrays) -> str:
+    fast, slow = (int(np.argmax(arrays[name]["softmax"] >= 0.95)) for name in ("normalized", "plain"))
     return (
         f"Normalised descent selects one token per input (mean softmax 0.95) after {fast} steps, descent with a "
         f"constant step after {slow}: its gradient vanishes with 1 - softmax."
@@ -97,8 +92,8 @@ def draw(result: Result) -> Any:
     with canvas.style():
         figure, (left, right) = canvas.panels(1, 2, 8.0, 3.0)
         for name, (label, colour) in names.items():
-            left.plot(result.arrays[f"{name}_softmax"], color=colour, label=label)
-            right.plot(result.arrays[f"{name}_norm"], color=colour, label=label)
+            left.plot(result.arrays[name]["softmax"], color=colour, label=label)
+            right.plot(result.arrays[name]["norm"], color=colour, label=label)
         left.set(title="(a) mean softmax probability of the selected tokens", xlabel="iteration", ylim=(0, 1.03))
         right.set(title=r"(b) norm of attention weights $\|p\|$", xlabel="iteration")
         left.legend(loc="lower right")
@@ -106,12 +101,14 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-fig4",
-    title="Softmax probability and attention norm during training",
-    paper="M",
-    figure="Fig. 4",
-    config=Settings,
-    compute=compute,
-    draw=draw,
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-fig4",
+        title="Softmax probability and attention norm during training",
+        paper="M",
+        figure="Fig. 4",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+    ),
 )

@@ -57,7 +57,7 @@ def asymptote(C: float, loss: str) -> float:
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """The flow for every score and both losses; nothing is random."""
     del key
-    arrays: dict[str, np.ndarray] = {"scores": np.array(config.scores)}
+    paths: dict[str, dict[str, np.ndarray]] = {name: {} for name in LOSSES}
     numbers: list[Number] = []
     total, done = len(config.scores) * len(LOSSES), 0
     for name, loss in LOSSES.items():
@@ -66,29 +66,21 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             run = follow(
                 AttentionRisk(toys.fig5(C), loss), [0, 0], Flow(until_norm=config.until_norm, atol=config.atol)
             )
-            arrays[f"{name}_{C:g}"] = run.points
+            paths[name][f"{C:g}"] = run.points
             errors.append(abs(float(run.final[1]) - asymptote(C, name)))
             if name == "logistic" and C in (2.0, 5.0, 10.0):
                 numbers.append(
-                    Number(
+                    Number.exact(
                         f"logistic, C = {C:g}: p2 at the end of the flow",
                         float(run.final[1]),
                         asymptote(C, name),
                         ASYMPTOTE,
-                        depends_on_size=False,
                     )
                 )
             done += 1
             progress(done, total, "flows of Fig. 5")
-        numbers.append(
-            Number(
-                f"{name}: largest distance of p2 to its asymptote",
-                max(errors),
-                at_most=ASYMPTOTE,
-                depends_on_size=False,
-            )
-        )
-    return Result(arrays, tuple(numbers), (_sentence(config),))
+        numbers.append(Number.exact(f"{name}: largest distance of p2 to its asymptote", max(errors), at_most=ASYMPTOTE))
+    return Result({"scores": np.array(config.scores)} | paths, tuple(numbers), (_sentence(config),))
 
 
 def _sentence(config: Settings) -> str:
@@ -115,7 +107,7 @@ def draw(result: Result) -> Any:
             left, right, bottom, top = windows[name]
             ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="$p_1$", ylabel="$p_2$")
             for C, colour in zip(scores, colours, strict=True):
-                path = result.arrays[f"{name}_{C:g}"]
+                path = result.arrays[name][f"{C:g}"]
                 ax.plot(path[:, 0], path[:, 1], color=colour, lw=1.3, label=f"C = {C:g}")
                 ax.axhline(asymptote(float(C), name), color=colour, lw=0.8, ls=":")
             ax.plot([0, right], [0, 0], "--", color=canvas.RED, lw=1.5, label="GMM direction")
@@ -124,12 +116,14 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-fig5",
-    title="Transients: which input is favoured depends on the loss",
-    paper="M",
-    figure="Fig. 5",
-    config=Settings,
-    compute=compute,
-    draw=draw,
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-fig5",
+        title="Transients: which input is favoured depends on the loss",
+        paper="M",
+        figure="Fig. 5",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+    ),
 )

@@ -18,8 +18,7 @@ from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._planar_panel import panel_of, prefixed
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin import (
     MarginSolution,
     att_svm_batch,
@@ -114,14 +113,14 @@ class _LocalEnds:
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Both parts; the key makes the random problems."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, Any] = {}
     residual, certified = 0.0, 0
     exponents: dict[tuple[str, str], float] = {}
     for name, problem in PROBLEMS.items():
         panel, worst, proved = _comparison(problem(), config)
-        arrays |= prefixed(name, panel)
+        arrays[name] = panel
         residual, certified = max(residual, worst), certified + proved
-        exponents |= {(name, way): _exponent(panel, way) for way in WAYS}
+        exponents |= {(name, way): _exponent(panel[way]["norm"], panel[way]["distance"]) for way in WAYS}
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
     ends = {kind: _LocalEnds([], []) for kind in ("other", "random", "lmm")}
     outside = 0
@@ -131,16 +130,17 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         for kind, path in _local_paths(data, config, rng):
             ends[kind] = ends[kind].with_path(path)
         progress(j + 1, config.problems, "local paths")
-    for kind, end in ends.items():
-        arrays |= {f"{kind}_norm": np.array(end.norm), f"{kind}_distance": np.array(end.distance)}
+    arrays["local"] = {
+        kind: {"norm": np.array(end.norm), "distance": np.array(end.distance)} for kind, end in ends.items()
+    }
     numbers = (
         *_numbers(arrays, exponents, residual, certified, ends),
-        Number("random problems outside the hypotheses of Theorem 4", float(outside), at_most=0, depends_on_size=False),
+        Number.exact("random problems outside the hypotheses of Theorem 4", float(outside), at_most=0),
     )
     return Result(arrays, numbers, _sentences(arrays, exponents, ends))
 
 
-def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[dict[str, np.ndarray], float, bool]:
+def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[Arrays, float, bool]:
     """Norms and distances of the three ways, the path's largest KKT residual, and whether it is certified."""
     target = global_margin(sequences).direction
     path = enumerated_path(sequences, logistic, np.geomspace(1.0, 1e5, config.radii))
@@ -150,15 +150,17 @@ def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[dict[st
         "descent": follow(risk, start, NormalizedDescent(0.1), steps=config.steps, every=20).points[1:],
         "flow": follow(risk, start, Flow(until_norm=1e5)).points[1:],
     }
-    panel = {}
-    for way, passed in points.items():
-        panel[f"{way}_norm"] = np.linalg.norm(passed, axis=1)
-        panel[f"{way}_distance"] = np.array([one_minus_cosine(p, target) for p in passed])
+    panel = {
+        way: {
+            "norm": np.linalg.norm(passed, axis=1),
+            "distance": np.array([one_minus_cosine(p, target) for p in passed]),
+        }
+        for way, passed in points.items()
+    }
     return panel, float(path.residuals.max()), certify_path(path).certified
 
 
-def _exponent(panel: dict[str, np.ndarray], way: str) -> float:
-    norms, distances = panel[f"{way}_norm"], panel[f"{way}_distance"]
+def _exponent(norms: np.ndarray, distances: np.ndarray) -> float:
     # Descent of a smoke run ends before FIT_FROM; its last decade is what there is.
     late = norms >= min(FIT_FROM, norms.max() / 10)
     return decay_exponent(norms[late], distances[late])
@@ -193,41 +195,38 @@ def _local_paths(
 
 
 def _numbers(
-    arrays: dict[str, np.ndarray],
+    arrays: Arrays,
     exponents: dict[tuple[str, str], float],
     residual: float,
     certified: int,
     ends: dict[str, _LocalEnds],
 ) -> tuple[Number, ...]:
-    exact: dict[str, Any] = {"depends_on_size": False}
-    last = max(float(arrays[f"{name}_path_distance"][-1]) for name in PROBLEMS)
+    last = max(float(arrays[name]["path"]["distance"][-1]) for name in PROBLEMS)
     sides = {kind: end.away / max(len(end.norm), 1) for kind, end in ends.items()}
     return (
-        Number("(a, b, c) paths certified global by enumeration", float(certified), 3, 0, **exact),
-        Number("largest KKT residual of a path", residual, at_most=KKT, **exact),
-        Number("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION, **exact),
-        Number("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT, **exact),
-        Number("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT, **exact),
-        Number("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT, **exact),
-        Number("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT, **exact),
+        Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0),
+        Number.exact("largest KKT residual of a path", residual, at_most=KKT),
+        Number.exact("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION),
+        Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT),
+        Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT),
+        Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT),
+        Number.exact("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT),
         Number("(c) exponent of 1 - cos in |p|, normalised descent", exponents["c", "descent"]),
-        Number("share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0, **exact),
-        Number("share of random directions whose local path stays away", sides["random"], 1, 0, **exact),
-        Number(
+        Number.exact("share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0),
+        Number.exact("share of random directions whose local path stays away", sides["random"], 1, 0),
+        Number.exact(
             "share of LMM directions whose local path, in the cone of Theorem 3, goes there",
             ends["lmm"].toward / max(len(ends["lmm"].norm), 1),
             1,
             0,
-            **exact,
         ),
-        Number("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0, **exact),
+        Number.exact("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0),
     )
 
 
-def _sentences(
-    arrays: dict[str, np.ndarray], exponents: dict[tuple[str, str], float], ends: dict[str, _LocalEnds]
-) -> tuple[str, ...]:
-    single = float(arrays["b_path_distance"][arrays["b_path_norm"] >= FIT_FROM].max())
+def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: dict[str, _LocalEnds]) -> tuple[str, ...]:
+    path = arrays["b"]["path"]
+    single = float(path["distance"][path["norm"] >= FIT_FROM].max())
     bounded = sum(share < 0.5 for share in ends["other"].norm)
     return (
         f"(c) Path and flow approach the GMM direction like |p|^{exponents['c', 'path']:.3f} and "
@@ -244,16 +243,16 @@ def draw(result: Result) -> Any:
     """Three log-log panels of 1 - cos against the norm, and the ends of the local paths."""
     from tokenmargin.plots import canvas
 
-    arrays = dict(result.arrays)
+    arrays = result.arrays
     colours = {"path": canvas.RED, "descent": canvas.GREEN, "flow": canvas.BLUE}
     names = {"path": "regularisation path", "descent": "normalised descent", "flow": "gradient flow"}
     titles = {"a": "(a) n=1, tied scores", "b": "(b) n=1, distinct scores", "c": "(c) n=3, T=7"}
     with canvas.style():
         figure, axes = canvas.panels(1, 4, 14.0, 3.6)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
-            panel = panel_of(arrays, name)
             for way in WAYS:
-                norms, distances = panel[f"{way}_norm"], np.maximum(panel[f"{way}_distance"], DISTANCE_FLOOR)
+                passed = arrays[name][way]
+                norms, distances = passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR)
                 marker = "o-" if way == "path" else "-"
                 ax.loglog(norms, distances, marker, color=colours[way], ms=3, lw=1.2, label=names[way])
             guide = np.array([1e1, 1e5])
@@ -268,8 +267,9 @@ def draw(result: Result) -> Any:
             "lmm": ("LMM, cone of Thm 3", canvas.BLUE, "o"),
         }
         for kind, (label, colour, marker) in kinds.items():
-            distance = np.maximum(arrays[f"{kind}_distance"], DISTANCE_FLOOR)
-            axes[3].loglog(arrays[f"{kind}_norm"], distance, marker, color=colour, ms=4, mfc="none", label=label)
+            end = arrays["local"][kind]
+            distance = np.maximum(end["distance"], DISTANCE_FLOOR)
+            axes[3].loglog(end["norm"], distance, marker, color=colour, ms=4, mfc="none", label=label)
         axes[3].set(
             title="(d) ends of local paths", xlabel=r"$\|\bar p(R)\|/R$", ylabel=r"$(1-\cos$ to the axis$)/\epsilon$"
         )
@@ -277,13 +277,15 @@ def draw(result: Result) -> Any:
     return figure
 
 
-EXPERIMENT = Experiment(
-    id="maxmargin-path",
-    title="Regularisation paths go to max-margin directions, and nowhere else",
-    paper="M",
-    figure="Thms 1, 4",
-    config=Settings,
-    compute=compute,
-    draw=draw,
-    claims=("maxmargin-thm1", "maxmargin-thm4"),
+EXPERIMENTS = (
+    Experiment(
+        id="maxmargin-path",
+        title="Regularisation paths go to max-margin directions, and nowhere else",
+        paper="M",
+        figure="Thms 1, 4",
+        config=Settings,
+        compute=compute,
+        draw=draw,
+        claims=("maxmargin-thm1", "maxmargin-thm4"),
+    ),
 )

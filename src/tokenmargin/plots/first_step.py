@@ -1,4 +1,4 @@
-"""Pictures of tokens: one point a token, and curves of a quantity against the width."""
+"""Pictures of the first gradient step: what each token learnt beside what is predicted, and errors over the width."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.plots.canvas import BLUE, GREY
-
 #: Points beyond which a scatter is stored as pixels in the PDF; axes and text stay vectors.
 RASTERIZED_FROM = 2000
 
 
-def draw_tokens_against(
-    ax: Any, x: np.ndarray, y: np.ndarray, *, colour: Any = BLUE, label: str | None = None, size: float = 9.0
-) -> None:
+def draw_tokens_against(ax: Any, x: np.ndarray, y: np.ndarray, *, colour: str, label: str) -> None:
     """One point a token.
 
     Args:
         ax: axes.
         x: a statistic of each token, shape (V,).
         y: what was learnt about it, shape (V,).
-        colour: one colour, or one a token.
+        colour: of the points.
         label: for the legend.
-        size: of the points; smaller for large vocabularies.
     """
-    ax.scatter(x, y, s=size, c=colour, alpha=0.75, lw=0, label=label, rasterized=len(x) >= RASTERIZED_FROM)
+    ax.scatter(x, y, s=9.0, c=colour, alpha=0.75, lw=0, label=label, rasterized=len(x) >= RASTERIZED_FROM)
 
 
-def draw_identity(ax: Any, values: np.ndarray, label: str | None = None) -> None:
+def draw_identity(ax: Any, values: np.ndarray, label: str) -> None:
     """The line y = x over the range of `values`."""
     ends = [float(values.min()), float(values.max())]
     ax.plot(ends, ends, color="black", lw=0.8, ls="--", label=label, zorder=0)
 
 
 def draw_scaling(
-    ax: Any, x: np.ndarray, values: np.ndarray, *, colour: Any = BLUE, label: str | None = None, marker: str = "o"
+    ax: Any, x: np.ndarray, values: np.ndarray, *, colour: str, label: str | None = None, marker: str = "o"
 ) -> None:
     """Geometric mean over repetitions against x, both logarithmic, with the range of the repetitions as a bar.
 
@@ -54,9 +49,7 @@ def draw_scaling(
     ax.set(xscale="log", yscale="log")
 
 
-def draw_power_law(
-    ax: Any, x: np.ndarray, factor: float, exponent: float, *, colour: Any = GREY, label: str | None = None
-) -> None:
+def draw_power_law(ax: Any, x: np.ndarray, factor: float, exponent: float, *, colour: str) -> None:
     """The line factor * x^exponent over the range of x, on logarithmic axes."""
     ends = np.array([x.min(), x.max()], dtype=float)
-    ax.plot(ends, factor * ends**exponent, color=colour, lw=1.0, ls="-", label=label, zorder=0)
+    ax.plot(ends, factor * ends**exponent, color=colour, lw=1.0, ls="-", zorder=0)

@@ -1,0 +1,55 @@
+"""The study of random trials as a figure: it resumes, and one trial can be drawn alone."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from tokenmargin._progress import silent
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.experiments._nested import flattened
+from tokenmargin.experiments.maxmargin import fig09_10_trials as figures
+
+SMALL = replace(figures.Settings.smoke(), trials=6, d=(2,), recheck=0)
+
+
+def test_an_interrupted_study_resumes_from_its_finished_trials(tmp_path, monkeypatch):
+    config = replace(SMALL, resume=str(tmp_path))
+    first = figures.compute_trials(config, jax.random.key(0), silent)
+    assert len(list(tmp_path.glob("*.npz"))) == 3
+
+    def no_more(*_):
+        raise AssertionError("a finished trial was run again")
+
+    monkeypatch.setattr(figures, "run_trials", no_more)
+    again = figures.compute_trials(config, jax.random.key(0), silent)
+    before, after = flattened(first.arrays), flattened(again.arrays)
+    assert set(before) == set(after)
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, after[name])
+
+
+def test_one_trial_alone_is_the_same_trial():
+    study = figures.compute_trials(SMALL, jax.random.key(0), silent)
+    alone = figures.compute_trials(replace(SMALL, trial="d=2:4"), jax.random.key(0), silent)
+    assert alone.arrays["selected"].tolist() == study.arrays["decided"]["selected"]["2"][4].tolist()
+    assert figures.draw_trials(alone).get_axes()
+    wide = figures.compute_trials(replace(SMALL, trial="d=5:1"), jax.random.key(0), silent)
+    assert figures.draw_trials(wide).get_axes()
+
+
+@pytest.mark.parametrize("text", ["17", "d=2", "d=0:1", "two:1"])
+def test_a_trial_must_be_named(text):
+    with pytest.raises(InvalidInputError, match="d=2:17"):
+        figures.compute_trials(replace(SMALL, trial=text), jax.random.key(0), silent)
+
+
+def test_gaps_are_those_of_the_trials():
+    config = figures.GapSettings(trials=6, d=(2,), recheck=0)
+    gaps = figures.compute_gaps(config, jax.random.key(0), silent).arrays
+    study = figures.compute_trials(SMALL, jax.random.key(0), silent).arrays
+    for treatment, values in gaps.items():
+        np.testing.assert_array_equal(values, study[treatment]["gaps"])
+    with pytest.raises(InvalidInputError, match="maxmargin-fig9"):
+        figures.compute_gaps(replace(config, trial="d=2:4"), jax.random.key(0), silent)
