@@ -43,7 +43,9 @@ def run_blocks(blocks: list[str], name: str) -> None:
         assert not expected or printed == expected, f"{name}, block {number} prints something else"
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md"])
+@pytest.mark.parametrize(
+    "page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md"]
+)
 def test_python_of_a_page_runs_top_to_bottom(page):
     """The tutorial and the skeletons of the how-tos."""
     blocks = python_blocks((ROOT / "docs" / page).read_text())
@@ -123,7 +125,7 @@ def unknown_commands(text: str) -> list[str]:
         if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
             source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
             names = re.findall(r"^ *def (test_\w+)", source, flags=re.MULTILINE)
-            names += re.findall(r'^@pytest.mark.parametrize\("page", \[(.*)\]\)', source, flags=re.MULTILINE)
+            names += re.findall(r'^@pytest.mark.parametrize\(\s*"page", \[(.*?)\]', source, flags=re.M | re.S)
             if not any(found[2] in name for name in names):
                 unknown.append(code)
         elif (found := re.fullmatch(r"tokenmargin check ([a-z]\S+)", code)) and found[1] not in claims():
