@@ -20,7 +20,7 @@ from tokenmargin.theory.embeddings.lemma3_20_21_margin import (
     printed_solution,
     two_rows,
 )
-from tokenmargin.theory.embeddings.thm5_study import Theorem5Study, study_case
+from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_case
 
 seeds = st.integers(0, 10**6)
 

@@ -21,8 +21,8 @@ from tokenmargin.theory.embeddings.lemma6_19_only_important import (
     rivals,
     tying_direction,
 )
+from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_case
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY
-from tokenmargin.theory.embeddings.thm5_study import Theorem5Study, study_case
 
 #: |p_hat| differs from its value for orthogonal embeddings by products of size d^(-1/2) eta0, here below 1e-16.
 ORTHOGONAL = 1e-9

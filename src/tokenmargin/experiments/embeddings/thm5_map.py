@@ -11,9 +11,20 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
+from tokenmargin.theory.embeddings.selection_study import (
+    COLUMNS,
+    NORMS,
+    SIZES,
+    PhaseGrid,
+    PhaseMap,
+    Theorem5Study,
+    decided,
+    phase_cases,
+    phase_shares,
+    study_cases,
+    table,
+)
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY
-from tokenmargin.theory.embeddings.thm5_phase import PhaseGrid, PhaseMap, phase_cases, phase_shares
-from tokenmargin.theory.embeddings.thm5_study import COLUMNS, NORMS, SIZES, Theorem5Study, decided, study_cases, table
 
 #: log10 d of the phase diagram: dense where something happens, sparse up to the widths of (10).
 WIDTHS = (1.505, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0, 60.0, 80.0)

@@ -11,9 +11,16 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.case import EmbeddingCase, least_step, limits
+from tokenmargin.theory.embeddings.selection_study import (
+    COLUMNS,
+    PhaseGrid,
+    Theorem5Study,
+    phase_map,
+    random_parts,
+    study_case,
+    theorem5_study,
+)
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import LEMMA_14, LEMMA_18, SAME_VELOCITY, THEOREM_5
-from tokenmargin.theory.embeddings.thm5_phase import PhaseGrid, phase_map
-from tokenmargin.theory.embeddings.thm5_study import COLUMNS, Theorem5Study, random_parts, study_case, theorem5_study
 
 ONE_SIZE = ((6, 2),)
 
