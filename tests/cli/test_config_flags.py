@@ -129,3 +129,25 @@ def test_every_field_of_every_figure_is_documented_and_can_be_given(name):
         assert documents[field.name], f"{field.name} has no docstring"
         flags += written(field.name, getattr(paper, field.name))
     assert config_from_flags(figure, smoke, flags) == paper
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Every(long_steps=60, lr=-1e-3),
+        Every(name="two words", affine=False, products="pairs"),
+        Every(widths=(), rates=(-0.5, 1e-8), depths=("two", "one"), sizes=((2, 2), (6, 4))),
+    ],
+    ids=["numbers", "words", "tuples"],
+)
+def test_the_command_in_a_manifest_is_read_back_as_the_configuration(config):
+    from tokenmargin.experiments.manifest import command_line
+
+    class Preset(Every):
+        @classmethod
+        def smoke(cls):
+            return Every()
+
+    written = shlex.split(command_line(experiment(Preset), config, "smoke", 3))
+    assert written[:7] == ["tokenmargin", "reproduce", "maxmargin-fake", "--preset", "smoke", "--seed", "3"]
+    assert config_from_flags(experiment(), Every(), written[7:]) == config

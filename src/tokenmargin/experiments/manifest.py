@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -42,9 +43,14 @@ def command_line(experiment: Experiment, config: Config, preset: str, seed: int)
     usual = asdict(experiment.preset(preset))
     for name, value in asdict(config).items():
         if value != usual[name]:
-            values = value if isinstance(value, tuple | list) else [value]
-            parts += [f"--{name.replace('_', '-')}", *map(str, values)]
-    return " ".join(parts)
+            flag = name.replace("_", "-")
+            parts += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", *_words(value)]
+    return shlex.join(parts)
+
+
+def _words(value: object) -> list[str]:
+    """A value as the words of a flag; pairs one after the other."""
+    return [word for item in value for word in _words(item)] if isinstance(value, tuple | list) else [str(value)]
 
 
 def commit() -> str:
