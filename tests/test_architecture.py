@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 import tokenmargin
+from tests import measure_tree
 
 ROOT = Path(tokenmargin.__file__).parent
 
@@ -144,3 +146,74 @@ def test_public_names_exist_and_are_documented():
     for name in tokenmargin.__all__:
         thing = getattr(tokenmargin, name)
         assert thing.__doc__, f"{name} has no docstring"
+
+
+# --- the tree in numbers ----------------------------------------------------------------------------------------------
+
+
+def test_no_module_imports_itself_round_a_circle():
+    assert measure_tree.cycles() == []
+
+
+def test_files_and_functions_stay_short():
+    assert measure_tree.longest_file()[0] <= 350, measure_tree.longest_file()
+    assert measure_tree.longest_body()[0] <= 60, measure_tree.longest_body()
+
+
+def test_few_helpers_have_one_user_and_none_has_none():
+    assert measure_tree.unused_helpers() == []
+    assert len(measure_tree.single_user_helpers()) <= 0.1 * len(measure_tree.MODULES)
+
+
+def test_every_claim_is_found_by_the_name_of_its_file():
+    found, total = measure_tree.claims_found_by_name()
+    assert found == total
+
+
+def test_words_of_a_file_name():
+    assert measure_tree.words_of("thm2_3_convergence") == {"thm2", "thm3"}
+    assert measure_tree.words_of("thm5_lemma14_18_selection") == {"thm5", "lemma14", "lemma18"}
+    assert measure_tree.words_of("assumption_c") == set()
+
+
+def test_tests_are_at_least_half_as_long_as_what_they_test():
+    assert measure_tree.measure().tests_over_src >= 0.5
+
+
+def test_the_document_shows_the_numbers():
+    page = (ROOT.parents[1] / "docs" / "architecture.md").read_text()
+    for what, number in measure_tree.measure().rows():
+        assert f"| {what} | {number} |" in page, f"{what}: {number}; see python -m tests.measure_tree"
+
+
+def test_a_leading_underscore_is_private_to_its_package():
+    """A module `_x` is imported by modules of its own package (or of one inside it) alone."""
+    for name in measure_tree.MODULES:
+        for other in measure_tree.imports(name):
+            package, _, leaf = other.rpartition(".")
+            if leaf.startswith("_") and package:
+                assert name.startswith(f"{package}.") or name == package, f"{name} imports {other}"
+
+
+def test_the_surface_can_be_held_in_the_head():
+    import tokenmargin as tm
+
+    spaces = {name for name in tm.__all__ if isinstance(getattr(tm, name), types.ModuleType)}
+    assert 35 <= len(set(tm.__all__) - spaces) <= 45
+    assert {
+        "attention",
+        "errors",
+        "first_step",
+        "losses",
+        "margin",
+        "models",
+        "synthetic",
+        "theory",
+        "training",
+    } <= spaces
+    for name in spaces:
+        space = getattr(tm, name)
+        assert space.__all__, name
+        assert space.__doc__.strip(), name
+        for member in space.__all__:
+            assert hasattr(space, member), f"{name}.{member}"

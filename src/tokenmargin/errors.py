@@ -6,6 +6,15 @@ asks no question. Every message names what was wrong and what to do about it.
 
 from __future__ import annotations
 
+__all__ = [
+    "DataAbsentError",
+    "InvalidInputError",
+    "MissingExtraError",
+    "NotDecidedError",
+    "TokenMarginError",
+    "TooLargeError",
+]
+
 
 class TokenMarginError(Exception):
     """Base class of every error that tokenmargin raises on purpose."""

@@ -7,8 +7,8 @@ import pytest
 
 from tokenmargin.data.synthetic import KLevel, k_level, single_relevant
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.first_step import gram_of, gram_step
 from tokenmargin.first_step.descent import descend_embeddings
-from tokenmargin.first_step.gram import gram_of, gram_step
 from tokenmargin.first_step.wishart import SpanCoordinates, coordinates_of, sample_coordinates
 
 #: 40 steps, each a few roundings of numbers of order one.

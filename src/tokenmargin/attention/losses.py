@@ -15,6 +15,17 @@ import jax.numpy as jnp
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 
+__all__ = [
+    "Correlation",
+    "CustomLoss",
+    "Exponential",
+    "Logistic",
+    "Loss",
+    "correlation",
+    "exponential",
+    "logistic",
+]
+
 
 class Loss(eqx.Module):
     """A strictly decreasing loss l: R -> R of the signed output u = Y f(X)."""

@@ -11,6 +11,15 @@ from tokenmargin.data.statistics import TokenClass, token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 
+__all__ = [
+    "FIG2_LEVELS",
+    "Assumption4",
+    "KLevel",
+    "assumption4",
+    "k_level",
+    "single_relevant",
+]
+
 #: delta_k of [E, Fig. 2]; smaller is *more* informative, as P(y | s) = 1 - delta_k [E, (35)].
 FIG2_LEVELS = (0.45, 0.35, 0.3, 0.25, 0.2, 0.1, 0.05, 0.02)
 

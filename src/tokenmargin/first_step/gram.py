@@ -14,9 +14,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.step import FirstStep, generator, step_from
-from tokenmargin.first_step.wishart import check_width, coordinates_of, gram_of, sample_coordinates
-
-__all__ = ["gram_of", "gram_step", "step_from_gram"]
+from tokenmargin.first_step.wishart import check_width, coordinates_of, sample_coordinates
 
 
 def gram_step(dataset: TokenDataset, eta0: float, log10_d: float, key: jax.Array | np.random.Generator) -> FirstStep:

@@ -12,6 +12,7 @@ from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.embeddings.case import EmbeddingCase
+from tokenmargin.theory.embeddings.lemma6_19_only_important import Rivals, rivals
 from tokenmargin.theory.embeddings.selection_study import (
     PhaseGrid,
     PhaseMap,
@@ -42,6 +43,7 @@ __all__ = [
     "PhaseGrid",
     "PhaseMap",
     "Problem",
+    "Rivals",
     "Study",
     "Theorem5Study",
     "assumption_c",
@@ -55,6 +57,7 @@ __all__ = [
     "on_support",
     "one_minus_cosine",
     "phase_map",
+    "rivals",
     "run_trials",
     "theorem5_study",
     "trial",

@@ -182,9 +182,7 @@ def _sufficient(grid: PhaseGrid, shares: PhaseMap) -> list[float]:
 
 def _undecided_in_regime(grid: PhaseGrid, shares: PhaseMap) -> float:
     """Share of undecided draws over the cells of the map that (10) allows; 0 when it allows none."""
-    steps = np.array(grid.eta0)
-    asked = np.array([theorem_log10_d(grid.vocabulary_size, grid.delta, step) for step in grid.eta0])
-    inside = (steps >= 4.0 * grid.n**2 * grid.T**2)[:, None] & (np.array(grid.log10_d)[None, :] >= asked[:, None])
+    inside = np.array(grid.log10_d)[None, :] >= grid.asked_log10_d()[:, None]
     return float(shares.undecided[inside].mean()) if inside.any() else 0.0
 
 
