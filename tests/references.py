@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, scores
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm
+from tokenmargin.margin import MarginSolution, Status, att_svm
 
 
 def risk(sequences: EmbeddedSequences, loss, p):
@@ -66,7 +66,7 @@ def field_by_pairs(sequences: EmbeddedSequences, loss, p: np.ndarray) -> np.ndar
         s = np.exp(logits - logits.max())
         s /= s.sum()
         slope = abs(float(jax.grad(loss.value)(float(s @ gamma[i]))))
-        for t, u in itertools.combinations(range(sequences.vocabulary_size), 2):
+        for t, u in itertools.combinations(range(sequences.n_places), 2):
             w = slope * s[t] * s[u] * (gamma[i, t] - gamma[i, u])
             total += w * (sequences.keys[i, t] - sequences.keys[i, u])
             weight += abs(w)
@@ -75,7 +75,7 @@ def field_by_pairs(sequences: EmbeddedSequences, loss, p: np.ndarray) -> np.ndar
 
 def is_locally_optimal_by_definition(solution: MarginSolution, tight: float = 1e-7) -> bool:
     """[M, Def. 2] token by token."""
-    if solution.status is not MarginStatus.OPTIMAL:
+    if solution.status is not Status.OPTIMAL:
         return False
     gamma, keys = scores(solution.sequences), solution.sequences.keys
     for i, alpha in enumerate(solution.selection.indices):
@@ -92,8 +92,8 @@ def is_locally_optimal_by_definition(solution: MarginSolution, tight: float = 1e
 def lmm_by_brute_force(sequences: EmbeddedSequences) -> list[MarginSolution]:
     """Every one of the T^n selections, one problem at a time."""
     found = []
-    for alpha in itertools.product(range(sequences.vocabulary_size), repeat=sequences.n_inputs):
-        solution = att_svm(sequences, Selection.from_indices(np.array(alpha), sequences.vocabulary_size))
+    for alpha in itertools.product(range(sequences.n_places), repeat=sequences.n_inputs):
+        solution = att_svm(sequences, Selection.from_indices(np.array(alpha), sequences.n_places))
         if is_locally_optimal_by_definition(solution):
             found.append(solution)
     return found

@@ -9,16 +9,9 @@ from scipy.optimize import minimize
 from tests.instances import fig3, random_sphere
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import MarginStatus, att_svm
-from tokenmargin.margin.label_svm import (
-    LabelStatus,
-    label_svm,
-    rate_direction,
-    relaxed_inputs,
-    relaxed_solution,
-    relaxing_rate,
-    selected_label_svm,
-)
+from tokenmargin.margin import Status, att_svm
+from tokenmargin.margin.label_svm import label_svm, selected_label_svm
+from tokenmargin.margin.relaxed import rate_direction, relaxed_inputs, relaxed_svm, relaxing_rate
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 A, B = (0.5, 1.0), (0.5, 1.5)
@@ -43,8 +36,8 @@ def test_support_is_read_off_margins_not_duals():
 def test_the_relaxed_set_is_found():
     assert not relaxed_inputs(fig3(A), OPTIMAL).any()
     assert relaxed_inputs(fig3(B), OPTIMAL).tolist() == [False, False, True]
-    np.testing.assert_allclose(relaxed_solution(fig3(A), OPTIMAL).p, [4 / 3, 1 / 3], atol=HAND)
-    np.testing.assert_allclose(relaxed_solution(fig3(B), OPTIMAL).p, [1, 0], atol=HAND)
+    np.testing.assert_allclose(relaxed_svm(fig3(A), OPTIMAL).p, [4 / 3, 1 / 3], atol=HAND)
+    np.testing.assert_allclose(relaxed_svm(fig3(B), OPTIMAL).p, [1, 0], atol=HAND)
     np.testing.assert_allclose(att_svm(fig3(B), OPTIMAL).p, [1.25, 0.25], atol=HAND)
     assert "[2]" in selected_label_svm(fig3(B), OPTIMAL).explain()
 
@@ -52,7 +45,7 @@ def test_the_relaxed_set_is_found():
 def test_inseparable_labels_are_an_answer_with_a_proof():
     features, labels = np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([1, -1])
     solution = label_svm(features, labels)
-    assert solution.status is LabelStatus.INFEASIBLE
+    assert solution.status is Status.INFEASIBLE
     assert solution.label_margin == 0.0
     assert solution.weights is not None
     assert (solution.weights >= 0).all()
@@ -128,7 +121,7 @@ class TestGrowth:
             selection = Selection.from_indices(rng.integers(0, 2, size=3), 2)
             label = selected_label_svm(data, selection)
             strict = att_svm(data, selection)
-            if label.status is not LabelStatus.OPTIMAL or strict.status is not MarginStatus.OPTIMAL:
+            if label.status is not Status.OPTIMAL or strict.status is not Status.OPTIMAL:
                 continue
             if label.support.all():
                 continue
@@ -139,7 +132,7 @@ class TestGrowth:
                 values = (gaps + rate * label.label_margin * (label.margins[inputs] - 1)).min(axis=1)
                 best = units[np.where(gaps.min(axis=1) >= 0, values, -np.inf).argmax()]
                 assert rate_direction(data, selection, rate) @ best >= 1 - 1e-6
-            relaxed, least = relaxed_solution(data, selection).direction, relaxing_rate(data, selection)
+            relaxed, least = relaxed_svm(data, selection).direction, relaxing_rate(data, selection)
             np.testing.assert_allclose(rate_direction(data, selection, 1.001 * least), relaxed, atol=1e-8)
             if least > 0:
                 assert np.linalg.norm(rate_direction(data, selection, 0.9 * least) - relaxed) > 1e-6

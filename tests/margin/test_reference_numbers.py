@@ -5,8 +5,8 @@ import pytest
 
 from tests.instances import fig1a, fig1b, fig1c, fig3, fig5, theorem2_counterexample
 from tokenmargin import (
-    MarginStatus,
     Selection,
+    Status,
     att_svm,
     cone_constants,
     directional_margin,
@@ -45,7 +45,7 @@ def test_fig1_token_1_is_locally_optimal_only_in_the_local_data():
     assert not is_locally_optimal(one(fig1a(), 1))
     assert [s.selection.indices.tolist() for s in local_margins(fig1b())] == [[0], [1]]
     assert [s.selection.indices.tolist() for s in local_margins(fig1a())] == [[0]]
-    assert one(fig1a(), 2).status is MarginStatus.OPTIMAL  # (0,0) is a vertex too, but its neighbours score as much
+    assert one(fig1a(), 2).status is Status.OPTIMAL  # (0,0) is a vertex too, but its neighbours score as much
 
 
 def test_fig1c_global_direction_and_support():
@@ -79,7 +79,7 @@ def test_fig5_margin_is_that_of_the_symmetric_problem():
 
 def test_theorem_2_counterexample_is_infeasible_and_says_why():
     solution = global_margin(theorem2_counterexample())
-    assert solution.status is MarginStatus.INFEASIBLE
+    assert solution.status is Status.INFEASIBLE
     assert solution.margin == 0.0
     assert not solution.is_optimal(1.0)
     assert solution.certificate is not None
@@ -133,7 +133,7 @@ def test_cone_constants_include_inputs_without_neighbors():
 
 def test_trivial_when_everything_is_selected():
     solution = att_svm(fig1a(), Selection(np.ones((1, 3), bool)))
-    assert solution.status is MarginStatus.TRIVIAL
+    assert solution.status is Status.TRIVIAL
     assert solution.p.tolist() == [0, 0]
     assert solution.margin == np.inf
     assert "nothing to separate" in solution.explain()
@@ -155,7 +155,7 @@ def test_ties_are_equality_rows():
     assert scores(data)[0].tolist() == [1, 1, 0]
     impossible = planar([[(1, 0), (-1, 0), (0, 0)]], [[1, 1, 0]])
     refused = global_margin(impossible)
-    assert refused.status is MarginStatus.INFEASIBLE
+    assert refused.status is Status.INFEASIBLE
     assert refused.certificate is not None
     assert refused.certificate.verify(impossible.keys)
     assert "tied" in refused.explain()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.solution import MarginStatus
+from tokenmargin.margin.solution import Status
 from tokenmargin.theory.corpus_agreement import corpus_agreement, documents_selecting, selected_weight
 
 #: Sums of a dozen terms of order one in float64.
@@ -85,7 +85,7 @@ def test_large_logits_do_not_overflow():
 
 def test_nothing_to_separate_has_no_direction():
     found = corpus_agreement(TokenDataset([[2, 0], [0, 1]], [0, 1]), np.eye(2), [1.0, 0.0])
-    assert found.solution.status is MarginStatus.TRIVIAL
+    assert found.solution.status is Status.TRIVIAL
     assert found.is_solved
     assert found.selected_weight == 1.0
     assert np.isnan([found.direction_error, found.cosine, found.margin, found.margin_share]).all()

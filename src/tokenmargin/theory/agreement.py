@@ -9,7 +9,7 @@ import numpy as np
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, optimal_selection
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm, is_locally_optimal
+from tokenmargin.margin import MarginSolution, Status, att_svm, is_locally_optimal
 
 #: 1 - cos between velocity and max-margin direction below which the two are the same direction. At norm 1e6 the
 #: velocity of a certified limit is within 1e-12; a wrong selection is off by 1e-4 and more.
@@ -61,7 +61,7 @@ def compare(limit: Limit, sequences: EmbeddedSequences) -> Agreement | None:
 
 def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
     """`compare` with the max-margin problem already solved."""
-    solved = solution.status is MarginStatus.OPTIMAL
+    solved = solution.status is Status.OPTIMAL
     return Agreement(
         limit,
         solution,
