@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tokenmargin._types import ArrayLike
-from tokenmargin.data.token_selection import query_vector
 from tokenmargin.margin._constraint_generation import Round
 from tokenmargin.margin.solution import Solution, Status
 
@@ -90,12 +88,6 @@ class CorpusMargin(Solution):
     def is_optimal(self, tolerance: float = CORPUS_TOLERANCE) -> bool:
         """Whether the problem was solved, and all KKT residuals, over all documents, are within `tolerance`."""
         return super().is_optimal(tolerance)
-
-    def cosine_to(self, query: ArrayLike) -> float:
-        """Cosine of the angle between p and a query; NaN when either has no direction."""
-        other = query_vector(query, len(self.p))
-        lengths = self.norm * float(np.linalg.norm(other))
-        return float(self.p @ other) / lengths if lengths > 0 else float("nan")
 
     def support(self, k: int | None = None) -> tuple[tuple[str, str, float], ...]:
         """The k pairs that limit the margin most, (selected, other, multiplier), heaviest first; all if k is absent."""

@@ -51,11 +51,6 @@ class MarginSolution(Solution):
         length = float(np.linalg.norm(self.p))
         return 1.0 / length if length > 0 else float("inf")
 
-    @property
-    def gap(self) -> float:
-        """Duality gap of the scaled problem, relative to the solution's squared length."""
-        return self.residuals.gap
-
     @cached_property
     def slacks(self) -> RowNumbers:
         """p'(k_s - k_t) minus what is required, one number per constraint."""
