@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, scores
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm
+from tokenmargin.margin import MarginSolution, Status, att_svm
 
 
 def risk(sequences: EmbeddedSequences, loss, p):
@@ -75,7 +75,7 @@ def field_by_pairs(sequences: EmbeddedSequences, loss, p: np.ndarray) -> np.ndar
 
 def is_locally_optimal_by_definition(solution: MarginSolution, tight: float = 1e-7) -> bool:
     """[M, Def. 2] token by token."""
-    if solution.status is not MarginStatus.OPTIMAL:
+    if solution.status is not Status.OPTIMAL:
         return False
     gamma, keys = scores(solution.sequences), solution.sequences.keys
     for i, alpha in enumerate(solution.selection.indices):

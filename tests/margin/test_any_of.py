@@ -11,8 +11,9 @@ from tests.instances import fig1c, random_sphere, theorem2_counterexample
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import global_margin
-from tokenmargin.margin.any_of import NORM_TIE_TOLERANCE, MultiTokenStatus, att_svm_any
-from tokenmargin.margin.least_norm import Verdict, least_norm
+from tokenmargin.margin.any_of import NORM_TIE_TOLERANCE, att_svm_any
+from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.solution import Status
 
 
 def with_keys(keys) -> EmbeddedSequences:
@@ -31,7 +32,7 @@ def by_brute_force(sequences: EmbeddedSequences, allowed: np.ndarray) -> tuple[f
     for alpha in itertools.product(*(np.flatnonzero(row) for row in allowed)):
         rows = [keys[i, a] - keys[i, b] for i, a in enumerate(alpha) for b in np.flatnonzero(~allowed[i])]
         answer = least_norm(np.array(rows), np.ones(len(rows)))
-        if answer.verdict is Verdict.OPTIMAL:
+        if answer.status is Status.OPTIMAL:
             found.append(answer.p)
             best = min(best, float(np.linalg.norm(answer.p)))
     return best, [p for p in found if np.linalg.norm(p) <= best * (1 + NORM_TIE_TOLERANCE)]
@@ -48,7 +49,7 @@ def random_allowed(rng: np.random.Generator, n: int, T: int) -> np.ndarray:
 def test_the_example_of_the_appendix_has_both_minimisers():
     sequences, allowed = appendix_d()
     solution = att_svm_any(sequences, allowed)
-    assert solution.status is MultiTokenStatus.OPTIMAL
+    assert solution.status is Status.OPTIMAL
     assert sorted(solution.minimisers[:, 0].tolist()) == pytest.approx([-1.0, 1.0])
     assert solution.distance([0.0]) == pytest.approx(1.0)
     assert solution.distance([0.75]) == pytest.approx(0.25)
@@ -68,13 +69,13 @@ def test_agrees_with_brute_force_on_100_random_problems(rng):
         norm, minimisers = by_brute_force(sequences, allowed)
         solution = att_svm_any(sequences, allowed)
         if not np.isfinite(norm):
-            assert solution.status is MultiTokenStatus.INFEASIBLE
+            assert solution.status is Status.INFEASIBLE
             assert solution.margin == 0.0
             assert solution.minimisers.shape == (0, d)
             infeasible += 1
             continue
         feasible += 1
-        assert solution.status is MultiTokenStatus.OPTIMAL
+        assert solution.status is Status.OPTIMAL
         assert solution.upper == pytest.approx(norm, rel=1e-9)
         assert solution.lower == pytest.approx(norm, rel=1e-9)
         assert max(solution.distance(p) for p in minimisers) < 1e-6 * norm
@@ -105,16 +106,16 @@ def test_every_minimiser_of_a_symmetric_problem_is_found():
 def test_one_allowed_token_is_att_svm(rng):
     for sequences in (fig1c(), random_sphere(rng, 3, 4, 6)):
         solution, reference = att_svm_any(sequences, optimal_selection(sequences)), global_margin(sequences)
-        assert solution.status is MultiTokenStatus.OPTIMAL
+        assert solution.status is Status.OPTIMAL
         np.testing.assert_allclose(solution.minimisers, [reference.p], rtol=1e-9, atol=1e-12)
         assert solution.margin == pytest.approx(reference.margin)
 
 
 def test_infeasible_trivial_and_masked():
     conflict = theorem2_counterexample()
-    assert att_svm_any(conflict, [[True, False], [False, True]]).status is MultiTokenStatus.INFEASIBLE
+    assert att_svm_any(conflict, [[True, False], [False, True]]).status is Status.INFEASIBLE
     everything = att_svm_any(conflict, [[True, True], [True, True]])
-    assert everything.status is MultiTokenStatus.TRIVIAL
+    assert everything.status is Status.TRIVIAL
     assert everything.margin == np.inf
     sequences, allowed = appendix_d()
     padded = EmbeddedSequences(
@@ -127,9 +128,9 @@ def test_a_search_cut_short_brackets_the_minimum(rng):
     sequences = with_keys(rng.normal(size=(14, 5, 3)))
     allowed = np.array([[True, True, True, True, False]] * 14)
     whole = att_svm_any(sequences, allowed, max_nodes=10**6)
-    assert whole.status is MultiTokenStatus.OPTIMAL
+    assert whole.status is Status.OPTIMAL
     cut = att_svm_any(sequences, allowed, max_nodes=60)
-    assert cut.status is MultiTokenStatus.BRACKETED
+    assert cut.status is Status.BRACKETED
     assert cut.lower <= whole.upper * (1 + 1e-9)
     assert whole.upper <= cut.upper * (1 + 1e-9)
     assert cut.lower < cut.upper

@@ -6,7 +6,7 @@ import pytest
 from tokenmargin._isometry import isometric_rows
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.data.selection import Selection
-from tokenmargin.margin import MarginStatus, att_svm, neighbor_score_gap, neighbors
+from tokenmargin.margin import Status, att_svm, neighbor_score_gap, neighbors
 from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
 
 
@@ -18,7 +18,7 @@ def test_arrays_are_the_problems_one_by_one(rng, d):
     gaps = neighbor_score_gaps(batch.scores, alpha, answer.neighbors)
     for j in range(40):
         alone = att_svm(batch[j], Selection.from_indices(alpha[j], 4))
-        assert bool(answer.solved[j]) == (alone.status is MarginStatus.OPTIMAL)
+        assert bool(answer.solved[j]) == (alone.status is Status.OPTIMAL)
         np.testing.assert_array_equal(answer.neighbors[j], neighbors(alone))
         if answer.solved[j]:
             np.testing.assert_allclose(answer.p[j], alone.p, atol=1e-9 * np.linalg.norm(alone.p))

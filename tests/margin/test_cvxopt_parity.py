@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.instances import random_sphere
-from tokenmargin import MarginStatus, att_svm, selection_of
+from tokenmargin import Status, att_svm, selection_of
 from tokenmargin.theory import one_minus_cosine
 
 cvxopt = pytest.importorskip("cvxopt", reason="parity peer, installed by `make peers`")
@@ -22,7 +22,7 @@ def test_same_direction_and_norm(d, tight):
     for _ in range(25):
         data = random_sphere(rng, d=d)
         solution = att_svm(data, selection_of(data, rng.normal(size=d)))
-        assert solution.status is MarginStatus.OPTIMAL
+        assert solution.status is Status.OPTIMAL
         i, s, t = solution.triples.T
         rows = data.keys[i, s] - data.keys[i, t]
         answer = cvxopt.solvers.qp(

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.margin._warm_active_set import continue_active_set
-from tokenmargin.margin.least_norm import Verdict, least_norm
+from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.solution import Status
 
 #: Both answers are right to about 1e-12 in units of |p|.
 SAME_POINT = 1e-9
@@ -24,7 +25,7 @@ def test_it_is_the_answer_of_a_fresh_solve(seed, d):
     rows = separable(rng, 5 * d, d)
     before = least_norm(rows[: 2 * d], np.ones(2 * d))
     fresh = least_norm(rows, np.ones(len(rows)))
-    assert fresh.verdict is Verdict.OPTIMAL
+    assert fresh.status is Status.OPTIMAL
     continued = continue_active_set(rows, np.flatnonzero(before.duals > 0))
     assert continued is not None
     p, duals = continued

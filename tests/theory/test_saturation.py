@@ -8,9 +8,9 @@ from tokenmargin import (
     AttentionRisk,
     Flow,
     LimitKind,
-    MarginStatus,
     NormalizedDescent,
     Selection,
+    Status,
     basin_map,
     compare,
     follow,
@@ -123,7 +123,7 @@ def test_a_wrong_direction_does_not_agree():
     infeasible = replace(limit, selection=Selection.from_indices([1, 0, 0], 7))
     against = compare(infeasible)
     assert against is not None
-    assert against.solution.status is MarginStatus.INFEASIBLE
+    assert against.solution.status is Status.INFEASIBLE
     assert not against.agrees
 
 

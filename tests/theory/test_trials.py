@@ -11,7 +11,7 @@ from tokenmargin import AttentionRisk, NormalizedDescent, follow, logistic
 from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import MarginStatus, att_svm, neighbor_score_gap
+from tokenmargin.margin import Status, att_svm, neighbor_score_gap
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.trials import COLUMNS, SATURATED, TREATMENTS, Study, run_trials, trial, trials
 
@@ -32,7 +32,7 @@ def one_trial_alone(study, seed, d, number):
     row["ended"] = float(row["softmax"] >= SATURATED)
     if row["ended"]:
         solution = att_svm(data, Selection.from_indices(alpha, data.n_places))
-        if solution.status is not MarginStatus.OPTIMAL:
+        if solution.status is not Status.OPTIMAL:
             row["infeasible"] = 1.0
             return row, alpha
         row["error"] = one_minus_cosine(p, solution.p)

@@ -1,47 +1,46 @@
-"""Where it should go: max-margin problems over token differences, solved without looking at any dynamics."""
+"""Where it should go: max-margin problems over token differences, solved without looking at any dynamics.
 
-from tokenmargin.margin.any_of import MultiTokenSolution, MultiTokenStatus, att_svm_any
-from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin, relaxed_svm
+Each problem has one verb (`att_svm`, `relaxed_svm`, `label_svm`, `att_svm_any`, `corpus_svm`, and `least_norm` beneath
+them all), and each answer is a `Solution`: a `Status`, `Residuals`, `is_optimal(tolerance)` and `explain()`.
+"""
+
+from tokenmargin.margin.any_of import AnyOfSolution, att_svm_any
+from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin
+from tokenmargin.margin.att_svm_arrays import MarginArrays, att_svm_arrays, neighbor_score_gaps
 from tokenmargin.margin.certificate import FarkasCertificate
 from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
-from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
-from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
+from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
+from tokenmargin.margin.corpus_svm import corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
 from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, local_margins
-from tokenmargin.margin.label_svm import (
-    LabelSolution,
-    LabelStatus,
-    label_svm,
-    rate_direction,
-    relaxed_inputs,
-    relaxed_solution,
-    relaxing_rate,
-    selected_label_svm,
-)
-from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
+from tokenmargin.margin.label_svm import LabelSolution, label_svm, selected_label_svm
+from tokenmargin.margin.least_norm import LeastNormSolution, least_norm, least_norm_batch
+from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE, MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
-from tokenmargin.margin.solution import TIGHT_TOLERANCE, MarginSolution, MarginStatus
+from tokenmargin.margin.relaxed import rate_direction, relaxed_inputs, relaxed_svm, relaxing_rate
+from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status
 
 __all__ = [
     "CORPUS_TOLERANCE",
     "ENUMERATION_LIMIT",
     "KKT_TOLERANCE",
     "TIGHT_TOLERANCE",
+    "AnyOfSolution",
     "ConeConstants",
     "CorpusConflict",
     "CorpusMargin",
-    "CorpusResiduals",
     "DirectionalMargin",
     "FarkasCertificate",
     "LabelSolution",
-    "LabelStatus",
+    "LeastNormSolution",
+    "MarginArrays",
     "MarginSolution",
-    "MarginStatus",
-    "MultiTokenSolution",
-    "MultiTokenStatus",
     "Residuals",
+    "Solution",
+    "Status",
     "att_svm",
     "att_svm_any",
+    "att_svm_arrays",
     "att_svm_batch",
     "cone_constants",
     "corpus_svm",
@@ -52,12 +51,14 @@ __all__ = [
     "is_locally_optimal",
     "is_locally_optimal_direction",
     "label_svm",
+    "least_norm",
+    "least_norm_batch",
     "local_margins",
     "neighbor_score_gap",
+    "neighbor_score_gaps",
     "neighbors",
     "rate_direction",
     "relaxed_inputs",
-    "relaxed_solution",
     "relaxed_svm",
     "relaxing_rate",
     "selected_label_svm",

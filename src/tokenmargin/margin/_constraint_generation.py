@@ -11,14 +11,15 @@ beside the lower one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin.margin._tie_frame import TieFrame
 from tokenmargin.margin._warm_active_set import continue_active_set
-from tokenmargin.margin.least_norm import KKT_TOLERANCE, Verdict, least_norm
+from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.solution import KKT_TOLERANCE, Status
 
 #: Rounds after which the search is given up; problems of 10^6 pairs took 2 to 10.
 ROUND_LIMIT = 200
@@ -52,7 +53,7 @@ class Round:
 class OrderSolution:
     """The shortest vector and its multipliers, or weights that prove there is none."""
 
-    verdict: Verdict
+    status: Status
     p: np.ndarray  #: shape (d,); NaN when infeasible
     pairs: np.ndarray  #: numbers of the pairs that carry a multiplier (or a weight, when infeasible)
     duals: np.ndarray  #: their multipliers, positive
@@ -67,7 +68,7 @@ def least_norm_order(
     tolerance: float,
     *,
     start: np.ndarray | None = None,
-    progress: Callable[[Round], None] | None = None,
+    progress: Progress = silent,
 ) -> OrderSolution:
     """Solve the problem above by constraint generation.
 
@@ -77,7 +78,7 @@ def least_norm_order(
         ties: shape (q, 2): points asked level.
         tolerance: largest violation of a pair in the answer, in units of the margin 1.
         start: a vector, shape (d,); if it has all pairs in the right order it saves rounds.
-        progress: called after each round.
+        progress: called as progress(rounds done, None, "rounds of constraint generation") after each round.
     """
     frame = TieFrame(points, ties)
     trapped = frame.trapped(pairs)
@@ -88,30 +89,29 @@ def least_norm_order(
     search = _Search(frame.points, pairs, tolerance, None if start is None else frame.inside(start))
     rounds: list[Round] = []
     while True:
-        verdict = search.solve()
-        if verdict is Verdict.OPTIMAL:
+        status = search.solve()
+        if status is Status.OPTIMAL:
             rounds.append(search.judge(len(rounds) + 1))
-            if progress is not None:
-                progress(rounds[-1])
-        if verdict is not Verdict.OPTIMAL or rounds[-1].violated == 0 or len(rounds) == ROUND_LIMIT:
+            progress(len(rounds), None, "rounds of constraint generation")
+        if status is not Status.OPTIMAL or rounds[-1].violated == 0 or len(rounds) == ROUND_LIMIT:
             break
         if not search.extend():
             break
-    if verdict is Verdict.OPTIMAL and rounds[-1].violated:
-        verdict = Verdict.UNDECIDED
+    if status is Status.OPTIMAL and rounds[-1].violated:
+        status = Status.UNDECIDED
     carrying = search.duals > 0
     numbers, duals = search.working[carrying], search.duals[carrying]
     pull = duals @ (points[pairs[numbers, 0]] - points[pairs[numbers, 1]])
-    if verdict is Verdict.INFEASIBLE:
+    if status is Status.INFEASIBLE:
         return _infeasible(frame, numbers, duals, -frame.tie_multipliers(pull), tuple(rounds))
     p = frame.outside(search.p)
-    return OrderSolution(verdict, p, numbers, duals, frame.tie_multipliers(p - pull), tuple(rounds))
+    return OrderSolution(status, p, numbers, duals, frame.tie_multipliers(p - pull), tuple(rounds))
 
 
 def _infeasible(
     frame: TieFrame, numbers: np.ndarray, weights: np.ndarray, tie_weights: np.ndarray, rounds: tuple[Round, ...]
 ) -> OrderSolution:
-    return OrderSolution(Verdict.INFEASIBLE, np.full(frame.width, np.nan), numbers, weights, tie_weights, rounds)
+    return OrderSolution(Status.INFEASIBLE, np.full(frame.width, np.nan), numbers, weights, tie_weights, rounds)
 
 
 class _Search:
@@ -133,17 +133,17 @@ class _Search:
         self.duals = np.zeros(len(self.working))
         self.p = np.zeros(d)
 
-    def solve(self) -> Verdict:
+    def solve(self) -> Status:
         """The shortest vector for the working set, continued from the round before where that works out."""
         rows = self.points[self.pairs[self.working, 0]] - self.points[self.pairs[self.working, 1]]
         if self._continued(rows):
-            return Verdict.OPTIMAL
+            return Status.OPTIMAL
         answer = least_norm(rows, np.ones(len(rows)))
         self.p, self.duals = answer.p, answer.duals
-        if answer.verdict is Verdict.INFEASIBLE:
+        if answer.status is Status.INFEASIBLE:
             assert answer.weights is not None
             self.duals = answer.weights
-        return answer.verdict
+        return answer.status
 
     def _continued(self, rows: np.ndarray) -> bool:
         """Whether continuing from the rows that carried the last answer led to one that passes its residuals."""

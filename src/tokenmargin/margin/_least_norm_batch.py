@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin.margin._daqp import active_set
-from tokenmargin.margin._kkt import KKT_TOLERANCE, residuals_batch
+from tokenmargin.margin.solution import KKT_TOLERANCE, residuals_batch
 
 #: If the unit rows can be averaged to a vector shorter than this, no p of practical length separates: any feasible p
 #: is longer than 1e12 times the longest single-row solution, beyond what float64 keys can mean.

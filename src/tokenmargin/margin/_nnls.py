@@ -72,7 +72,7 @@ def polished(
         if (exact < 0).any():
             try:
                 exact, _ = nnls(unit[active].T, point)
-            except RuntimeError:  # its iteration limit: the other guess, or the verdict UNDECIDED, remains
+            except RuntimeError:  # its iteration limit: the other guess, or the status UNDECIDED, remains
                 continue
         multipliers[active] = exact
         guesses.append((point, multipliers))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from enum import Enum
 from math import inf, prod
 
 import numpy as np
@@ -21,7 +20,8 @@ from jaxtyping import Int
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import LeastNormSolution, Verdict, least_norm_batch
+from tokenmargin.margin.least_norm import LeastNormSolution, least_norm_batch
+from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Solution, Status
 
 #: One token of each input for each minimiser.
 Choices = Int[np.ndarray, "m n"]
@@ -43,21 +43,14 @@ SAME_MINIMISER = 1e-6
 SATISFIED_TOLERANCE = 1e-9
 
 
-class MultiTokenStatus(Enum):
-    """What became of (ATT-SVM'); the value of each member says it in words."""
-
-    OPTIMAL = "the shortest vectors were found, and every other choice is longer or impossible"
-    INFEASIBLE = "no choice of allowed tokens can be separated from the tokens that are not allowed"
-    TRIVIAL = "every token is allowed, so there is nothing to separate"
-    BRACKETED = "the search was cut short: the minimum lies between the two bounds"
-    UNDECIDED = "a choice that may be the shortest could not be decided in float64"
-
-
 @dataclass(frozen=True, eq=False)
-class MultiTokenSolution:
-    """Global minima of (ATT-SVM'), or a bracket of the minimum norm."""
+class AnyOfSolution(Solution):
+    """Global minima of (ATT-SVM'), or a bracket of the minimum norm.
 
-    status: MultiTokenStatus
+    The residuals are the worst among the minimisers, each in the convex problem of its choice: that no other choice is
+    shorter is what the search showed.
+    """
+
     sequences: EmbeddedSequences = field(repr=False)
     allowed: Selection
     minimisers: Path  #: all global minimisers, shape (m, d); the best vector known when bracketed; none when infeasible
@@ -78,24 +71,26 @@ class MultiTokenSolution:
 
     def explain(self) -> str:
         """One sentence a person understands."""
-        if self.status is MultiTokenStatus.OPTIMAL:
+        if self.status is Status.OPTIMAL:
             count = len(self.minimisers)
             return (
                 f"{'One vector separates' if count == 1 else f'{count} vectors separate'} an allowed token of every "
                 f"input from those not allowed with the largest margin, {self.margin:.6g} (|p| = {self.upper:.6g})."
             )
-        if self.status is MultiTokenStatus.BRACKETED:
+        if self.status is Status.BRACKETED:
             return (
                 f"The search stopped after {self.n_solved} problems: the shortest p has a norm between "
                 f"{self.lower:.6g} and {self.upper:.6g}. Pass a larger max_nodes to close the gap."
             )
-        sentence = self.status.value
-        return f"{sentence[0].upper()}{sentence[1:]}."
+        return {
+            Status.INFEASIBLE: "No choice of allowed tokens can be separated from the tokens that are not allowed.",
+            Status.TRIVIAL: "Every token is allowed, so there is nothing to separate.",
+        }.get(self.status, "A choice that may be the shortest could not be decided in float64.")
 
 
 def att_svm_any(
     sequences: EmbeddedSequences, allowed: Selection | ArrayLike, max_nodes: int = NODE_LIMIT
-) -> MultiTokenSolution:
+) -> AnyOfSolution:
     """The shortest p that prefers, in every input, some allowed token to all that are not allowed [M, (ATT-SVM')].
 
     Exact, with all global minimisers (up to `NORM_TIE_TOLERANCE` in norm), for up to `EXACT_CHOICES` choices of one
@@ -112,7 +107,8 @@ def att_svm_any(
     selection.check_fits(sequences)
     search = _Search(sequences, selection.chosen)
     if not search.open_inputs:
-        return search.solution(MultiTokenStatus.TRIVIAL, selection, [np.zeros(sequences.width)], 0.0)
+        zero = np.zeros((1, sequences.width))
+        return search.solution(Status.TRIVIAL, NOTHING_ASKED, selection, zero, 0.0)
     exact = prod(len(search.tokens[i]) for i in search.open_inputs) <= EXACT_CHOICES
     return search.run(selection, None if exact else max_nodes)
 
@@ -143,9 +139,9 @@ class _Search:
         self.created = 0
         self.undecided = inf
         self.best = inf
-        self.found: list[np.ndarray] = []
+        self.found: list[LeastNormSolution] = []
 
-    def run(self, selection: Selection, max_nodes: int | None) -> MultiTokenSolution:
+    def run(self, selection: Selection, max_nodes: int | None) -> AnyOfSolution:
         """Solve; cut short after `max_nodes` problems unless None."""
         root = _Node(0.0, 0, np.zeros(self.sequences.width), np.zeros((0, self.sequences.width)), frozenset())
         self._dive(root)
@@ -153,26 +149,29 @@ class _Search:
         while heap and heap[0].bound <= self.best * (1 + NORM_TIE_TOLERANCE):
             if max_nodes is not None and self.n_solved >= max_nodes:
                 lower = min(heap[0].bound, self.best, self.undecided)
-                return self.solution(MultiTokenStatus.BRACKETED, selection, self.found, lower)
+                return self._ended(Status.BRACKETED, selection, lower)
             for child in self._children(heapq.heappop(heap)):
                 if child.bound <= self.best * (1 + NORM_TIE_TOLERANCE):
                     heapq.heappush(heap, child)
         if np.isfinite(self.undecided) and self.undecided <= self.best:
-            return self.solution(MultiTokenStatus.UNDECIDED, selection, self.found, self.undecided)
-        status = MultiTokenStatus.OPTIMAL if self.found else MultiTokenStatus.INFEASIBLE
-        return self.solution(status, selection, self.found, self.best)
+            return self._ended(Status.UNDECIDED, selection, self.undecided)
+        status = Status.OPTIMAL if self.found else Status.INFEASIBLE
+        return self._ended(status, selection, self.best)
+
+    def _ended(self, status: Status, selection: Selection, lower: float) -> AnyOfSolution:
+        points = np.array([answer.p for answer in self.found]).reshape(-1, self.sequences.width)
+        residuals = max((answer.residuals for answer in self.found), key=lambda r: r.worst, default=NO_POINT)
+        return self.solution(status, residuals, selection, points, lower)
 
     def solution(
-        self, status: MultiTokenStatus, selection: Selection, minimisers: list[np.ndarray], lower: float
-    ) -> MultiTokenSolution:
-        """Pack the answer."""
-        d = self.sequences.width
-        points = np.array(minimisers).reshape(-1, d)
+        self, status: Status, residuals: Residuals, selection: Selection, points: np.ndarray, lower: float
+    ) -> AnyOfSolution:
+        """Pack the answer; `points` are the minimisers, shape (m, d)."""
         keys = np.where(self.sequences.mask[:, :, None], self.sequences.keys, 0.0)
         logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", keys, points), -np.inf)
         upper = float(np.linalg.norm(points, axis=1).min(initial=inf))
-        return MultiTokenSolution(
-            status, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
+        return AnyOfSolution(
+            status, residuals, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
         )
 
     def _dive(self, node: _Node) -> None:
@@ -197,16 +196,16 @@ class _Search:
 
     def _judged(self, parent: _Node, i: int, rows: np.ndarray, answer: LeastNormSolution) -> _Node | None:
         """The child still to be branched on; None if it is impossible, undecided or already satisfies every input."""
-        if answer.verdict is Verdict.INFEASIBLE:
+        if answer.status is Status.INFEASIBLE:
             return None
-        if answer.verdict is Verdict.UNDECIDED:
+        if answer.status is Status.UNDECIDED:
             self.undecided = min(self.undecided, parent.bound)
             return None
         norm = float(np.linalg.norm(answer.p))
         chosen = parent.chosen | {i}
         width = SATISFIED_TOLERANCE * norm * self.reach
         if all(self._margin(j, answer.p) >= 1 - width for j in self.open_inputs if j not in chosen):
-            self._keep(answer.p, norm)
+            self._keep(answer, norm)
             return None
         self.created += 1
         return _Node(norm, self.created, answer.p, rows, chosen)
@@ -215,12 +214,12 @@ class _Search:
         """max over allowed a of min over the others b of p'(k_ia - k_ib)."""
         return float((self.differences[i] @ p).min(axis=1).max())
 
-    def _keep(self, p: np.ndarray, norm: float) -> None:
+    def _keep(self, answer: LeastNormSolution, norm: float) -> None:
         """Remember a feasible vector if none known is shorter, once."""
         if norm > self.best * (1 + NORM_TIE_TOLERANCE):
             return
         self.best = min(self.best, norm)
-        near = [x for x in self.found if np.linalg.norm(x) <= self.best * (1 + NORM_TIE_TOLERANCE)]
-        if all(np.linalg.norm(x - p) > SAME_MINIMISER * norm for x in near):
-            near.append(p)
+        near = [x for x in self.found if np.linalg.norm(x.p) <= self.best * (1 + NORM_TIE_TOLERANCE)]
+        if all(np.linalg.norm(x.p - answer.p) > SAME_MINIMISER * norm for x in near):
+            near.append(answer)
         self.found = near

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tokenmargin._types import ArrayLike
+from tokenmargin._types import InputNumbers
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import LeastNormSolution, Residuals, Verdict, least_norm, least_norm_batch
-from tokenmargin.margin.solution import MarginSolution, MarginStatus
-
-_STATUS = {
-    Verdict.OPTIMAL: MarginStatus.OPTIMAL,
-    Verdict.INFEASIBLE: MarginStatus.INFEASIBLE,
-    Verdict.UNDECIDED: MarginStatus.UNDECIDED,
-}
+from tokenmargin.margin.least_norm import LeastNormSolution, least_norm, least_norm_batch
+from tokenmargin.margin.margin_solution import MarginSolution
+from tokenmargin.margin.solution import NOTHING_ASKED, Status
 
 
 def att_svm(sequences: EmbeddedSequences, selection: Selection) -> MarginSolution:
@@ -34,24 +29,43 @@ def att_svm(sequences: EmbeddedSequences, selection: Selection) -> MarginSolutio
     Returns:
         MarginSolution with p of shape (d,), duals, residuals and, when infeasible, a certificate.
     """
-    return _solve(sequences, selection, None)
+    return att_svm_with_margins(sequences, selection, np.ones(sequences.n_inputs))
 
 
-def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike) -> MarginSolution:
-    """(ATT-SVM) with margin 1 on some inputs and only p'(k_s - k_t) >= 0 on the relaxed ones [M, (10)].
+def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, margins: InputNumbers) -> MarginSolution:
+    """`att_svm` with a margin for each input: p'(k_is - k_it) >= margins_i >= 0.
 
     Args:
-        sequences: n inputs of T tokens.
+        sequences: n inputs of T tokens with keys of width d.
         selection: booleans of shape (n, T).
-        relaxed: booleans of shape (n,), True for inputs whose margin constraint is relaxed to 0.
+        margins: shape (n,), not negative.
     """
-    flags = np.asarray(relaxed)
-    if flags.shape != (sequences.n_inputs,) or flags.dtype != bool:
-        raise InvalidInputError(
-            f"relaxed must be booleans, one per input, shape ({sequences.n_inputs},); "
-            f"got {flags.dtype} of shape {flags.shape}."
+    selection.check_fits(sequences)
+    chosen, keys = selection.chosen, sequences.keys.astype(np.float64, copy=False)
+    first = chosen.argmax(axis=1)
+    i, t = np.nonzero(~chosen & sequences.mask)
+    s = first[i]
+    triples = np.stack((i, s, t), axis=1)
+    tie_triples = _tie_triples(selection, first)
+    required = margins[i]
+    if len(triples) == 0:
+        return MarginSolution(
+            Status.TRIVIAL,
+            NOTHING_ASKED,
+            sequences,
+            selection,
+            np.zeros(sequences.width),
+            triples,
+            required,
+            np.zeros(0),
+            tie_triples,
+            np.zeros(len(tie_triples)),
         )
-    return _solve(sequences, selection, flags)
+    rows = keys[i, s] - keys[i, t]
+    ties = None
+    if len(tie_triples):
+        ties = keys[tie_triples[:, 0], tie_triples[:, 1]] - keys[tie_triples[:, 0], tie_triples[:, 2]]
+    return _packed(sequences, selection, triples, required, tie_triples, least_norm(rows, required, ties))
 
 
 def global_margin(sequences: EmbeddedSequences) -> MarginSolution:
@@ -122,35 +136,6 @@ def _solve_alike(
     ]
 
 
-def _solve(sequences: EmbeddedSequences, selection: Selection, relaxed: np.ndarray | None) -> MarginSolution:
-    selection.check_fits(sequences)
-    chosen, keys = selection.chosen, sequences.keys.astype(np.float64, copy=False)
-    first = chosen.argmax(axis=1)
-    i, t = np.nonzero(~chosen & sequences.mask)
-    s = first[i]
-    triples = np.stack((i, s, t), axis=1)
-    tie_triples = _tie_triples(selection, first)
-    if len(triples) == 0:
-        return MarginSolution(
-            MarginStatus.TRIVIAL,
-            sequences,
-            selection,
-            np.zeros(sequences.width),
-            triples,
-            np.zeros(0),
-            np.zeros(0),
-            tie_triples,
-            np.zeros(len(tie_triples)),
-            Residuals(0.0, 0.0, 0.0, 0.0, 0.0),
-        )
-    rows = keys[i, s] - keys[i, t]
-    required = np.ones(len(rows)) if relaxed is None else np.where(relaxed[i], 0.0, 1.0)
-    ties = None
-    if len(tie_triples):
-        ties = keys[tie_triples[:, 0], tie_triples[:, 1]] - keys[tie_triples[:, 0], tie_triples[:, 2]]
-    return _packed(sequences, selection, triples, required, tie_triples, least_norm(rows, required, ties))
-
-
 def _tie_triples(selection: Selection, first: np.ndarray) -> np.ndarray:
     """(input, first selected, another selected) for every tie."""
     if selection.is_single:
@@ -170,7 +155,8 @@ def _packed(
     answer: LeastNormSolution,
 ) -> MarginSolution:
     return MarginSolution(
-        _STATUS[answer.verdict],
+        answer.status,
+        answer.residuals,
         sequences,
         selection,
         answer.p,
@@ -179,7 +165,6 @@ def _packed(
         answer.duals,
         tie_triples,
         answer.equality_duals,
-        answer.residuals,
         answer.weights,
         answer.equality_weights,
     )

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
-from tokenmargin.margin.least_norm import Verdict, least_norm
-from tokenmargin.margin.solution import TIGHT_TOLERANCE
+from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE
+from tokenmargin.margin.solution import Status
 
 BatchKeys = Float[np.ndarray, "B n T d"]
 BatchScores = Float[np.ndarray, "B n T"]
@@ -42,7 +43,7 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     solved, p = found.solved.copy(), found.p
     for j in np.flatnonzero(~solved).tolist():
         alone = least_norm(rows[j], required[j])
-        solved[j] = alone.verdict is Verdict.OPTIMAL
+        solved[j] = alone.status is Status.OPTIMAL
         p[j] = alone.p if solved[j] else np.nan
     margins = np.matmul(rows, p[:, :, None])[:, :, 0]
     lengths = np.sqrt(np.einsum("bmd,bmd->bm", rows, rows)) * np.linalg.norm(p, axis=1)[:, None]

@@ -9,8 +9,8 @@ import numpy as np
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
-from tokenmargin.margin.solution import MarginSolution
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tokenmargin._types import ArrayLike
-from tokenmargin.data.token_selection import query_vector
 from tokenmargin.margin._constraint_generation import Round
-from tokenmargin.margin.solution import MarginStatus
+from tokenmargin.margin.solution import Solution, Status
+
+#: Largest KKT residual of an optimal point, in units of the margin 1 and of |p|. Answers on a working set are right to
+#: 1e-12; logits of |p| max|E| = 1e9, the longest that a selection allows, to 1e-7.
+CORPUS_TOLERANCE = 1e-6
 
 #: Pairs of tokens that a sentence names before it says how many more there are.
 NAMED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusResiduals:
-    """KKT residuals over the constraints of all documents, in units of the margin 1 and of |p|; 0 at the optimum."""
-
-    primal: float  #: largest violation of p'(E_s - E_t) >= 1, or of a tie, over every document
-    dual: float  #: most negative multiplier, over |p|^2 (the sum of all multipliers)
-    stationarity: float  #: |p - sum of multipliers times differences| / |p|
-    complementarity: float  #: largest multiplier times slack, over |p|^2
-    gap: float  #: | |p|^2 - sum of multipliers | / |p|^2
-
-    @property
-    def worst(self) -> float:
-        """The largest of the five."""
-        return max(self.primal, self.dual, self.stationarity, self.complementarity, self.gap)
 
 
 @dataclass(frozen=True)
@@ -54,14 +40,16 @@ class CorpusConflict:
 
 
 @dataclass(frozen=True, eq=False)
-class CorpusMargin:
+class CorpusMargin(Solution):
     """Solution of the max-margin problem [E, (9)] for the selected tokens of a corpus.
 
     `pairs[k] = (s, t)` are the token pairs that carry a multiplier `duals[k]` > 0, and p is the sum of
     duals times (E_s - E_t) and of tie duals times tied differences; equally p = sum over tokens of `token_weights` E_s.
+
+    Residuals are over the constraints of all documents, in units of the margin 1 (primal) and of |p| (the others:
+    multipliers and products with them over |p|^2, which is the sum of all multipliers).
     """
 
-    status: MarginStatus
     vocabulary: tuple[str, ...] = field(repr=False)
     p: np.ndarray = field(repr=False)  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
     pairs: np.ndarray = field(repr=False)  #: token ids (selected, other), shape (k, 2)
@@ -69,7 +57,6 @@ class CorpusMargin:
     ties: np.ndarray = field(repr=False)  #: token ids asked level, shape (q, 2)
     tie_duals: np.ndarray = field(repr=False)  #: shape (q,)
     token_weights: np.ndarray = field(repr=False)  #: c with p = E'c, shape (V,)
-    residuals: CorpusResiduals
     rounds: tuple[Round, ...] = field(repr=False)
     n_constraints: int  #: distinct pairs of tokens asked apart
     n_asked: int  #: the same with a pair counted once for each document that asks for it
@@ -84,7 +71,7 @@ class CorpusMargin:
     @property
     def margin(self) -> float:
         """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
-        if self.status is MarginStatus.INFEASIBLE:
+        if self.is_infeasible:
             return 0.0
         return 1.0 / self.norm if self.norm > 0 else float("inf")
 
@@ -98,15 +85,9 @@ class CorpusMargin:
         """How many pairs carry a multiplier."""
         return len(self.duals)
 
-    def is_optimal(self, tolerance: float) -> bool:
-        """Whether all KKT residuals, over the constraints of all documents, are within `tolerance`."""
-        return self.status is MarginStatus.OPTIMAL and self.residuals.worst <= tolerance
-
-    def cosine_to(self, query: ArrayLike) -> float:
-        """Cosine of the angle between p and a query; NaN when either has no direction."""
-        other = query_vector(query, len(self.p))
-        lengths = self.norm * float(np.linalg.norm(other))
-        return float(self.p @ other) / lengths if lengths > 0 else float("nan")
+    def is_optimal(self, tolerance: float = CORPUS_TOLERANCE) -> bool:
+        """Whether the problem was solved, and all KKT residuals, over all documents, are within `tolerance`."""
+        return super().is_optimal(tolerance)
 
     def support(self, k: int | None = None) -> tuple[tuple[str, str, float], ...]:
         """The k pairs that limit the margin most, (selected, other, multiplier), heaviest first; all if k is absent."""
@@ -118,16 +99,16 @@ class CorpusMargin:
 
     def explain(self) -> str:
         """One or two sentences a person understands."""
-        if self.status is MarginStatus.TRIVIAL:
+        if self.status is Status.TRIVIAL:
             return "Every token of every document is selected, so there is nothing to separate and p = 0."
-        if self.status is MarginStatus.OPTIMAL:
+        if self.status is Status.OPTIMAL:
             named = "; ".join(f"'{s}' over '{t}'" for s, t, _ in self.support(NAMED))
             more = f"; and {self.n_active - NAMED} more pairs" if self.n_active > NAMED else ""
             return (
                 f"In every document the selected tokens are separated from the others with margin {self.margin:.6g} "
                 f"(|p| = {self.norm:.6g}). What limits the margin is {named}{more}."
             )
-        if self.status is MarginStatus.INFEASIBLE and self.conflict is not None:
+        if self.status is Status.INFEASIBLE and self.conflict is not None:
             return self._explain_conflict(self.conflict)
         last = self.rounds[-1] if self.rounds else None
         bounds = f" The shortest p has a norm between {last.lower:.6g} and {last.upper:.6g}." if last else ""

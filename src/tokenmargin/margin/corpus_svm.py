@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.token_selection import CorpusSelection, query_vector, token_vectors
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin._constraint_generation import OrderSolution, Round, least_norm_order
+from tokenmargin.margin._constraint_generation import OrderSolution, least_norm_order
 from tokenmargin.margin._corpus_pairs import TokenPairs, circular_demands, document_asking, token_pairs
-from tokenmargin.margin.corpus_margin import CorpusConflict, CorpusMargin, CorpusResiduals
-from tokenmargin.margin.least_norm import Verdict
-from tokenmargin.margin.solution import MarginStatus
-
-#: Largest KKT residual of an optimal point, in units of the margin 1 and of |p|. Answers on a working set are right to
-#: 1e-12; logits of |p| max|E| = 1e9, the longest that a selection allows, to 1e-7.
-CORPUS_TOLERANCE = 1e-6
+from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
+from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Status
 
 #: Documents named in a proof of infeasibility; the proof itself is over tokens.
 DOCUMENTS_NAMED = 6
@@ -31,7 +25,7 @@ def corpus_svm(
     *,
     tolerance: float = CORPUS_TOLERANCE,
     start: ArrayLike | None = None,
-    progress: Callable[[Round], None] | None = None,
+    progress: Progress = silent,
 ) -> CorpusMargin:
     """The shortest p that prefers, in every document, each selected token to every other token by 1 [E, (9)].
 
@@ -46,7 +40,7 @@ def corpus_svm(
         selection: from `corpus_selection`, or any choice of tokens.
         tolerance: largest KKT residual of an answer that is called optimal.
         start: a vector of shape (d,), normally the trained query; the answer does not depend on it, the time does.
-        progress: called with a `Round` after each round of constraint generation.
+        progress: called as progress(rounds done, None, "rounds of constraint generation") after each round.
     """
     E = token_vectors(dataset, embeddings)
     selection.check_fits(dataset)
@@ -55,17 +49,18 @@ def corpus_svm(
     first = None if start is None else query_vector(start, E.shape[1])
     pairs = token_pairs(dataset, selection)
     if len(pairs) == 0:
-        return _packed(dataset, pairs, np.zeros(E.shape[1]), MarginStatus.TRIVIAL)
+        return _packed(dataset, pairs, np.zeros(E.shape[1]), Status.TRIVIAL, NOTHING_ASKED)
     circle = circular_demands(pairs)
     if circle is not None:
         steps = [(a, b, 1.0) for a, b, above in circle if above]
         level = [(a, b, 1.0) for a, b, above in circle if not above]
         conflict = _conflict(dataset, selection, E, steps, level)
-        return _packed(dataset, pairs, np.full(E.shape[1], np.nan), MarginStatus.INFEASIBLE, conflict=conflict)
+        nowhere = np.full(E.shape[1], np.nan)
+        return _packed(dataset, pairs, nowhere, Status.INFEASIBLE, NO_POINT, conflict=conflict)
     answer = least_norm_order(
         E, np.stack((pairs.over, pairs.under), axis=1), pairs.tied, tolerance / 2, start=first, progress=progress
     )
-    if answer.verdict is Verdict.INFEASIBLE:
+    if answer.status is Status.INFEASIBLE:
         asked = zip(pairs.over[answer.pairs], pairs.under[answer.pairs], answer.duals, strict=True)
         tied = zip(*pairs.tied.T, answer.tie_duals, strict=True)
         conflict = _conflict(
@@ -75,15 +70,15 @@ def corpus_svm(
             [(int(a), int(b), float(w)) for a, b, w in asked],
             [(int(a), int(b), float(w)) for a, b, w in tied if w != 0],
         )
-        return _packed(dataset, pairs, answer.p, MarginStatus.INFEASIBLE, answer, conflict=conflict)
+        return _packed(dataset, pairs, answer.p, Status.INFEASIBLE, NO_POINT, answer, conflict=conflict)
     residuals, weights, n_tight = _judge(E, pairs, answer)
-    status = MarginStatus.UNDECIDED
-    if answer.verdict is Verdict.OPTIMAL and residuals.worst <= tolerance:
-        status = MarginStatus.OPTIMAL
-    return _packed(dataset, pairs, answer.p, status, answer, residuals, weights, n_tight)
+    status = Status.UNDECIDED
+    if answer.status is Status.OPTIMAL and residuals.worst <= tolerance:
+        status = Status.OPTIMAL
+    return _packed(dataset, pairs, answer.p, status, residuals, answer, weights, n_tight)
 
 
-def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[CorpusResiduals, np.ndarray, int]:
+def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Residuals, np.ndarray, int]:
     """KKT residuals over all constraints, from the embeddings as given; token weights; how many pairs are tight."""
     p, V = answer.p, len(E)
     logits = (E - E.mean(axis=0)) @ p  # only differences count: a large common part would cost digits
@@ -95,7 +90,7 @@ def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Cor
     # By differences, not by token weights: multipliers of nearly equal tokens are large and cancel.
     pull = answer.duals @ (E[over] - E[under]) + answer.tie_duals @ (E[pairs.tied[:, 0]] - E[pairs.tied[:, 1]])
     square = float(p @ p) or 1.0  # p = 0 only where nothing was decided
-    residuals = CorpusResiduals(
+    residuals = Residuals(
         primal=max(0.0, -float(slack.min()), float(np.abs(apart).max(initial=0.0))),
         dual=max(0.0, -float(answer.duals.min(initial=0.0))) / square,
         stationarity=float(np.linalg.norm(pull - p)) / square**0.5,
@@ -132,17 +127,18 @@ def _packed(
     dataset: TokenDataset,
     pairs: TokenPairs,
     p: np.ndarray,
-    status: MarginStatus,
+    status: Status,
+    residuals: Residuals,
     answer: OrderSolution | None = None,
-    residuals: CorpusResiduals | None = None,
     token_weights: np.ndarray | None = None,
     n_tight: int = 0,
     conflict: CorpusConflict | None = None,
 ) -> CorpusMargin:
-    decided = answer is not None and answer.verdict is not Verdict.INFEASIBLE
+    decided = answer is not None and answer.status is not Status.INFEASIBLE
     support = answer.pairs if answer is not None and decided else np.zeros(0, dtype=np.int64)
     return CorpusMargin(
         status=status,
+        residuals=residuals,
         vocabulary=dataset.vocabulary,
         p=p,
         pairs=np.stack((pairs.over[support], pairs.under[support]), axis=1),
@@ -150,7 +146,6 @@ def _packed(
         ties=pairs.tied,
         tie_duals=answer.tie_duals if answer is not None and decided else np.zeros(len(pairs.tied)),
         token_weights=np.zeros(pairs.vocabulary_size) if token_weights is None else token_weights,
-        residuals=CorpusResiduals(0.0, 0.0, 0.0, 0.0, 0.0) if residuals is None else residuals,
         rounds=() if answer is None else answer.rounds,
         n_constraints=len(pairs),
         n_asked=int(pairs.documents.sum()),

@@ -7,9 +7,9 @@ import numpy as np
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin.att_svm import att_svm_batch
-from tokenmargin.margin.least_norm import Verdict, least_norm_batch
+from tokenmargin.margin.least_norm import least_norm_batch
+from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal
-from tokenmargin.margin.solution import MarginSolution
 
 #: Largest number of selections (whole or partial) that `local_margins` will hold at once before it refuses.
 ENUMERATION_LIMIT = 200_000
@@ -45,7 +45,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
             rows = np.repeat(rows, len(present), axis=0)
         if rows.shape[1]:
             answers = least_norm_batch(rows, np.ones(rows.shape[:2]))
-            keep = np.array([answer.verdict is not Verdict.INFEASIBLE for answer in answers], dtype=bool)
+            keep = np.array([not answer.is_infeasible for answer in answers], dtype=bool)
             partial, rows = partial[keep], rows[keep]
     return [Selection.from_indices(alpha, T) for alpha in partial]
 

@@ -10,40 +10,52 @@ units of the largest b/|row|, so that the shortest vector has length >= 1 whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin._types import EqualityNumbers, EqualityRows, RightHandSide, RowNumbers, Rows, Vector
 from tokenmargin.margin._daqp import active_set
-from tokenmargin.margin._kkt import KKT_TOLERANCE, Residuals, residuals_of
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN, least_norm_arrays
 from tokenmargin.margin._nnls import RANK_TOLERANCE, hull_weights, least_distance, polished
+from tokenmargin.margin.solution import (
+    KKT_TOLERANCE,
+    NO_POINT,
+    NOTHING_ASKED,
+    Residuals,
+    Solution,
+    Status,
+    residuals_of,
+)
 
-__all__ = ["KKT_TOLERANCE", "LeastNormSolution", "Residuals", "Verdict", "least_norm", "least_norm_batch"]
+#: Rows that a sentence names before it says how many more there are.
+NAMED = 6
 
 
-class Verdict(Enum):
-    """How the problem was decided."""
-
-    OPTIMAL = "the shortest vector was found and its KKT residuals checked"
-    INFEASIBLE = "no vector satisfies the constraints, and weights prove it"
-    UNDECIDED = "neither an optimal point nor a proof of infeasibility reached its tolerance"
-
-
-@dataclass(frozen=True, slots=True)
-class LeastNormSolution:
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastNormSolution(Solution):
     """Primal and dual solution, or weights that prove there is none (`weights`, `equality_weights`)."""
 
-    verdict: Verdict
-    p: Vector
-    duals: RowNumbers
+    p: Vector  #: the shortest p, shape (d,); NaN when infeasible
+    duals: RowNumbers  #: p = sum of duals times rows and of equality duals times equality rows
     equality_duals: EqualityNumbers
-    residuals: Residuals
     weights: RowNumbers | None = None
     equality_weights: EqualityNumbers | None = None
+
+    def explain(self) -> str:
+        """One or two sentences a person understands."""
+        if self.status is Status.OPTIMAL:
+            carrying = int((self.duals > 0).sum())
+            return (
+                f"The shortest vector has length {float(np.linalg.norm(self.p)):.6g}; "
+                f"{carrying} of {len(self.duals)} constraints hold it there."
+            )
+        if self.weights is not None:
+            rows = np.flatnonzero(self.weights).tolist()
+            named = ", ".join(map(str, rows[:NAMED])) + (f" and {len(rows) - NAMED} more" if len(rows) > NAMED else "")
+            return f"No vector satisfies the constraints: rows {named} contradict each other, as weights on them prove."
+        return f"{self._explain_undecided()} Rescale the rows or merge near-duplicates."
 
 
 def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None = None) -> LeastNormSolution:
@@ -85,7 +97,7 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
     for j, (solved, numbers) in enumerate(zip(found.solved.tolist(), found.residuals.tolist(), strict=True)):
         if solved:
             p, duals = found.p[j], found.duals[j]
-            solutions.append(LeastNormSolution(Verdict.OPTIMAL, p, duals, no_equalities, Residuals(*numbers)))
+            solutions.append(LeastNormSolution(Status.OPTIMAL, Residuals(*numbers), p, duals, no_equalities))
         else:
             solutions.append(least_norm(rows[j], rhs[j]))
     return solutions
@@ -95,7 +107,7 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
 class _Unit:
     """Answer to the scaled problem, before the scaling is undone."""
 
-    verdict: Verdict
+    status: Status
     p: np.ndarray
     duals: np.ndarray
     residuals: Residuals
@@ -107,8 +119,8 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
     m, d = unit.shape
     if d > m:
         inner = _solve_unit(isometric_rows(unit), bound)
-        if inner.verdict is Verdict.INFEASIBLE:
-            return _Unit(inner.verdict, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
+        if inner.status is Status.INFEASIBLE:
+            return _Unit(inner.status, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
         return _judged(unit, bound, inner.duals @ unit, inner.duals)
     candidates = []
     backend = active_set()
@@ -121,8 +133,7 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
     # Infeasible, ill-conditioned or not solved: decide by the nearest point of the rows' convex hull to 0.
     weights, hull_margin = hull_weights(unit, bound > 0)
     if hull_margin <= INFEASIBLE_MARGIN:
-        nothing = Residuals(np.inf, 0.0, 0.0, 0.0, np.inf)
-        return _Unit(Verdict.INFEASIBLE, np.full(d, np.nan), np.zeros(m), nothing, weights)
+        return _Unit(Status.INFEASIBLE, np.full(d, np.nan), np.zeros(m), NO_POINT, weights)
     candidates.append(least_distance(unit, bound))
     best: _Unit | None = None
     for point, multipliers in [guess for c in candidates for guess in (c, *polished(unit, bound, *c))]:
@@ -136,30 +147,30 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
 def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit | None:
     """The point if it is optimal to tolerance (polished where that is needed), else None."""
     answer = _judged(unit, bound, p, duals)
-    if answer.verdict is not Verdict.OPTIMAL:
+    if answer.status is not Status.OPTIMAL:
         for point, multipliers in polished(unit, bound, p, duals):
             answer = _judged(unit, bound, point, multipliers)
-            if answer.verdict is Verdict.OPTIMAL:
+            if answer.status is Status.OPTIMAL:
                 break
-    if answer.verdict is Verdict.OPTIMAL and INFEASIBLE_MARGIN * np.sqrt(answer.p @ answer.p) < 1:
+    if answer.status is Status.OPTIMAL and INFEASIBLE_MARGIN * np.sqrt(answer.p @ answer.p) < 1:
         return answer
     return None
 
 
 def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit:
     residuals = residuals_of(unit, bound, p, duals)
-    return _Unit(Verdict.OPTIMAL if residuals.worst <= KKT_TOLERANCE else Verdict.UNDECIDED, p, duals, residuals)
+    return _Unit(Status.OPTIMAL if residuals.worst <= KKT_TOLERANCE else Status.UNDECIDED, p, duals, residuals)
 
 
 def _finish(answer: _Unit, norms: np.ndarray, unit_length: float, n_equalities: int) -> LeastNormSolution:
     """Undo the scaling."""
     weights = None if answer.weights is None else answer.weights / norms
     return LeastNormSolution(
-        answer.verdict,
+        answer.status,
+        answer.residuals,
         answer.p * unit_length,
         answer.duals * (unit_length / norms),
         np.zeros(n_equalities),
-        answer.residuals,
         weights,
         None if weights is None else np.zeros(n_equalities),
     )
@@ -183,13 +194,7 @@ def _with_equalities(
     if inside.size:
         weights = np.zeros(len(unit))
         weights[inside[0]] = 1.0
-        answer = _Unit(
-            Verdict.INFEASIBLE,
-            np.full(unit.shape[1], np.nan),
-            np.zeros(len(unit)),
-            Residuals(np.inf, 0.0, 0.0, 0.0, np.inf),
-            weights,
-        )
+        answer = _Unit(Status.INFEASIBLE, np.full(unit.shape[1], np.nan), np.zeros(len(unit)), NO_POINT, weights)
     else:
         keep = np.where(inner_norms > RANK_TOLERANCE, inner_norms, 1.0)
         inner_bound = bound / keep
@@ -200,31 +205,23 @@ def _with_equalities(
         )
         inner_weights = None if inner.weights is None else inner.weights / keep
         answer = _Unit(
-            inner.verdict,
+            inner.status,
             free @ inner.p * stretch,
             inner.duals * stretch / keep,
             inner.residuals,
             inner_weights,
         )
     finished = _finish(answer, norms, unit_length, len(equalities))
-    if answer.verdict is Verdict.INFEASIBLE:
+    if answer.status is Status.INFEASIBLE:
         assert answer.weights is not None
         equality_weights = -(pseudo @ (unit.T @ answer.weights)) / back
-        return LeastNormSolution(
-            finished.verdict,
-            finished.p,
-            finished.duals,
-            finished.equality_duals,
-            finished.residuals,
-            finished.weights,
-            equality_weights,
-        )
+        return replace(finished, equality_weights=equality_weights)
     multipliers = pseudo @ (answer.p - unit.T @ answer.duals)
     residuals = _equality_residuals(unit, bound, unit_equalities, answer.p, answer.duals, multipliers)
-    verdict = answer.verdict
-    if verdict is Verdict.OPTIMAL and residuals.worst > KKT_TOLERANCE:
-        verdict = Verdict.UNDECIDED
-    return LeastNormSolution(verdict, finished.p, finished.duals, multipliers * unit_length / back, residuals)
+    status = answer.status
+    if status is Status.OPTIMAL and residuals.worst > KKT_TOLERANCE:
+        status = Status.UNDECIDED
+    return LeastNormSolution(status, residuals, finished.p, finished.duals, multipliers * unit_length / back)
 
 
 def _equality_residuals(
@@ -259,11 +256,11 @@ def _zero_rows(
     weights[impossible[0]] = 1.0
     q = 0 if equalities is None else len(equalities)
     return LeastNormSolution(
-        Verdict.INFEASIBLE,
+        Status.INFEASIBLE,
+        NO_POINT,
         np.full(rows.shape[1], np.nan),
         np.zeros(len(rows)),
         np.zeros(q),
-        Residuals(np.inf, 0.0, 0.0, 0.0, np.inf),
         weights,
         np.zeros(q),
     )
@@ -271,10 +268,4 @@ def _zero_rows(
 
 def _nothing_asked(rows: np.ndarray, equalities: np.ndarray | None) -> LeastNormSolution:
     q = 0 if equalities is None else len(equalities)
-    return LeastNormSolution(
-        Verdict.OPTIMAL,
-        np.zeros(rows.shape[1]),
-        np.zeros(len(rows)),
-        np.zeros(q),
-        Residuals(0.0, 0.0, 0.0, 0.0, 0.0),
-    )
+    return LeastNormSolution(Status.OPTIMAL, NOTHING_ASKED, np.zeros(rows.shape[1]), np.zeros(len(rows)), np.zeros(q))

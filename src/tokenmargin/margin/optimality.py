@@ -7,7 +7,8 @@ import numpy as np
 from tokenmargin._types import TokenFlags
 from tokenmargin.data import score_tie_width, scores
 from tokenmargin.errors import NotDecidedError
-from tokenmargin.margin.solution import MarginSolution, MarginStatus
+from tokenmargin.margin.margin_solution import MarginSolution
+from tokenmargin.margin.solution import Status
 
 
 def neighbors(solution: MarginSolution) -> TokenFlags:
@@ -39,8 +40,8 @@ def is_locally_optimal(solution: MarginSolution) -> bool:
     The solution's direction is then a locally-optimal max-margin (LMM) direction. False when infeasible or trivial:
     there is no direction then. Scores within `SCORE_TIE_TOLERANCE` are ties, and a tie is not strictly more.
     """
-    if solution.status is MarginStatus.UNDECIDED:
+    if solution.status is Status.UNDECIDED:
         raise NotDecidedError(solution.explain())
-    if solution.status is not MarginStatus.OPTIMAL:
+    if solution.status is not Status.OPTIMAL:
         return False
     return neighbor_score_gap(solution) > score_tie_width(scores(solution.sequences))

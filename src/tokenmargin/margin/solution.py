@@ -1,173 +1,112 @@
-"""The answer to a max-margin problem: a direction with its proof of optimality, or a proof that there is none."""
+"""What an answer to a max-margin problem is: how it was decided, and the residuals by which it was judged.
+
+Every problem of this package asks for the shortest vector under linear constraints, A p >= b and E p = 0, or proves
+that there is none. Whatever solver an answer came from, residuals that are computed here decide what it is called.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
-from functools import cached_property
+from math import inf, sqrt
 
 import numpy as np
 
-from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Triples, Vector
-from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.certificate import FarkasCertificate, farkas_certificate
-from tokenmargin.margin.least_norm import KKT_TOLERANCE, Residuals
-
-#: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of |p||k_s - k_t|, is below this: far above the
-#: 1e-15 to which an active-set solution satisfies it, far below the slack of a constraint in general position.
-TIGHT_TOLERANCE = 1e-9
+#: Largest KKT residual of the scaled problem (unit rows, relative to the solution's length) of an optimal point.
+#: Active-set solutions reach 1e-12 and better; 1e-9 leaves room for ill-conditioned supports.
+KKT_TOLERANCE = 1e-9
 
 
-class MarginStatus(Enum):
-    """What became of a max-margin problem; the value of each member says it in words."""
+class Status(Enum):
+    """How a max-margin problem was decided; the value of each member says it in words."""
 
-    OPTIMAL = "the shortest separating direction was found and its optimality checked"
-    INFEASIBLE = "no direction separates the selected tokens from the rest"
-    TRIVIAL = "every token is selected, so there is nothing to separate"
-    UNDECIDED = "neither a separating direction nor a proof of infeasibility reached its tolerance"
+    OPTIMAL = "the shortest vector was found and its optimality checked"
+    INFEASIBLE = "no vector satisfies the constraints"
+    TRIVIAL = "nothing is asked to be separated, so the shortest vector is 0"
+    BRACKETED = "the search was cut short: the length of the shortest vector lies between two bounds"
+    UNDECIDED = "neither the shortest vector nor a proof that there is none reached its tolerance"
 
 
-@dataclass(frozen=True, eq=False)
-class MarginSolution:
-    """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """The five KKT residuals of an answer; all 0 at the optimum. Each solution says in which units."""
 
-    Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
-    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order: p = sum of duals times differences.
+    primal: float  #: largest violation of A p >= b or E p = 0
+    dual: float  #: most negative multiplier
+    stationarity: float  #: |p - A'lambda - E'nu|
+    complementarity: float  #: largest lambda_k (A p - b)_k
+    gap: float  #: |primal value - dual value|
+
+    @property
+    def worst(self) -> float:
+        """The largest of the five."""
+        return max(self.primal, self.dual, self.stationarity, self.complementarity, self.gap)
+
+
+#: Of p = 0 where nothing is asked.
+NOTHING_ASKED = Residuals(0.0, 0.0, 0.0, 0.0, 0.0)
+
+#: Where there is no point to judge.
+NO_POINT = Residuals(inf, 0.0, 0.0, 0.0, inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution(ABC):
+    """An answer with its proof: the shortest vector and multipliers, or what shows that there is none.
+
+    Infeasible is an answer. Residuals are those of the scaled problem (unit rows, relative to the solution's length)
+    unless a solution says otherwise.
     """
 
-    status: MarginStatus
-    sequences: EmbeddedSequences = field(repr=False)
-    selection: Selection
-    p: Vector  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
-    triples: Triples = field(repr=False)
-    required: RightHandSide = field(repr=False)
-    duals: RowNumbers = field(repr=False)
-    tie_triples: EqualityTriples = field(repr=False)
-    tie_duals: EqualityNumbers = field(repr=False)
+    status: Status
     residuals: Residuals
-    weights: RowNumbers | None = field(default=None, repr=False)
-    tie_weights: EqualityNumbers | None = field(default=None, repr=False)
 
     def is_optimal(self, tolerance: float = KKT_TOLERANCE) -> bool:
-        """Whether all KKT residuals, computed by us on rows of unit norm, are within `tolerance`."""
-        return self.status is MarginStatus.OPTIMAL and self.residuals.worst <= tolerance
+        """Whether the problem was solved, and all KKT residuals, computed by us, are within `tolerance`."""
+        return self.status is Status.OPTIMAL and self.residuals.worst <= tolerance
 
     @property
-    def direction(self) -> Vector:
-        """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
-        length = float(np.linalg.norm(self.p))
-        return self.p / length if length > 0 else self.p
+    def is_infeasible(self) -> bool:
+        """Whether it is proved that no vector satisfies the constraints."""
+        return self.status is Status.INFEASIBLE
 
-    @property
-    def margin(self) -> float:
-        """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
-        if self.status is MarginStatus.INFEASIBLE:
-            return 0.0
-        length = float(np.linalg.norm(self.p))
-        return 1.0 / length if length > 0 else float("inf")
-
-    @property
-    def gap(self) -> float:
-        """Duality gap of the scaled problem, relative to the solution's squared length."""
-        return self.residuals.gap
-
-    @cached_property
-    def slacks(self) -> RowNumbers:
-        """p'(k_s - k_t) minus what is required, one number per constraint."""
-        i, s, t = self.triples.T
-        keys = self.sequences.keys
-        return (keys[i, s] - keys[i, t]) @ self.p - self.required
-
-    @cached_property
-    def tight(self) -> np.ndarray:
-        """Which constraints hold with equality, booleans of shape (m,)."""
-        if self.status is not MarginStatus.OPTIMAL:
-            return np.zeros(len(self.triples), dtype=bool)
-        i, s, t = self.triples.T
-        keys = self.sequences.keys
-        lengths = np.linalg.norm(keys[i, s] - keys[i, t], axis=1) * float(np.linalg.norm(self.p))
-        return self.slacks <= TIGHT_TOLERANCE * np.maximum(lengths, self.required)
-
-    @property
-    def support(self) -> tuple[tuple[int, int, int], ...]:
-        """The tight constraints as (input, selected token, other token): the support vectors of the problem."""
-        return tuple((int(i), int(s), int(t)) for i, s, t in self.triples[self.tight])
-
-    @cached_property
-    def certificate(self) -> FarkasCertificate | None:
-        """When infeasible, weights on token pairs that prove it, in exact arithmetic; else None."""
-        if self.status is not MarginStatus.INFEASIBLE or self.weights is None or self.tie_weights is None:
-            return None
-        return farkas_certificate(self.sequences.keys, self.triples, self.weights, self.tie_triples, self.tie_weights)
-
+    @abstractmethod
     def explain(self) -> str:
         """One or two sentences a person understands."""
-        if self.status is MarginStatus.TRIVIAL:
-            return "Every token of every input is selected, so there is nothing to separate and p = 0."
-        if self.status is MarginStatus.OPTIMAL:
-            return self._explain_optimum()
-        if self.status is MarginStatus.INFEASIBLE:
-            return self._explain_conflict()
+
+    def _explain_undecided(self) -> str:
         return (
             f"The problem is too ill-conditioned to decide: the best point has a KKT residual of "
-            f"{self.residuals.worst:.1e} (needed {KKT_TOLERANCE:.0e}). Rescale the keys or merge near-duplicate tokens."
-        )
-
-    def _explain_optimum(self) -> str:
-        lines = [f"input {i}: token {s} over token {t}" for i, s, t in self.support[:4]]
-        more = len(self.support) - len(lines)
-        held = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
-        return (
-            f"The selected tokens are separated from all others with margin {self.margin:.6g} "
-            f"(|p| = {float(np.linalg.norm(self.p)):.6g}). What limits the margin is {held}."
-        )
-
-    def _explain_conflict(self) -> str:
-        certificate = self.certificate
-        assert certificate is not None
-        inputs = sorted({i for i, _, _ in certificate.pairs + certificate.ties})
-        asked = [f"token {s} over token {t} in input {i}" for i, s, t in certificate.pairs]
-        tied = [f"tokens {s} and {t} tied in input {i}" for i, s, t in certificate.ties]
-        identical = len(asked) == 1 and not tied and certificate.exact
-        if identical:
-            i, s, t = certificate.pairs[0]
-            return (
-                f"Input {i} cannot prefer token {s} to token {t}: their keys are identical, "
-                "so every p gives them the same attention. Select both, or drop one."
-            )
-        demands = _listed(asked + tied)
-        where = f"within input {inputs[0]}" if len(inputs) == 1 else f"between inputs {_listed(list(map(str, inputs)))}"
-        sum_text = " + ".join(
-            f"{_weight(w)}(k[{i},{s}] - k[{i},{t}])"
-            for (i, s, t), w in zip(
-                certificate.pairs + certificate.ties,
-                certificate.weights + certificate.tie_weights,
-                strict=True,
-            )
-        )
-        if certificate.exact:
-            return (
-                f"No p can prefer {demands} at once; the conflict is {where}. Every gain on one is a loss on "
-                f"another, because {sum_text} = 0."
-            )
-        return (
-            f"No p of norm below {certificate.norm_bound:.2g} can prefer {demands} at once; the conflict is {where}: "
-            f"{sum_text} is zero up to rounding of the keys."
+            f"{self.residuals.worst:.1e} (needed {KKT_TOLERANCE:.0e})."
         )
 
 
-def _listed(parts: list[str]) -> str:
-    """a, b and c."""
-    if len(parts) > 6:
-        parts = [*parts[:6], f"{len(parts) - 6} more demands"]
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+def residuals_of(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> Residuals:
+    """KKT residuals at (p, duals) of unit rows A p >= b, in units of max(1, |p|); equalities apart."""
+    slack = unit @ p - bound
+    pull = duals @ unit - p
+    square = float(p @ p)
+    length = max(1.0, sqrt(square))
+    return Residuals(
+        primal=max(0.0, -float(slack.min())) / length,
+        dual=max(0.0, -float(duals.min())) / length,
+        stationarity=sqrt(float(pull @ pull)) / length,
+        complementarity=float(np.abs(duals * slack).max()) / length**2,
+        gap=abs(square - float(duals @ bound)) / length**2,
+    )
 
 
-def _weight(weight: Fraction) -> str:
-    """A multiplier as people write it: nothing for 1, an integer if short, else four digits."""
-    if weight == 1:
-        return ""
-    if weight.denominator == 1 and abs(weight) < 10**6:
-        return f"{weight.numerator}*"
-    return f"{float(weight):.4g}*"
+def residuals_batch(
+    slack: np.ndarray, pull: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray
+) -> np.ndarray:
+    """`residuals_of` for a batch, from slack = A p - b and pull = A'duals - p: the five numbers in order, (B, 5)."""
+    square = np.einsum("bd,bd->b", p, p)
+    length = np.maximum(1.0, np.sqrt(square))
+    numbers = np.empty((len(p), 5))
+    numbers[:, 0] = np.maximum(0.0, -slack.min(axis=1)) / length
+    numbers[:, 1] = np.maximum(0.0, -duals.min(axis=1)) / length
+    numbers[:, 2] = np.sqrt(np.einsum("bd,bd->b", pull, pull)) / length
+    numbers[:, 3] = np.abs(duals * slack).max(axis=1) / length**2
+    numbers[:, 4] = np.abs(square - np.einsum("bm,bm->b", duals, bound)) / length**2
+    return numbers

@@ -12,7 +12,7 @@ from tokenmargin.attention import JointLimit, Limit
 from tokenmargin.margin import (
     LabelSolution,
     MarginSolution,
-    MarginStatus,
+    Status,
     att_svm,
     is_locally_optimal,
     rate_direction,
@@ -124,7 +124,7 @@ def _joint_agreement(limit: JointLimit) -> JointAgreement:
 
 def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
     """`compare` with the max-margin problem already solved."""
-    solved = solution.status is MarginStatus.OPTIMAL
+    solved = solution.status is Status.OPTIMAL
     return Agreement(
         limit,
         solution,

@@ -20,7 +20,7 @@ from tokenmargin.data.token_selection import CorpusSelection, corpus_selection, 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.margin.corpus_margin import CorpusMargin
 from tokenmargin.margin.corpus_svm import corpus_svm
-from tokenmargin.margin.solution import MarginStatus
+from tokenmargin.margin.solution import Status
 from tokenmargin.theory.agreement import one_minus_cosine
 
 
@@ -37,7 +37,7 @@ class CorpusAgreement:
     @property
     def is_solved(self) -> bool:
         """Whether the max-margin problem has an answer whose KKT residuals were checked."""
-        return self.solution.status in (MarginStatus.OPTIMAL, MarginStatus.TRIVIAL)
+        return self.solution.status in (Status.OPTIMAL, Status.TRIVIAL)
 
     @property
     def cosine(self) -> float:
@@ -62,7 +62,7 @@ def corpus_agreement(dataset: TokenDataset, embeddings: ArrayLike, query: ArrayL
     p = query_vector(query, E.shape[1])
     selection = corpus_selection(dataset, E, p)
     solution = corpus_svm(dataset, E, selection, start=p)
-    solved = solution.status is MarginStatus.OPTIMAL
+    solved = solution.status is Status.OPTIMAL
     longest = float(np.linalg.norm(E[np.unique(dataset.counts.indices)], axis=1).max())
     return CorpusAgreement(
         selection,

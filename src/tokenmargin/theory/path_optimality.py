@@ -19,7 +19,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss
 from tokenmargin.attention.regularization_path import RegularizationPath, regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, scores, selection_of
-from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, att_svm_batch, feasible_selections
+from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, att_svm_batch, feasible_selections
 from tokenmargin.theory.agreement import one_minus_cosine
 
 #: 1 - cos between the last point and the max-margin direction of its selection up to which the path has arrived. It
@@ -71,7 +71,7 @@ def enumerated_path(
     """
     feasible = feasible_selections(sequences, limit)
     solutions = att_svm_batch([sequences] * len(feasible), feasible)
-    found = [solution.direction for solution in solutions if solution.status is MarginStatus.OPTIMAL]
+    found = [solution.direction for solution in solutions if solution.status is Status.OPTIMAL]
     return regularization_path(sequences, loss, radii, np.array(found) if found else None)
 
 
@@ -129,4 +129,4 @@ def _loss(sequences: EmbeddedSequences, loss: Loss, selection: Selection) -> flo
 
 def _direction_error(sequences: EmbeddedSequences, selection: Selection, p: np.ndarray) -> float:
     solution = att_svm(sequences, selection)
-    return one_minus_cosine(p, solution.direction) if solution.status is MarginStatus.OPTIMAL else float("nan")
+    return one_minus_cosine(p, solution.direction) if solution.status is Status.OPTIMAL else float("nan")

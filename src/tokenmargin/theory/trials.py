@@ -18,7 +18,7 @@ from tokenmargin.attention.batch import descend_batch, textbook_descent
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import MarginStatus, att_svm, att_svm_batch, neighbors
+from tokenmargin.margin import Status, att_svm, att_svm_batch, neighbors
 from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
 from tokenmargin.theory.agreement import one_minus_cosine
@@ -151,7 +151,7 @@ def _decide(
     diverging = np.flatnonzero(column["ended"]).tolist()
     solutions = att_svm_batch([risks[j].sequences for j in diverging], [limits[j].selection for j in diverging])
     for j, solution in zip(diverging, solutions, strict=True):
-        if solution.status is MarginStatus.OPTIMAL:
+        if solution.status is Status.OPTIMAL:
             column["velocity_error"][j] = one_minus_cosine(limits[j].velocity, solution.direction)
     return np.stack([end.final for end in ends]), np.stack([limit.selection.representatives for limit in limits])
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tokenmargin import EmbeddedSequences
 from tokenmargin.data import Selection, scores, selection_of
-from tokenmargin.margin import MarginStatus, att_svm
+from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.lemma3_20_21_margin import (
     LEMMA_3,
@@ -66,7 +66,7 @@ class TestLemma3:
         assert selection == Selection.from_indices([0, 0], 2)
         proposed = np.array([1.0, 1.0, 0.0])  # 1 on every token selected anywhere
         assert min(proposed @ (A - B), proposed @ (B - C)) < 1
-        assert att_svm(data, selection).status is MarginStatus.OPTIMAL
+        assert att_svm(data, selection).status is Status.OPTIMAL
 
 
 class TestLemma20:

@@ -10,7 +10,7 @@ import pytest
 from tokenmargin.data import Selection, TokenDataset, single_relevant
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
-from tokenmargin.margin import MarginStatus, att_svm
+from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.case import EmbeddingCase, least_step
 from tokenmargin.theory.embeddings.lemma6_19_only_important import (
@@ -61,7 +61,7 @@ class TestLemma6:
         case = in_regime(single_relevant(np.random.default_rng(0), 2, 2))
         assert case.dataset.vocabulary_size == 3
         mixed = att_svm(case.sequences, Selection([[True, True], [True, False]]))
-        assert mixed.status is MarginStatus.OPTIMAL
+        assert mixed.status is Status.OPTIMAL
         assert np.linalg.norm(mixed.p) < np.linalg.norm(att_svm(case.sequences, case.important).p)
         outcome = LEMMA_6.check(TiedDirection(case, mixed.p))
         assert outcome.applies is Applies.NO

@@ -15,7 +15,7 @@ from tokenmargin import AttentionRisk, EmbeddedSequences, correlation, global_ma
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.data import Selection, scores
-from tokenmargin.margin import MarginStatus, att_svm, cone_constants, directional_margin, neighbors
+from tokenmargin.margin import Status, att_svm, cone_constants, directional_margin, neighbors
 from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.lemma2_11_feasibility import LEMMA_2, optimal_between_others
@@ -48,7 +48,7 @@ class TestLemma2:
     def test_each_hypothesis_is_needed(self):
         for sequences in (optimal_between_others(), theorem2_counterexample()):
             assert LEMMA_2.check(sequences).applies is Applies.NO
-            assert global_margin(sequences).status is MarginStatus.INFEASIBLE
+            assert global_margin(sequences).status is Status.INFEASIBLE
 
 
 class TestLemma3:
@@ -82,7 +82,7 @@ def test_lemma_4_the_max_margin_direction_descends_everywhere(seed, norm):
     """[M, Lemma 4]: <grad L(p), p_mm> < 0 for all p, under Assumption B where p_mm exists."""
     sequences = assumption_b_data(seed)
     solution = global_margin(sequences)
-    assume(solution.status is MarginStatus.OPTIMAL)
+    assume(solution.status is Status.OPTIMAL)
     p = np.random.default_rng(seed + 1).normal(size=2)
     field = AttentionRisk(sequences).field(p * norm / np.linalg.norm(p))
     assert float(field @ solution.p) > 0
@@ -93,7 +93,7 @@ class TestLemma5:
     @few
     def test_holds_beyond_the_explicit_radius(self, seed, pi, angle, scale):
         sequences = assumption_b_data(seed, n=1)
-        assume(global_margin(sequences).status is MarginStatus.OPTIMAL)
+        assume(global_margin(sequences).status is Status.OPTIMAL)
         radius = scale * 1.001 * correlation_radius(sequences, pi)
         outcome = LEMMA_5.check(
             CorrelationCase(sequences, pi, (radius * float(np.cos(angle)), radius * float(np.sin(angle))))
@@ -140,7 +140,7 @@ class TestLemma7:
             np.random.default_rng(seed).normal(size=(2, 3, 2)), np.random.default_rng(seed + 1).normal(size=(2, 3))
         )
         solution = global_margin(sequences)
-        assume(solution.status is MarginStatus.OPTIMAL)
+        assume(solution.status is Status.OPTIMAL)
         constants = cone_constants(solution)
         assume(constants.every_input_has_neighbors)
         width = 0.999 * float(np.arccos(1 - constants.mu))
@@ -277,7 +277,7 @@ def test_lemmas_12_and_13_along_the_joint_path():
     """[M, Lemma 13] with |v| = |p|, which is enough on Fig. 3(b): selected tokens ahead, p to (10), v to (SVM)."""
     from tokenmargin.attention import JointRisk, joint_path
     from tokenmargin.data.toys import fig3
-    from tokenmargin.margin import relaxed_solution
+    from tokenmargin.margin import relaxed_svm
 
     data = fig3((0.5, 1.5))
     radii = 2.0 ** np.arange(1, 13)
@@ -285,7 +285,7 @@ def test_lemmas_12_and_13_along_the_joint_path():
     end = path.points[-1]
     differences = data.keys[:, 1] - data.keys[:, 0]
     assert (differences @ end >= 0).all()
-    relaxed = relaxed_solution(data, Selection.from_indices([1, 1, 1], 2))
+    relaxed = relaxed_svm(data, Selection.from_indices([1, 1, 1], 2))
     errors = [one_minus_cosine(p, relaxed.p) for p in path.points[-6:]]
     assert errors[-1] < 1e-5
     assert (np.diff(errors) < 0).all()

@@ -12,7 +12,7 @@ from tokenmargin.attention import Flow, NormalizedDescent, Outcome, follow, join
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.label_svm import label_svm, rate_direction, relaxed_solution, relaxing_rate
+from tokenmargin.margin import label_svm, rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
@@ -71,7 +71,7 @@ def test_so_do_the_minimisers_under_norm_constraints(rate):
 
 def test_descent_at_equal_steps_goes_to_the_relaxed_direction():
     run = follow(JointRisk(fig3(B)), (START_V, START_P), NormalizedDescent(0.1), steps=1000)
-    assert one_minus_cosine(run.points[-1], relaxed_solution(fig3(B), OPTIMAL).p) <= 1e-4
+    assert one_minus_cosine(run.points[-1], relaxed_svm(fig3(B), OPTIMAL).p) <= 1e-4
     assert one_minus_cosine(run.heads[-1], [0, 1]) <= 1e-4
 
 

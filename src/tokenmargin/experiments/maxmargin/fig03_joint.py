@@ -16,11 +16,11 @@ from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, Outcome, follow, joint_path
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
-from tokenmargin.margin import att_svm
-from tokenmargin.margin.label_svm import (
+from tokenmargin.margin import (
+    att_svm,
     rate_direction,
     relaxed_inputs,
-    relaxed_solution,
+    relaxed_svm,
     relaxing_rate,
     selected_label_svm,
 )
@@ -113,7 +113,7 @@ def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
         "points": run.points,
         "v_mm": selected_label_svm(data, OPTIMAL).v,
         "p_mm": att_svm(data, OPTIMAL).p,
-        "p_relax": relaxed_solution(data, OPTIMAL).p,
+        "p_relax": relaxed_svm(data, OPTIMAL).p,
         "relaxed": relaxed_inputs(data, OPTIMAL),
         "probabilities": np.array([risk.probabilities(v, p, OPTIMAL) for v, p in pairs]),
     }
@@ -141,7 +141,7 @@ def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
 def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     """The data of (b) at three ratios of step lengths and with v fixed: where p goes, and which problem says so."""
     data = toys.fig3(THIRD["b"])
-    strict, relaxed = att_svm(data, OPTIMAL).direction, relaxed_solution(data, OPTIMAL).direction
+    strict, relaxed = att_svm(data, OPTIMAL).direction, relaxed_svm(data, OPTIMAL).direction
     every = max(1, config.long_steps // 100)
     ends, flows, velocities, minimisers = {}, {}, {}, {}
     for name, ratio in REGIMES.items():

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, selection_of
-from tokenmargin.margin import MarginSolution, MarginStatus, att_svm
-from tokenmargin.margin.solution import TIGHT_TOLERANCE
+from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.embeddings.case import EmbeddingCase, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
@@ -66,7 +65,7 @@ def _separates(case: Separation) -> tuple[Applies, str]:
 
 def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
     """Worst of: constraints missed, and p_hat'(q - p_hat) >= 0 missed at a feasible q: p_hat is the nearest to 0."""
-    if seen.status is not MarginStatus.OPTIMAL:
+    if seen.status is not Status.OPTIMAL:
         return float("inf")
     i, s, t = seen.triples.T
     rows = case.sequences.keys[i, s] - case.sequences.keys[i, t]
@@ -98,7 +97,7 @@ LEMMA_3: Claim[Separation, MarginSolution] = Claim(
 
 def _least_slack(_: Separation, seen: MarginSolution) -> float:
     """The smallest slack of a constraint, in units of what it requires."""
-    return float(np.abs(seen.slacks).min()) if seen.status is MarginStatus.OPTIMAL else float("inf")
+    return float(np.abs(seen.slacks).min()) if seen.status is Status.OPTIMAL else float("inf")
 
 
 LEMMA_20: Claim[Separation, MarginSolution] = Claim(

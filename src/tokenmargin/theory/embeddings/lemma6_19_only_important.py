@@ -20,7 +20,7 @@ from tokenmargin.attention import AttentionRisk, Limit
 from tokenmargin.data import EmbeddedSequences, Selection, selection_of
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
-from tokenmargin.margin import MarginStatus, att_svm
+from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.embeddings.case import EmbeddingCase, examine, least_step
@@ -170,7 +170,7 @@ def rivals(case: EmbeddingCase) -> Rivals:
             continue
         seen += 1
         solution = att_svm(case.sequences, Selection(chosen))
-        if solution.status is not MarginStatus.OPTIMAL:
+        if solution.status is not Status.OPTIMAL:
             continue
         feasible += 1
         if (norm := float(np.linalg.norm(solution.p))) < least:

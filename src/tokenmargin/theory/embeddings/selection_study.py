@@ -17,7 +17,7 @@ from tokenmargin.attention import Flow, Limit
 from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.bounds import initial_events, theorem_log10_d
-from tokenmargin.margin import MarginStatus, att_svm_batch
+from tokenmargin.margin import Status, att_svm_batch
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.embeddings.case import EmbeddingCase, least_step, limits
 
@@ -132,7 +132,7 @@ def table(cases: Sequence[EmbeddingCase], found: Sequence[Limit]) -> np.ndarray:
     diverging = [j for j, limit in enumerate(found) if limit.diverges]
     solutions = att_svm_batch([cases[j].sequences for j in diverging], [found[j].selection for j in diverging])
     for j, solution in zip(diverging, solutions, strict=True):
-        if solution.status is MarginStatus.OPTIMAL:
+        if solution.status is Status.OPTIMAL:
             column["velocity_error"][j] = one_minus_cosine(found[j].velocity, solution.direction)
             column["direction_error"][j] = one_minus_cosine(found[j].direction, solution.direction)
             column["tight_share"][j] = solution.tight.mean()

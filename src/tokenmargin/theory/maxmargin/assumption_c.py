@@ -26,7 +26,7 @@ import numpy as np
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.label_svm import LabelSolution, LabelStatus, label_svm, selected_label_svm
+from tokenmargin.margin import LabelSolution, Status, label_svm, selected_label_svm
 from tokenmargin.theory.claim import Applies
 
 #: Most choices of one token per input that are compared; beyond it the triangle inequality bounds them all at once.
@@ -60,9 +60,9 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
         trial_points: points p, shape (s, d), that are tried as counterexamples besides those found here.
     """
     label = selected_label_svm(sequences, selection)
-    if label.status is LabelStatus.INFEASIBLE:
+    if label.status is Status.INFEASIBLE:
         return AssumptionC(Applies.NO, "No classifier separates the selected tokens by label.", 0.0, float("nan"))
-    if label.status is LabelStatus.UNDECIDED:
+    if label.status is Status.UNDECIDED:
         return AssumptionC(Applies.NOT_DECIDED, "(SVM) of the selected tokens is undecided.", 0.0, float("nan"))
     refuted = _refuted_at_points(sequences, selection, label, _points(sequences, trial_points))
     refuted = refuted or _refuted_on_a_ray(sequences, selection, label)
@@ -74,8 +74,8 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
 def on_support(sequences: EmbeddedSequences, selection: Selection) -> tuple[EmbeddedSequences, Selection]:
     """The inputs whose selected token is a support vector of (SVM), alone: where [M, Thm 6] asks Assumption C."""
     label = selected_label_svm(sequences, selection)
-    if label.status is not LabelStatus.OPTIMAL:
-        raise InvalidInputError(f"no support vectors: {label.status.value}. Select tokens separable by label.")
+    if label.status is not Status.OPTIMAL:
+        raise InvalidInputError(f"no support vectors. {label.explain()} Select tokens separable by label.")
     kept = label.support
     fewer = EmbeddedSequences(
         sequences.tokens[kept], sequences.labels[kept], sequences.head, sequences.keys[kept], sequences.mask[kept]

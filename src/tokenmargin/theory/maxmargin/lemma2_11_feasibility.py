@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin._types import Vector
 from tokenmargin.data import EmbeddedSequences, optimal_selection, scores, toys
-from tokenmargin.margin import MarginSolution, MarginStatus, global_margin
+from tokenmargin.margin import MarginSolution, Status, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 
 #: Least-squares residual, relative to the right-hand side, below which a linear system over all tokens is solvable.
@@ -53,7 +53,7 @@ def _lemma_2_applies(sequences: EmbeddedSequences) -> tuple[Applies, str]:
 def _lemma_2_error(sequences: EmbeddedSequences, solution: MarginSolution) -> float:
     """inf unless separable; else by how much p_mm is longer than the separator of the proof, relative to it."""
     separator = separator_from_head(sequences)
-    if solution.status is not MarginStatus.OPTIMAL or separator is None:
+    if solution.status is not Status.OPTIMAL or separator is None:
         return float("inf")
     return max(0.0, float(np.linalg.norm(solution.p) / np.linalg.norm(separator)) - 1.0)
 
@@ -84,7 +84,7 @@ LEMMA_2: Claim[EmbeddedSequences, MarginSolution] = Claim(
     error=_lemma_2_error,
     inside=_all_positive,
     outside=optimal_between_others,
-    mutate=lambda solution: replace(solution, status=MarginStatus.INFEASIBLE),
+    mutate=lambda solution: replace(solution, status=Status.INFEASIBLE),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_2,)

@@ -13,7 +13,7 @@ import numpy as np
 from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.margin import MarginStatus, global_margin
+from tokenmargin.margin import Status, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
 
@@ -43,7 +43,7 @@ def correlation_radius(sequences: EmbeddedSequences, pi: float) -> float:
 def _lemma_5_applies(case: CorrelationCase) -> tuple[Applies, str]:
     if case.sequences.n_inputs != 1 or not assumption_b(case.sequences):
         return Applies.NO, "The lemma is about one input under Assumption B."
-    if global_margin(case.sequences).status is not MarginStatus.OPTIMAL:
+    if global_margin(case.sequences).status is not Status.OPTIMAL:
         return Applies.NO, "(ATT-SVM) for the optimal token is infeasible."
     radius, norm = correlation_radius(case.sequences, case.pi), float(np.linalg.norm(case.p))
     return (Applies.YES if norm >= radius else Applies.NO), f"|p| = {norm:.4g} and R_pi = {radius:.4g}."

@@ -13,7 +13,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores, toys
-from tokenmargin.margin import ENUMERATION_LIMIT, MarginStatus, att_svm, global_margin, local_margins
+from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
 
@@ -119,7 +119,7 @@ def _all_independent(rows: np.ndarray, size: int) -> bool:
 def _theorem_1_applies(case: PathCase) -> tuple[Applies, str]:
     if not optimal_selection(case.sequences).is_single:
         return Applies.NO, "Two tokens of an input share the highest score."
-    if global_margin(case.sequences).status is not MarginStatus.OPTIMAL:
+    if global_margin(case.sequences).status is not Status.OPTIMAL:
         return Applies.NO, "(ATT-SVM) for the optimal tokens is infeasible, so there is no GMM direction."
     return Applies.YES, "Every input has one token of highest score, and these can be separated."
 

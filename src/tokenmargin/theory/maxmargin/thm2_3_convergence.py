@@ -19,7 +19,7 @@ from tokenmargin.data import (
     selection_of,
     toys,
 )
-from tokenmargin.margin import MarginStatus, att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
+from tokenmargin.margin import Status, att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
 
@@ -55,7 +55,7 @@ def _limit(run: Run) -> Limit:
 def _theorem_2_applies(run: Run) -> tuple[Applies, str]:
     if not assumption_b(run.sequences):
         return Applies.NO, "Assumption B fails: two non-optimal tokens of an input differ in score."
-    if global_margin(run.sequences).status is not MarginStatus.OPTIMAL:
+    if global_margin(run.sequences).status is not Status.OPTIMAL:
         return Applies.NO, "(ATT-SVM) for the optimal tokens is infeasible, which the printed theorem overlooks."
     return Applies.YES, "Assumption B holds and the optimal tokens can be separated."
 

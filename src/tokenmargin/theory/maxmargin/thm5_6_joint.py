@@ -15,14 +15,9 @@ import numpy as np
 from tokenmargin._types import HeadVector, Vector
 from tokenmargin.attention import Flow, JointRisk, JointTrajectory, Outcome, follow
 from tokenmargin.data import EmbeddedSequences, Selection, toys
-from tokenmargin.margin import MarginStatus, att_svm
-from tokenmargin.margin.label_svm import (
-    SUPPORT_TOLERANCE,
-    LabelStatus,
-    relaxed_solution,
-    relaxing_rate,
-    selected_label_svm,
-)
+from tokenmargin.margin import Status, att_svm
+from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, selected_label_svm
+from tokenmargin.margin.relaxed import relaxed_svm, relaxing_rate
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
@@ -76,9 +71,9 @@ def _observe(run: JointRun) -> JointLimit:
 
 def _common_hypotheses(run: JointRun) -> tuple[Applies, str] | None:
     """What both theorems ask before Assumption C; None when it is there."""
-    if selected_label_svm(run.sequences, run.selection).status is not LabelStatus.OPTIMAL:
+    if selected_label_svm(run.sequences, run.selection).status is not Status.OPTIMAL:
         return Applies.NO, "No classifier separates the selected tokens by label."
-    if att_svm(run.sequences, run.selection).status is not MarginStatus.OPTIMAL:
+    if att_svm(run.sequences, run.selection).status is not Status.OPTIMAL:
         return Applies.NO, "(ATT-SVM) is infeasible: attention cannot select these tokens."
     return None
 
@@ -142,7 +137,7 @@ def _theorem_6_applies(run: JointRun) -> tuple[Applies, str]:
 
 
 def _theorem_6_error(run: JointRun, limit: JointLimit) -> float:
-    return _error(run, limit, relaxed_solution(run.sequences, run.selection).direction)
+    return _error(run, limit, relaxed_svm(run.sequences, run.selection).direction)
 
 
 THEOREM_6: Claim[JointRun, JointLimit] = Claim(

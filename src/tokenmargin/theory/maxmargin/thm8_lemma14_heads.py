@@ -22,7 +22,7 @@ from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import Curvature, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_width
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.any_of import MultiTokenStatus, att_svm_any
+from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim
 
 #: Distance of p(R)/(Xi R) to the minimisers at R = 1e4. The theorem gives no rate; on problems in general position
@@ -224,9 +224,9 @@ LEMMA_14: Claim[HeadCase, Sandwich] = Claim(
 
 def _theorem_8_applies(case: HeadCase) -> tuple[Applies, str]:
     solution = att_svm_any(case.risk.sequences, case.allowed)
-    if solution.status in (MultiTokenStatus.INFEASIBLE, MultiTokenStatus.TRIVIAL):
-        return Applies.NO, f"(ATT-SVM') has no margin: {solution.status.value}."
-    if solution.status is not MultiTokenStatus.OPTIMAL:
+    if solution.status in (Status.INFEASIBLE, Status.TRIVIAL):
+        return Applies.NO, f"(ATT-SVM') has no margin. {solution.explain()}"
+    if solution.status is not Status.OPTIMAL:
         return Applies.NOT_DECIDED, solution.explain()
     if case.risk.sequences.width > 2:
         return Applies.NOT_DECIDED, "The regularisation path is computed for d <= 2 only."

@@ -1,0 +1,149 @@
+"""The answer to a max-margin problem over tokens: a direction and what limits it, or tokens that contradict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Triples, Vector
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.margin.certificate import FarkasCertificate, farkas_certificate
+from tokenmargin.margin.solution import Solution, Status
+
+#: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of |p||k_s - k_t|, is below this: far above the
+#: 1e-15 to which an active-set solution satisfies it, far below the slack of a constraint in general position.
+TIGHT_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class MarginSolution(Solution):
+    """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
+
+    Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
+    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order: p = sum of duals times differences.
+    """
+
+    sequences: EmbeddedSequences = field(repr=False)
+    selection: Selection
+    p: Vector  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
+    triples: Triples = field(repr=False)
+    required: RightHandSide = field(repr=False)
+    duals: RowNumbers = field(repr=False)
+    tie_triples: EqualityTriples = field(repr=False)
+    tie_duals: EqualityNumbers = field(repr=False)
+    weights: RowNumbers | None = field(default=None, repr=False)
+    tie_weights: EqualityNumbers | None = field(default=None, repr=False)
+
+    @property
+    def direction(self) -> Vector:
+        """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
+        length = float(np.linalg.norm(self.p))
+        return self.p / length if length > 0 else self.p
+
+    @property
+    def margin(self) -> float:
+        """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
+        if self.status is Status.INFEASIBLE:
+            return 0.0
+        length = float(np.linalg.norm(self.p))
+        return 1.0 / length if length > 0 else float("inf")
+
+    @cached_property
+    def slacks(self) -> RowNumbers:
+        """p'(k_s - k_t) minus what is required, one number per constraint."""
+        i, s, t = self.triples.T
+        keys = self.sequences.keys
+        return (keys[i, s] - keys[i, t]) @ self.p - self.required
+
+    @cached_property
+    def tight(self) -> np.ndarray:
+        """Which constraints hold with equality, booleans of shape (m,)."""
+        if self.status is not Status.OPTIMAL:
+            return np.zeros(len(self.triples), dtype=bool)
+        i, s, t = self.triples.T
+        keys = self.sequences.keys
+        lengths = np.linalg.norm(keys[i, s] - keys[i, t], axis=1) * float(np.linalg.norm(self.p))
+        return self.slacks <= TIGHT_TOLERANCE * np.maximum(lengths, self.required)
+
+    @property
+    def support(self) -> tuple[tuple[int, int, int], ...]:
+        """The tight constraints as (input, selected token, other token): the support vectors of the problem."""
+        return tuple((int(i), int(s), int(t)) for i, s, t in self.triples[self.tight])
+
+    @cached_property
+    def certificate(self) -> FarkasCertificate | None:
+        """When infeasible, weights on token pairs that prove it, in exact arithmetic; else None."""
+        if self.status is not Status.INFEASIBLE or self.weights is None or self.tie_weights is None:
+            return None
+        return farkas_certificate(self.sequences.keys, self.triples, self.weights, self.tie_triples, self.tie_weights)
+
+    def explain(self) -> str:
+        """One or two sentences a person understands."""
+        if self.status is Status.TRIVIAL:
+            return "Every token of every input is selected, so there is nothing to separate and p = 0."
+        if self.status is Status.OPTIMAL:
+            return self._explain_optimum()
+        if self.status is Status.INFEASIBLE:
+            return self._explain_conflict()
+        return f"{self._explain_undecided()} Rescale the keys or merge near-duplicate tokens."
+
+    def _explain_optimum(self) -> str:
+        lines = [f"input {i}: token {s} over token {t}" for i, s, t in self.support[:4]]
+        more = len(self.support) - len(lines)
+        held = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+        return (
+            f"The selected tokens are separated from all others with margin {self.margin:.6g} "
+            f"(|p| = {float(np.linalg.norm(self.p)):.6g}). What limits the margin is {held}."
+        )
+
+    def _explain_conflict(self) -> str:
+        certificate = self.certificate
+        assert certificate is not None
+        inputs = sorted({i for i, _, _ in certificate.pairs + certificate.ties})
+        asked = [f"token {s} over token {t} in input {i}" for i, s, t in certificate.pairs]
+        tied = [f"tokens {s} and {t} tied in input {i}" for i, s, t in certificate.ties]
+        identical = len(asked) == 1 and not tied and certificate.exact
+        if identical:
+            i, s, t = certificate.pairs[0]
+            return (
+                f"Input {i} cannot prefer token {s} to token {t}: their keys are identical, "
+                "so every p gives them the same attention. Select both, or drop one."
+            )
+        demands = _listed(asked + tied)
+        where = f"within input {inputs[0]}" if len(inputs) == 1 else f"between inputs {_listed(list(map(str, inputs)))}"
+        sum_text = " + ".join(
+            f"{_weight(w)}(k[{i},{s}] - k[{i},{t}])"
+            for (i, s, t), w in zip(
+                certificate.pairs + certificate.ties,
+                certificate.weights + certificate.tie_weights,
+                strict=True,
+            )
+        )
+        if certificate.exact:
+            return (
+                f"No p can prefer {demands} at once; the conflict is {where}. Every gain on one is a loss on "
+                f"another, because {sum_text} = 0."
+            )
+        return (
+            f"No p of norm below {certificate.norm_bound:.2g} can prefer {demands} at once; the conflict is {where}: "
+            f"{sum_text} is zero up to rounding of the keys."
+        )
+
+
+def _listed(parts: list[str]) -> str:
+    """a, b and c."""
+    if len(parts) > 6:
+        parts = [*parts[:6], f"{len(parts) - 6} more demands"]
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def _weight(weight: Fraction) -> str:
+    """A multiplier as people write it: nothing for 1, an integer if short, else four digits."""
+    if weight == 1:
+        return ""
+    if weight.denominator == 1 and abs(weight) < 10**6:
+        return f"{weight.numerator}*"
+    return f"{float(weight):.4g}*"
