@@ -134,7 +134,7 @@ class _Search:
         self.tokens = [np.flatnonzero(row) for row in chosen]
         #: For each input, the rows k_a - k_b of each of its allowed tokens a, shape (|O_i|, outside tokens, d).
         self.differences = [keys[i, a][:, None] - keys[i, outside[i]][None] for i, a in enumerate(self.tokens)]
-        self.reach = float(np.linalg.norm(np.where(sequences.mask[:, :, None], keys, 0.0), axis=-1).max())
+        self.reach = float(np.linalg.norm(keys, axis=-1).max())
         self.n_solved = 0
         self.created = 0
         self.undecided = inf
@@ -167,8 +167,7 @@ class _Search:
         self, status: Status, residuals: Residuals, selection: Selection, points: np.ndarray, lower: float
     ) -> AnyOfSolution:
         """Pack the answer; `points` are the minimisers, shape (m, d)."""
-        keys = np.where(self.sequences.mask[:, :, None], self.sequences.keys, 0.0)
-        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", keys, points), -np.inf)
+        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", self.sequences.keys, points), -np.inf)
         upper = float(np.linalg.norm(points, axis=1).min(initial=inf))
         return AnyOfSolution(
             status, residuals, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved

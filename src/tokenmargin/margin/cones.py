@@ -47,8 +47,7 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
     sequences, chosen = solution.sequences, solution.selection.chosen
     near = neighbors(solution)
     margin = solution.margin
-    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)
-    key_norm = float(np.linalg.norm(keys, axis=-1).max()) / margin
+    key_norm = float(np.linalg.norm(sequences.keys, axis=-1).max()) / margin
     excess = np.full(sequences.mask.shape, np.inf)
     i, _, t = solution.triples.T
     excess[i, t] = solution.slacks

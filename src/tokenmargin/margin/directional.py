@@ -40,11 +40,10 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
     if length == 0.0:
         raise InvalidInputError("q is the zero vector, which has no direction: give a non-zero vector.")
     selection = selection_of(sequences, vector)
-    keys = np.where(sequences.mask[:, :, None], sequences.keys, 0.0)
-    logits = np.where(sequences.mask, keys @ vector, -np.inf)
+    logits = sequences.logits(vector)
     gaps = np.where(selection.chosen | ~sequences.mask, np.inf, logits.max(axis=1, keepdims=True) - logits)
     margin = float(gaps.min())
-    width = LOGIT_TIE_TOLERANCE * length * float(np.linalg.norm(keys, axis=-1).max())
+    width = LOGIT_TIE_TOLERANCE * length * float(np.linalg.norm(sequences.keys, axis=-1).max())
     near = (gaps <= margin + width) & np.isfinite(gaps)
     gamma, chosen = scores(sequences), selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
