@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, pearson, s_curve, v_curve
+from tokenmargin.data.statistics import pearson
+from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
     OVERLAPS,
     Layers,
@@ -107,8 +108,8 @@ def judged_row(arrays: Mapping[str, np.ndarray], treatment: str, layers: Layers)
         "smallest loss of an epoch": float(arrays[f"{treatment} loss"].min()),
         "accuracy of the last epoch": float(arrays[f"{treatment} accuracy"][-1]),
         "first epoch at the paper's loss": _first_epoch(arrays[f"{treatment} loss"], 10.0**layers.log10_loss),
-        "correlation of <E_s, v> with the posterior difference": pearson(x, head),
-        "correlation of <E_s, p> with its distance to that of the corpus": pearson(np.abs(x - centre), query),
+        "correlation of <E_s, v> with the posterior difference": float(pearson(x, head)),
+        "correlation of <E_s, p> with its distance to that of the corpus": float(pearson(np.abs(x - centre), query)),
         "mean <E_s, v> rises with the posterior difference (S)": s.rises,
         "mean <E_s, p> rises on both sides of that of the corpus (V)": left.rises and right.rises,
         "steps down of the S, in standard errors": s.worst_step_down,
