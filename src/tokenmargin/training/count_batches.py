@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from tokenmargin._checks import whole_number
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import CountBatch
 
 ShelfIds = Int[Array, "P w"]
@@ -120,8 +120,7 @@ class CountBatches:
 
 def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
     """Cut a data set into pieces."""
-    if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-        raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
+    whole_number(batch_size, "batch_size", 1)
     n, matrix = dataset.n_documents, dataset.counts
     B = min(int(batch_size), n)
     distinct = np.diff(matrix.indptr)

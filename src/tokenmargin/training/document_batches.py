@@ -8,9 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._checks import whole_number
 from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
 from tokenmargin.models._two_layer_gradient import DocumentShelf
 from tokenmargin.training._document_corpus import DocumentCorpus, shelves_of
 from tokenmargin.training._layouts import ShelfLayout, longest_first, shelf_layouts
@@ -102,8 +102,7 @@ def shelf_batches(
         dtype: float32 or float64.
         most_shelves: widths of a layout: more waste less on padding and take longer to compile.
     """
-    if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-        raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
+    whole_number(batch_size, "batch_size", 1)
     lengths = np.diff(dataset.counts.indptr).astype(np.int64)
     layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), most_shelves=most_shelves)
     corpus = DocumentCorpus.from_counts(dataset.counts, dataset.labels, np.dtype(dtype).type)
