@@ -76,7 +76,16 @@ from tokenmargin.theory import (
     corpus_agreement,
     theorem5_study,
 )
-from tokenmargin.training import SGD, AdamW, Evaluator, GradientDescent, StepSchedule, TrainingRun, shelf_batches, train
+from tokenmargin.training import (
+    SGD,
+    AdamW,
+    Evaluator,
+    GradientDescent,
+    StepSchedule,
+    TrainingRun,
+    document_batches,
+    train,
+)
 
 __version__ = "0.1.0"
 
@@ -132,6 +141,7 @@ __all__ = [
     "corpus_svm",
     "correlation",
     "directional_margin",
+    "document_batches",
     "exponential",
     "flow_joint",
     "follow",
@@ -156,7 +166,6 @@ __all__ = [
     "scores",
     "secondary_selection",
     "selection_of",
-    "shelf_batches",
     "single_relevant",
     "theorem5_study",
     "token_statistics",

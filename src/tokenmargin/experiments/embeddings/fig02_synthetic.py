@@ -17,7 +17,7 @@ from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
 from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training.adamw import AdamW
+from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import TrainingRun, train
 
