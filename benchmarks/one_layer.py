@@ -34,9 +34,11 @@ from benchmarks.alternating import Ratio, alternate
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training.adamw import AdamW
-from tokenmargin.training.count_batches import CountBatches, count_batches
-from tokenmargin.training.train import epoch_function, train, zero_moments
+from tokenmargin.training._program import program_of
+from tokenmargin.training._steps import initial_state
+from tokenmargin.training.count_batches import count_batches
+from tokenmargin.training.optimisers import AdamW
+from tokenmargin.training.train import EpochData, TrainingState, epoch_function, train
 
 OPTIMISER = AdamW(lr=1e-3, weight_decay=1e-4)
 
@@ -73,20 +75,25 @@ class Ours:
         self.nonzeros = dataset.counts.nnz / task.steps
         self.batches = count_batches(dataset, task.batch)
         self.model = OneLayer(width=task.d)
-        self.parameters = self.model.initial(jax.random.key(0), task.V)
-        self.start = jax.tree.map(lambda x: np.array(x), self.parameters)
-        self.moments = zero_moments(self.model, self.batches, self.parameters, OPTIMISER.n_moments)
+        parameters = self.model.initial(jax.random.key(0), task.V)
+        self.start = jax.tree.map(lambda x: np.array(x), parameters)
+        self.state = TrainingState(parameters, initial_state(OPTIMISER, self.model, self.batches, parameters))
         rows = self.batches.rows(np.arange(dataset.n_documents))
         posterior = token_statistics(dataset).posterior_difference.astype(np.float32)
-        self.static = (self.model, AdamW, CountBatches, self.batches.layout(rows))
-        self.data = (self.batches.on_device, jnp.asarray(posterior), jnp.asarray(rows))
+        self.program = program_of(self.model, self.batches, rows)
+        self.posterior, self.rows = jnp.asarray(posterior), jnp.asarray(rows)
         self.steps_done, self.rate = 0, np.full(task.steps, OPTIMISER.lr)
 
+    @property
+    def parameters(self):
+        return self.state.parameters
+
+    def data(self) -> EpochData:
+        coefficients = jnp.asarray(OPTIMISER.coefficients(self.steps_done, self.rate).astype(np.float32))
+        return EpochData(self.batches.on_device, self.posterior, self.rows, coefficients)
+
     def __call__(self) -> float:
-        row = jnp.asarray(OPTIMISER.coefficients(self.steps_done, self.rate).astype(np.float32))
-        self.parameters, self.moments, numbers = epoch_function(self.static[0])(
-            self.static, self.parameters, self.moments, (*self.data, row)
-        )
+        self.state, numbers = epoch_function(self.model)(self.program, AdamW, self.state, self.data())
         self.steps_done += len(self.rate)
         return float(numbers[0])
 
@@ -178,10 +185,7 @@ def copy_bandwidth(numbers: int, repeats: int = 40) -> float:
 def compiled_temporaries(task: Task) -> float:
     """Temporary memory of the compiled epoch, over that of E and its two moments."""
     ours = Ours(task)
-    row = jnp.asarray(OPTIMISER.coefficients(0, ours.rate).astype(np.float32))
-    compiled = (
-        epoch_function(ours.static[0]).lower(ours.static, ours.parameters, ours.moments, (*ours.data, row)).compile()
-    )
+    compiled = epoch_function(ours.model).lower(ours.program, AdamW, ours.state, ours.data()).compile()
     return compiled.memory_analysis().temp_size_in_bytes / (3 * 4 * task.V * task.d)
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, State, adamw
 from tokenmargin.models._two_layer_gradient import TwoLayerParameters, two_layer_loss_and_gradients
 from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.training._document_corpus import DocumentCorpus, shelves_of
-from tokenmargin.training._layouts import ShelfLayout, epoch_batches, shelf_layouts
+from tokenmargin.training._layouts import ShelfLayout, shelf_layouts
+from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, shelves_of
 
 MEAN, DEVIATION, LARGEST = 115, 70, 700
 
@@ -77,8 +77,10 @@ def main() -> None:
     report = {"device": str(jax.devices()[0]), "width": given.width, "precision": precision.name}
     for most in given.shelves:
         layouts = shelf_layouts(lengths, BATCH_SIZE, model_width=given.width, most_shelves=most)
-        plan = epoch_batches(lengths, layouts, rng)
-        run, batches, state = epoch(layouts, corpus, precision), (plan.rows, plan.layouts), state_of(given.width)
+        source = DocumentBatches(corpus, lengths, layouts)
+        rows = source.rows(rng.permutation(len(lengths)))
+        plan = source.plan(corpus, rows, source.layout(rows))
+        run, batches, state = epoch(layouts, corpus, precision), (plan.rows, plan.layout), state_of(given.width)
         begin = time.perf_counter()
         state, _ = jax.block_until_ready(run(state, batches))
         first = time.perf_counter() - begin
@@ -88,8 +90,8 @@ def main() -> None:
             state, _ = jax.block_until_ready(run(state, batches))
             times.append(time.perf_counter() - begin)
         report[f"at_most_{most}"] = {
-            "ms_a_step": float(np.median(times)) / len(plan.rows) * 1e3,
-            "padded_over_unpadded": sum(layouts[k].work(given.width) for k in plan.layouts) / unpadded,
+            "ms_a_step": float(np.median(times)) / len(rows) * 1e3,
+            "padded_over_unpadded": sum(layouts[k].work(given.width) for k in np.asarray(plan.layout)) / unpadded,
             "compile_s": first - min(times),
         }
     print(json.dumps(report, indent=1))

@@ -73,7 +73,16 @@ from tokenmargin.theory import (
     corpus_agreement,
     theorem5_study,
 )
-from tokenmargin.training import SGD, AdamW, Evaluator, GradientDescent, StepSchedule, TrainingRun, shelf_batches, train
+from tokenmargin.training import (
+    SGD,
+    AdamW,
+    Evaluator,
+    GradientDescent,
+    StepSchedule,
+    TrainingRun,
+    document_batches,
+    train,
+)
 
 __version__ = "0.1.0"
 
@@ -129,6 +138,7 @@ __all__ = [
     "corpus_svm",
     "correlation",
     "directional_margin",
+    "document_batches",
     "exponential",
     "follow",
     "follow_all",
@@ -150,7 +160,6 @@ __all__ = [
     "scores",
     "secondary_selection",
     "selection_of",
-    "shelf_batches",
     "single_relevant",
     "theorem5_study",
     "token_statistics",

@@ -1,11 +1,13 @@
 """Token statistics against a loop over documents, and the classes of [E, Def. 1]."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmargin.data.statistics import TokenClass, token_statistics
+from tokenmargin.data.statistics import TokenClass, pearson, token_statistics
 from tokenmargin.data.tokens import TokenDataset
 
 documents = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=2, max_size=6)
@@ -61,3 +63,19 @@ def test_flipping_the_labels_flips_the_signs(texts):
     assert (one.signed_frequency == -other.signed_frequency).all()
     present = one.count > 0
     assert (one.token_class[present] == -other.token_class[present]).all()
+
+
+def test_correlation_on_the_host_and_traced_is_numpys(rng):
+    x, y, there = rng.normal(size=50), rng.normal(size=50), rng.random(50) < 0.7
+    assert float(pearson(x, y)) == pytest.approx(np.corrcoef(x, y)[0, 1], rel=1e-12)
+    expected = pytest.approx(np.corrcoef(x[there], y[there])[0, 1], rel=1e-12)
+    assert float(pearson(x, y, there)) == expected
+    assert float(jax.jit(pearson)(jnp.asarray(x), jnp.asarray(y), jnp.asarray(there))) == expected
+
+
+def test_a_constant_has_no_correlation(rng):
+    x = rng.normal(size=8)
+    for constant in (0.0, 0.1):  # the mean of eleven times 0.1 is not 0.1
+        assert np.isnan(pearson(np.arange(11.0), np.full(11, constant)))
+    assert np.isnan(pearson(x, x, np.arange(8) == 3))
+    assert np.isnan(jax.jit(pearson)(jnp.zeros(8), jnp.asarray(x)))

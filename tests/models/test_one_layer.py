@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import _token_sums as token_sums
+from tokenmargin.models import _sums
 from tokenmargin.models.factored_gradient import FactoredGradient, gradient_entries
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, readings
 from tokenmargin.training.count_batches import CountBatches, count_batches
@@ -165,18 +165,17 @@ def test_the_way_of_accelerators_gives_the_sums_of_a_cpu(rng, monkeypatch):
     (batch,) = batch_of(documents, labels, 90)
     weights, scores = rng.random(batch.ids.shape), rng.normal(size=90)
     weights = jnp.asarray(np.where(np.isfinite(batch.log_counts), weights, 0.0))
+    places = batch.ids, batch.log_counts, batch.document
     arguments = (
-        weights,
-        jnp.asarray(scores)[batch.ids],
+        _sums.PieceTokens(*places, weights, jnp.asarray(scores)[batch.ids]),
         jnp.asarray(scores),
-        (batch.ids, batch.log_counts, batch.document),
-        (jnp.asarray(rng.normal(size=7)), jnp.asarray(rng.normal(size=7))),
+        _sums.DocumentSlopes(jnp.asarray(rng.normal(size=7)), jnp.asarray(rng.normal(size=7))),
     )
-    expected = token_sums.in_sequence(*arguments)
+    expected = _sums.in_sequence(*arguments)
     assert float(jnp.abs(expected).max()) > 0.1
     for documents_a_table in (256, 7, 3, 1):
-        monkeypatch.setattr(token_sums, "TABLE_DOCUMENTS", documents_a_table)
-        np.testing.assert_allclose(token_sums.by_tables(*arguments), expected, atol=ROUNDING)
+        monkeypatch.setattr(_sums, "TABLE_DOCUMENTS", documents_a_table)
+        np.testing.assert_allclose(_sums.by_tables(*arguments), expected, atol=ROUNDING)
 
 
 def test_a_step_on_the_way_of_accelerators_is_the_step_of_a_cpu(rng, monkeypatch):

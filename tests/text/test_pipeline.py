@@ -14,7 +14,7 @@ import pytest
 from tests.text import reference
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, imdb, table, yelp
+from tokenmargin.sources import DATA_VARIABLE, LabelledTexts, TextChunk, imdb, table, yelp
 from tokenmargin.text import Recipe, WordMap, tokenize
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
 from tokenmargin.text._vocabulary import find_vocabulary
@@ -169,6 +169,37 @@ def test_progress_is_told():
     assert told == [(3, 4, "counting words"), (4, 4, "counting words")]
 
 
+SPLITS = ["train", "test", "train", "test", "test"]
+
+
+def split_source(splits=SPLITS, opened=None):
+    """Five labelled texts, the first without a token that is kept; `opened` grows whenever they are read."""
+    texts, labels = ("the", *TEXTS), ("pos", *LABELS)
+
+    def read(size):
+        (opened if opened is not None else []).append(size)
+        for j in range(0, 5, size):
+            own = None if splits is None else tuple(splits[j : j + size])
+            yield TextChunk(texts[j : j + size], labels[j : j + size], own)
+        yield TextChunk((), (), ())  # a last word without texts, as IMDB's verification is
+
+    return LabelledTexts("five", "memory", read)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 99])
+def test_splits_are_kept_from_the_one_reading(chunk_size):
+    opened = []
+    corpus = tokenize(split_source(opened=opened), recipe=WORDS, drop_empty=True, chunk_size=chunk_size)
+    assert opened == [chunk_size]
+    assert corpus.dataset.dropped.tolist() == [0]
+    assert corpus.splits == tuple(SPLITS[1:])
+
+
+def test_without_splits_there_are_none():
+    assert tokenize(split_source(splits=None), recipe=WORDS, drop_empty=True).splits is None
+    assert tokenize(TEXTS, LABELS, WORDS).splits is None
+
+
 class TestEmptyDocuments:
     def test_are_an_error_that_names_them(self):
         with pytest.raises(InvalidInputError, match=r"2 of 5 documents.*rows 0, 4.*drop_empty"):
@@ -243,6 +274,7 @@ class TestRealData:
         assert round(report.mean_distinct) == 115
         assert report.documents == corpus.dataset.n_documents == 50_000
         assert report.empty_documents == ()
+        assert Counter(corpus.splits) == {"train": 25_000, "test": 25_000}
         assert int(corpus.dataset.lengths.sum()) == report.tokens_kept
 
     def test_twice_the_same_bytes_whatever_the_chunks(self, corpus):

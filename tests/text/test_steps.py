@@ -14,9 +14,9 @@ from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE
 from tokenmargin.text import Alphabet, Markup, Recipe, words
 from tokenmargin.text import _vocabulary as vocabulary
-from tokenmargin.text._clean import without_apostrophes, without_markup
-from tokenmargin.text._fold import lower_case, without_accents
-from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS, without_stop_words
+from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
+from tokenmargin.text._lexicon import Lexicon
+from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
 from tokenmargin.text._vocabulary import BERT_SIZE, find_vocabulary, read_vocabulary
 from tokenmargin.text.wordpiece import UNKNOWN, WordPieces
 from tokenmargin.text.words import cleaned, number_words, split_words
@@ -55,7 +55,10 @@ def test_stop_words_are_scikit_learns():
     text = pytest.importorskip("sklearn.feature_extraction.text", reason="scikit-learn is not installed")
     assert text.ENGLISH_STOP_WORDS == ENGLISH_STOP_WORDS
     assert len(ENGLISH_STOP_WORDS) == 318
-    assert without_stop_words(["the", "film", "and", "film"]) == ["film", "film"]
+    recipe = Recipe(word_piece=False, stem=False)
+    lexicon = Lexicon(recipe)
+    counts = lexicon.count(number_words(["the film and film"], recipe))
+    assert (lexicon.names, counts.toarray().tolist()) == (["film"], [[2]])
 
 
 def test_stems():

@@ -34,8 +34,8 @@ def test_batches_hold_their_documents(rng):
     order = rng.permutation(23)
     rows = batches.rows(order)
     assert rows.shape == (batches.steps, 8) == (3, 8)
-    capacity, most = batches.layout(rows)
-    plans = jax.jit(CountBatches.plan, static_argnums=2)(batches.on_device, rows, (capacity, most))
+    capacity, _ = layout = batches.layout(rows)
+    plans = jax.jit(CountBatches.plan, static_argnums=2)(batches.on_device, rows, layout)
     dense = data.counts.toarray()
     for k in range(3):
         batch = CountBatches.batch(batches.on_device, jax.tree.map(lambda x, k=k: x[k], plans))

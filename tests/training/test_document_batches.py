@@ -9,9 +9,9 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training._layouts import ShelfLayout
-from tokenmargin.training.adamw import AdamW
-from tokenmargin.training.document_batches import shelf_batches
+from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.evaluate import Evaluator
+from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
 KEY = jax.random.key(0)
@@ -23,8 +23,24 @@ def corpus(n=37, V=30, seed=0):
     return TokenDataset.from_token_ids(documents, np.arange(n) % 2, map(str, range(V)))
 
 
+def outputs_by_loop(dataset, model, parameters):
+    """f of every document, each token gathered as often as it stands there; gain 1 and bias 0, as at the start."""
+    E, p, v = (np.asarray(x) for x in (parameters.embeddings, parameters.query, parameters.head))
+    outputs = []
+    for i in range(dataset.n_documents):
+        ids = np.repeat(np.arange(dataset.vocabulary_size), dataset.counts[[i]].toarray()[0])
+        X = E[ids]
+        if isinstance(model, TwoLayer):
+            A = np.exp(X @ X.T)
+            H = A / A.sum(axis=1, keepdims=True) @ X + X
+            X = (H - H.mean(axis=1, keepdims=True)) / np.sqrt(H.var(axis=1, keepdims=True) + model.epsilon)
+        q = np.exp(X @ p)
+        outputs.append(q / q.sum() @ X @ v)
+    return np.array(outputs)
+
+
 def test_every_document_is_in_one_batch_and_every_batch_fits_its_layout():
-    batches = shelf_batches(corpus(), 8)
+    batches = document_batches(corpus(), 8)
     rows = batches.rows(np.random.default_rng(1).permutation(37))
     assert sorted(rows[rows >= 0].tolist()) == list(range(37))
     plan = batches.plan(batches.on_device, rows, batches.layout(rows))
@@ -37,14 +53,14 @@ def test_every_document_is_in_one_batch_and_every_batch_fits_its_layout():
 def test_a_step_is_the_mean_of_single_document_gradients(affine):
     dataset, model = corpus(), TwoLayer(width=6, affine=affine)
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
-    batches = shelf_batches(dataset, 16, "float64")
+    batches = document_batches(dataset, 16, "float64")
     rows = batches.rows(np.arange(37))
     plans = batches.plan(batches.on_device, rows, batches.layouts)
     together = [
         model.loss_and_gradients(parameters, batches.batch(batches.on_device, jax.tree.map(lambda x, k=k: x[k], plans)))
         for k in range(len(rows))
     ]
-    alone = shelf_batches(dataset, 1, "float64")
+    alone = document_batches(dataset, 1, "float64")
     single = alone.plan(alone.on_device, alone.rows(np.arange(37)), alone.layouts)
     each = [
         model.loss_and_gradients(parameters, alone.batch(alone.on_device, jax.tree.map(lambda x, k=k: x[k], single)))
@@ -62,7 +78,7 @@ def test_the_layouts_of_a_batch_change_nothing():
     """One batch in every layout that holds it: on shelves, and one document after the other."""
     dataset, model = corpus(), TwoLayer(width=6)
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
-    found = shelf_batches(dataset, 8, "float64")
+    found = document_batches(dataset, 8, "float64")
     rows = found.rows(np.arange(37))
     longest = int(found.lengths.max())
     answers = []
@@ -73,41 +89,42 @@ def test_the_layouts_of_a_batch_change_nothing():
         assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+def test_the_outputs_of_a_batch_are_those_of_its_documents():
+    """In every layout, and in the order of the shelves: longest first, 0 where there is no document."""
+    dataset, model = corpus(), TwoLayer(width=6)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
+    found = document_batches(dataset, 8, "float64")
+    row, longest = found.rows(np.arange(37))[-1], int(found.lengths.max())
+    assert (row < 0).any()
+    expected = np.where(row >= 0, outputs_by_loop(dataset, model, parameters)[row], 0)
+    on_two = (ShelfLayout(((8, longest),)), ShelfLayout(((2, longest), (6, longest))))
+    for layouts in (on_two[:1], on_two, (ShelfLayout(((8, longest),), one_by_one=True),)):
+        plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, row[None, :], layouts))
+        outputs = model.outputs(parameters, found.batch(found.on_device, plan))
+        np.testing.assert_allclose(outputs, expected, rtol=1e-12, atol=1e-14)
+
+
 def test_training_lowers_the_loss_and_gives_the_same_bytes():
     dataset, model = corpus(), TwoLayer(width=16)
-    runs = [
-        train(dataset, model, AdamW(lr=1e-2), epochs=15, key=KEY, batch_size=8, batches=shelf_batches) for _ in range(2)
-    ]
+    runs = [train(dataset, model, AdamW(lr=1e-2), epochs=15, key=KEY, batch_size=8) for _ in range(2)]
     assert runs[0].records.loss[-1] < 0.5 * runs[0].records.loss[0]
     for one, two in zip(*(jax.tree.leaves(run.parameters) for run in runs), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(two).tobytes()
 
 
-@pytest.mark.parametrize(("model", "batches"), [(TwoLayer(width=6), shelf_batches), (OneLayer(width=6), None)])
-def test_evaluation_is_the_mean_over_documents(model, batches):
+@pytest.mark.parametrize("model", [TwoLayer(width=6), OneLayer(width=6)], ids=["two layers", "one layer"])
+def test_evaluation_is_the_mean_over_documents(model):
     dataset = corpus()
-    options = {} if batches is None else {"batches": batches}
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
-    found = Evaluator(dataset, model, batch_size=8, dtype="float64", **options)(parameters)
-    E, p, v = (np.asarray(x) for x in (parameters.embeddings, parameters.query, parameters.head))
-    outputs = []
-    for i in range(dataset.n_documents):
-        ids = np.repeat(np.arange(dataset.vocabulary_size), dataset.counts[[i]].toarray()[0])
-        X = E[ids]
-        if batches is not None:
-            A = np.exp(X @ X.T)
-            H = A / A.sum(axis=1, keepdims=True) @ X + X
-            X = (H - H.mean(axis=1, keepdims=True)) / np.sqrt(H.var(axis=1, keepdims=True) + model.epsilon)
-        q = np.exp(X @ p)
-        outputs.append(q / q.sum() @ X @ v)
-    signed = dataset.labels * np.array(outputs)
+    found = Evaluator(dataset, model, batch_size=8, dtype="float64")(parameters)
+    signed = dataset.labels * outputs_by_loop(dataset, model, parameters)
     assert found.loss == pytest.approx(np.logaddexp(0, -signed).mean(), rel=1e-12)
     assert found.accuracy == pytest.approx((signed > 0).mean())
 
 
 def test_bad_sizes_are_refused():
     with pytest.raises(InvalidInputError, match="batch_size"):
-        shelf_batches(corpus(), 0)
+        document_batches(corpus(), 0)
     with pytest.raises(InvalidInputError, match="width"):
         TwoLayer(width=0)
     with pytest.raises(InvalidInputError, match="init_scale"):

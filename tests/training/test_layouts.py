@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._document_corpus import DocumentCorpus, shelves_of
-from tokenmargin.training._layouts import SHARES, ShelfLayout, epoch_batches, shelf_layouts
+from tokenmargin.training._layouts import SHARES, ShelfLayout, longest_first, shelf_layouts
+from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, shelves_of
 
 #: Padded over unpadded work at the lengths of IMDB: 2.3 were measured, one width a batch costs 12.7.
 MOST_PADDING = 2.5
@@ -21,6 +24,42 @@ def imdb_like_lengths(rng, n=20_000, mean=115, deviation=70, largest=700):
     spread = np.log(1 + (deviation / mean) ** 2)
     lengths = rng.lognormal(np.log(mean) - spread / 2, np.sqrt(spread), n)
     return np.clip(np.rint(lengths), 1, largest).astype(int)
+
+
+class Epoch(NamedTuple):
+    """Rows of every batch, longest document first, and the number of the first layout that holds each."""
+
+    rows: np.ndarray
+    layouts: np.ndarray
+
+
+def epoch_batches(lengths, layouts, rng):
+    """What `DocumentBatches` plans for an epoch, by the host: shuffle, cut, and take the first layout that holds."""
+    rows = longest_first(rng.permutation(len(lengths)), lengths, layouts[0].batch_size)
+    own = np.where(rows >= 0, lengths[rows], 0)
+    held = np.stack([layout.holds(own) for layout in layouts])
+    assert held.any(axis=0).all()
+    return Epoch(rows, np.argmax(held, axis=0))
+
+
+def batches_of_lengths(lengths, layouts):
+    """Documents of these lengths, of one token over and over, as `document_batches` would put them on the device."""
+    edges = jnp.asarray(np.concatenate([[0], np.cumsum(lengths)]), jnp.int32)
+    n, nonzeros = len(lengths), int(np.sum(lengths))
+    corpus = DocumentCorpus(edges, jnp.zeros(nonzeros, jnp.int32), jnp.zeros(nonzeros), jnp.ones(n))
+    return DocumentBatches(corpus, lengths, layouts)
+
+
+def test_the_device_takes_the_first_layout_that_holds(rng):
+    lengths = imdb_like_lengths(rng, n=3000)
+    layouts = shelf_layouts(lengths, BATCH_SIZE)
+    batches = batches_of_lengths(lengths, layouts)
+    rows = batches.rows(np.random.default_rng(5).permutation(3000))
+    plan = batches.plan(batches.on_device, rows, batches.layout(rows))
+    expected = epoch_batches(lengths, layouts, np.random.default_rng(5))
+    np.testing.assert_array_equal(plan.rows, expected.rows)
+    np.testing.assert_array_equal(plan.layout, expected.layouts)
+    assert len(set(expected.layouts.tolist())) > 1
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 300), st.integers(1, 40), st.integers(1, 5))
@@ -115,9 +154,9 @@ def test_lengths_that_are_none(lengths):
 
 
 def test_layouts_of_other_documents_are_refused(rng):
-    layouts = shelf_layouts(np.full(50, 10), 8)
+    batches = batches_of_lengths(np.full(50, 100), shelf_layouts(np.full(50, 10), 8))
     with pytest.raises(InvalidInputError, match="same lengths"):
-        epoch_batches(np.full(50, 100), layouts, rng)
+        batches.layout(batches.rows(rng.permutation(50)))
 
 
 def test_empty_documents_are_refused():

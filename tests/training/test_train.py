@@ -9,11 +9,12 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters
-from tokenmargin.training.adamw import AdamW
+from tokenmargin.training._program import program_of
+from tokenmargin.training._steps import initial_state
 from tokenmargin.training.count_batches import count_batches
+from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.sgd import SGD, GradientDescent
-from tokenmargin.training.train import epoch_function, streams, train, zero_moments
+from tokenmargin.training.train import EpochData, TrainingState, epoch_function, streams, train
 
 #: Fifty steps of Adam in float64: it divides by the root of a second moment, which amplifies rounding.
 PARITY = 1e-10
@@ -151,14 +152,14 @@ def test_no_temporary_of_the_size_of_the_embeddings(rng):
     data = dataset(rng, V=1500)
     model, batches = OneLayer(width=256), count_batches(data, 8)
     parameters = model.initial(jax.random.key(0), data.vocabulary_size)
-    moments = zero_moments(model, batches, parameters, 2)
+    state = TrainingState(parameters, initial_state(AdamW(), model, batches, parameters))
     rows = batches.rows(np.arange(23))
-    rest = (batches.on_device, jnp.zeros(1500, jnp.float32), rows, np.ones((3, 7), np.float32))
-    static = (model, AdamW, type(batches), batches.layout(rows))
-    memory = epoch_function(static[0]).lower(static, parameters, moments, rest).compile().memory_analysis()
-    state = 3 * 4 * 1500 * 256
-    assert memory.alias_size_in_bytes >= state
-    assert memory.temp_size_in_bytes < MEMORY * state
+    data = EpochData(batches.on_device, jnp.zeros(1500, jnp.float32), rows, np.ones((3, 7), np.float32))
+    lowered = epoch_function(model).lower(program_of(model, batches, rows), AdamW, state, data)
+    memory = lowered.compile().memory_analysis()
+    size = 3 * 4 * 1500 * 256
+    assert memory.alias_size_in_bytes >= size
+    assert memory.temp_size_in_bytes < MEMORY * size
 
 
 def test_what_is_fixed_stays(rng):

@@ -3,7 +3,7 @@
 E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X) and f(X) = Softmax(p'E'_X')E'_X v, without 1/sqrt(d) in either softmax,
 LayerNorm over the width, with or without gain and bias. A token that stands c times in a document enters once, with
 log c added to its logits in both softmaxes, so a document is its distinct tokens and their counts. The work per
-document is that of `two_layer_gram`: two products of U x U x d and two of U x U x U.
+document is that of `_two_layer_block`: two products of U x U x d and two of U x U x U.
 
 Float32 has one weak spot: the variance of a token is a mean square less a squared mean, so embeddings whose mean over
 the width is large against their spread lose digits. Centred initial values, as in [E], stay far from it.
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._types import AnyArray, ScalarJ, VectorJ
-from tokenmargin.models._row_sums import RowOrder, ordered_row_sums, row_order
+from tokenmargin.models._sums import RowOrder, ordered_row_sums, row_order
 from tokenmargin.models._two_layer_block import BlockBackward, BlockForward, block_backward, block_forward
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision

@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from tokenmargin._checks import positive, whole_number
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._start import check_start
-from tokenmargin.models._token_sums import sums_by_token
+from tokenmargin.models._sums import DocumentSlopes, PieceTokens, sums_by_token
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
 
@@ -120,7 +120,8 @@ class OneLayer(eqx.Module):
         unknown = set(self.trainable) - set(TRAINABLE)
         if unknown or not self.trainable:
             raise InvalidInputError(f"trainable must name some of {', '.join(TRAINABLE)}, got {self.trainable!r}.")
-        check_start(self.width, self.init_scale)
+        whole_number(self.width, "width", 1)
+        positive(self.init_scale, "init_scale")
 
     @property
     def steps_together(self) -> int:
@@ -158,8 +159,9 @@ class OneLayer(eqx.Module):
         totals = jnp.sum(jnp.stack([losses, correct]), axis=1)
         sums = BatchSums(totals[0] / batch.documents, totals[1], jnp.asarray(batch.documents))
         slopes = -batch.labels * jax.nn.sigmoid(-signed) / batch.documents
-        places = (jnp.asarray(batch.ids), jnp.asarray(batch.log_counts), jnp.asarray(batch.document))
-        flow = sums_by_token(there.weights, there.scores, read[:, 1], places, (slopes, there.outputs))
+        ids, log_counts, document = (jnp.asarray(x) for x in (batch.ids, batch.log_counts, batch.document))
+        tokens = PieceTokens(ids, log_counts, document, there.weights, there.scores)
+        flow = sums_by_token(tokens, read[:, 1], DocumentSlopes(slopes, there.outputs))
         return sums, self._gradients(parameters, flow)
 
     def _gradients(self, parameters: OneLayerParameters, flow: TokenPairs) -> OneLayerGradients:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
-from tokenmargin.models._start import check_start
+from tokenmargin._checks import positive, whole_number
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
     TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
+    two_layer_outputs,
 )
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
+
+T = TypeVar("T")
+
+BatchOutputs = Float[Array, "B"]
 
 #: Every shelf has some fifty kernels of its own. Softmax and products in generated Triton code take ten times longer to
 #: compile than all others and run no faster here; merging products of one operand copies that operand.
@@ -71,7 +77,8 @@ class TwoLayer(eqx.Module):
 
     def __check_init__(self) -> None:
         """A width and a scale."""
-        check_start(self.width, self.init_scale)
+        whole_number(self.width, "width", 1)
+        positive(self.init_scale, "init_scale")
 
     @property
     def steps_together(self) -> int:
@@ -87,16 +94,34 @@ class TwoLayer(eqx.Module):
         """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
         return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
 
+    def outputs(self, parameters: TwoLayerParameters, batch: ShelvedBatch) -> BatchOutputs:
+        """f(X) of every row of the shelves, in their order, shape (B,); 0 for rows that are no document."""
+        return _in_own_layout(batch, partial(self._outputs, batch), parameters)
+
+    def _outputs(self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters) -> BatchOutputs:
+        def of_shelf(shelf: DocumentShelf, precision: MatmulPrecision) -> Array:
+            found = two_layer_outputs(parameters, shelf, epsilon=self.epsilon, precision=precision)
+            return jnp.where(shelf.labels == 0, 0.0, found)
+
+        def of_all(shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> BatchOutputs:
+            if batch.one_by_one(layout):
+                alone = [jax.tree.map(lambda x: x[:, None], shelf) for shelf in shelves]
+                return jnp.concatenate([jax.lax.map(lambda x: of_shelf(x, precision)[0], shelf) for shelf in alone])
+            return jnp.concatenate([of_shelf(shelf, precision) for shelf in shelves])
+
+        return jax.lax.platform_dependent(
+            batch.shelves(layout),
+            cpu=partial(of_all, precision=MatmulPrecision.FULL),
+            default=partial(of_all, precision=self.precision),
+        )
+
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
     ) -> tuple[BatchSums, TwoLayerParameters]:
         """Mean logistic loss of a batch and its gradients; one branch is compiled for each layout."""
-        branches = [partial(self._in_layout, batch, k) for k in range(batch.n_layouts)]
-        if len(branches) == 1:
-            return branches[0](parameters)
-        return jax.lax.switch(batch.layout, branches, parameters)
+        return _in_own_layout(batch, partial(self._loss_and_gradients, batch), parameters)
 
-    def _in_layout(
+    def _loss_and_gradients(
         self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters
     ) -> tuple[BatchSums, TwoLayerParameters]:
         shelves = batch.shelves(layout)
@@ -121,6 +146,16 @@ class TwoLayer(eqx.Module):
             )
 
         return jax.lax.platform_dependent(parameters, shelves, cpu=on_cpu, default=elsewhere)
+
+
+def _in_own_layout(
+    batch: ShelvedBatch, compute: Callable[[int, TwoLayerParameters], T], parameters: TwoLayerParameters
+) -> T:
+    """`compute(layout, parameters)` for the layout of this batch, which is known on the device only."""
+    branches = [partial(compute, k) for k in range(batch.n_layouts)]
+    if len(branches) == 1:
+        return branches[0](parameters)
+    return jax.lax.switch(batch.layout, branches, parameters)
 
 
 @eqx.filter_jit

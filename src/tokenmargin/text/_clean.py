@@ -1,9 +1,13 @@
-"""Markup and apostrophes out of a text; the rest of its punctuation goes when it is split into words."""
+"""What is done to a text before it is split into words: markup and apostrophes out, letters made alike.
+
+The rest of its punctuation goes when it is split.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+import unicodedata
 
 from tokenmargin.text.recipe import Markup
 
@@ -26,3 +30,15 @@ def without_apostrophes(text: str, apostrophes: str) -> str:
     for character in apostrophes:
         text = text.replace(character, "")
     return text
+
+
+def lower_case(text: str) -> str:
+    """The text in small letters."""
+    return text.lower()
+
+
+def without_accents(text: str) -> str:
+    """Each letter without its accents, as bert-base-uncased's normaliser does it: NFD, then no combining marks."""
+    if text.isascii():
+        return text
+    return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")

@@ -7,8 +7,6 @@ import scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 _LISTED = """
 a about above across after afterwards again against all almost alone along already also although always am among
 amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became
@@ -30,8 +28,3 @@ whom whose why will with within without would yet you your yours yourself yourse
 """
 
 ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_LISTED.split())
-
-
-def without_stop_words(words: Iterable[str], stop_words: frozenset[str] = ENGLISH_STOP_WORDS) -> list[str]:
-    """The words that are not stop words, in their order."""
-    return [word for word in words if word not in stop_words]

@@ -68,6 +68,7 @@ class TokenizedCorpus:
         recipe: how it was made.
         report: what each step found and dropped.
         reading: what was found while reading, where the texts came from a source.
+        splits: the split of each document of `dataset`, such as "train"; None where the source has none.
     """
 
     dataset: TokenDataset
@@ -75,3 +76,4 @@ class TokenizedCorpus:
     recipe: Recipe
     report: TextReport
     reading: ReadingReport | None = None
+    splits: tuple[str, ...] | None = None

@@ -62,11 +62,12 @@ def tokenize(
 
 
 class _Source:
-    """The texts of a source, whose labels and reports are collected as they pass; its total counts rows."""
+    """The texts of a source, whose labels, splits and reports are collected as they pass; its total counts rows."""
 
     def __init__(self, texts: LabelledTexts) -> None:
         self.texts, self.total = texts, texts.rows
         self.labels: list[Label] = []
+        self.splits: list[str] | None = []
         self.reading = ReadingReport()
 
     def done(self, counted: int) -> int:
@@ -76,8 +77,13 @@ class _Source:
         for chunk in self.texts.chunks(size):
             self.labels += chunk.labels
             self.reading = self.reading + chunk.report
-            if chunk.texts:
-                yield chunk.texts
+            if not chunk.texts:
+                continue
+            if chunk.splits is None:  # one chunk is enough: splits of some documents only are of no use
+                self.splits = None
+            elif self.splits is not None:
+                self.splits += chunk.splits
+            yield chunk.texts
 
 
 class _Given:
@@ -88,6 +94,7 @@ class _Given:
             raise InvalidInputError("give texts with one label each, or a source (which has its own labels) alone.")
         self.texts, self.labels = texts, np.asarray(labels)
         self.total: int | None = len(self.labels) if self.labels.ndim == 1 else None
+        self.splits: list[str] | None = None
         self.reading = None
 
     def done(self, counted: int) -> int:
@@ -136,7 +143,15 @@ def _finish(parts: list[sp.csr_array], stream: _Source | _Given, lexicon: Lexico
     )
     words = _word_map(lexicon, kept, is_stop)
     dataset = TokenDataset(counts, labels, words.vocabulary, drop_empty=drop_empty)
-    return TokenizedCorpus(dataset, words, lexicon.recipe, report, stream.reading)
+    return TokenizedCorpus(dataset, words, lexicon.recipe, report, stream.reading, _of_kept(stream.splits, dataset))
+
+
+def _of_kept(splits: list[str] | None, dataset: TokenDataset) -> tuple[str, ...] | None:
+    """The splits of the documents that are in the data set."""
+    if splits is None:
+        return None
+    dropped = set(dataset.dropped.tolist())
+    return tuple(split for row, split in enumerate(splits) if row not in dropped)
 
 
 def _purged(parts: list[sp.csr_array], lexicon: Lexicon) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:

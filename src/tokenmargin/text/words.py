@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin.text._clean import without_apostrophes, without_markup
-from tokenmargin.text._fold import lower_case, without_accents
+from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
 from tokenmargin.text.recipe import Alphabet, Markup, Recipe
 
 _SPACE = 32

@@ -1,24 +1,31 @@
 """Training of all parameters of a model on counted texts: batches, optimisers, epochs, held-out evaluation."""
 
-from tokenmargin.training.adamw import AdamW
-from tokenmargin.training.count_batches import count_batches
-from tokenmargin.training.document_batches import shelf_batches
+from tokenmargin.training.batches import batch_factory
+from tokenmargin.training.count_batches import CountBatches, count_batches
+from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.evaluate import Evaluation, Evaluator
+from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.sgd import SGD, GradientDescent
 from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.trainable import Batches, Trainable
 
 __all__ = [
     "SGD",
     "AdamW",
+    "Batches",
+    "CountBatches",
+    "DocumentBatches",
     "Evaluation",
     "Evaluator",
     "GradientDescent",
+    "Optimiser",
     "StepSchedule",
+    "Trainable",
     "TrainingRecords",
     "TrainingRun",
+    "batch_factory",
     "count_batches",
-    "shelf_batches",
+    "document_batches",
     "train",
 ]

@@ -10,7 +10,6 @@ one by one: the shortest to compile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,19 +67,6 @@ class ShelfLayout:
         return float(np.sum(_work(self.widths, model_width))) * (ONE_BY_ONE if self.one_by_one else 1.0)
 
 
-@dataclass(frozen=True)
-class EpochBatches:
-    """One pass over all documents.
-
-    Args:
-        rows: document numbers, shape (batches, batch_size), longest first in each batch; -1 fills up the last one.
-        layouts: number of the first layout that holds each batch, shape (batches,).
-    """
-
-    rows: np.ndarray
-    layouts: np.ndarray
-
-
 def shelf_layouts(
     lengths: ArrayLike, batch_size: int, *, model_width: int = 2048, most_shelves: int = 6
 ) -> tuple[ShelfLayout, ...]:
@@ -114,24 +100,6 @@ def _expense(layouts: tuple[ShelfLayout, ...], trials: np.ndarray, model_width: 
     which = np.argmax(np.stack([layout.holds(trials) for layout in layouts]), axis=0)
     work = np.array([layout.work(model_width) for layout in layouts])[which].mean()
     return float(work * (1 + COMPILING * sum(len(layout.shelves) for layout in layouts)))
-
-
-def epoch_batches(lengths: ArrayLike, layouts: Sequence[ShelfLayout], rng: np.random.Generator) -> EpochBatches:
-    """Shuffle all documents, cut them into batches, and name for each the first layout that holds it.
-
-    Args:
-        lengths: distinct tokens of each document, shape (n,).
-        layouts: of `shelf_layouts` for the same documents.
-        rng: draws one permutation.
-    """
-    batch_size = layouts[0].batch_size
-    lengths = _checked(lengths, batch_size)
-    rows = longest_first(rng.permutation(len(lengths)), lengths, batch_size)
-    own = np.where(rows >= 0, lengths[rows], 0)
-    held = np.stack([layout.holds(own) for layout in layouts])
-    if not held.any(axis=0).all():
-        raise InvalidInputError("A batch fits no layout: make the layouts with shelf_layouts from the same lengths.")
-    return EpochBatches(rows, np.argmax(held, axis=0).astype(np.int32))
 
 
 def longest_first(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> np.ndarray:

@@ -8,6 +8,7 @@ longest document is, and one compilation serves every batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from tokenmargin._checks import whole_number
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import CountBatch
 
 ShelfIds = Int[Array, "P w"]
@@ -58,6 +59,13 @@ class CountShelves(eqx.Module):
     labels: RowNumbers
 
 
+class CountLayout(NamedTuple):
+    """The sizes that shape the batches of an epoch."""
+
+    capacity: int  #: pieces of a batch, C
+    most_pieces: int  #: pieces of the longest document, K
+
+
 class BatchPlan(eqx.Module):
     """Which pieces make up a batch, what document each belongs to, and the rest of `CountBatch`; steps may lead."""
 
@@ -97,17 +105,17 @@ class CountBatches:
         rows[: self.n_documents] = order
         return rows.reshape(self.steps, self.batch_size)
 
-    def layout(self, rows: np.ndarray) -> tuple[int, int]:
-        """(C, K) of an epoch with these rows: those of the run unless a batch needs more."""
+    def layout(self, rows: np.ndarray) -> CountLayout:
+        """Of an epoch with these rows: those of the run unless a batch needs more."""
         needed = int(np.asarray(self._counts)[rows].sum(axis=1).max())
-        return max(self.capacity, _rounded(needed)), self.most_pieces
+        return CountLayout(max(self.capacity, _rounded(needed)), self.most_pieces)
 
     @property
     def _counts(self) -> np.ndarray:
         return np.asarray(self.on_device.count)
 
     @staticmethod
-    def plan(on_device: CountShelves, rows: EpochRows, layout: tuple[int, int]) -> BatchPlan:
+    def plan(on_device: CountShelves, rows: EpochRows, layout: CountLayout) -> BatchPlan:
         """The plan of every batch of an epoch at once, so that a training step only gathers."""
         return jax.vmap(lambda one: _plan(on_device, one, layout))(rows)
 
@@ -120,8 +128,7 @@ class CountBatches:
 
 def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
     """Cut a data set into pieces."""
-    if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-        raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
+    whole_number(batch_size, "batch_size", 1)
     n, matrix = dataset.n_documents, dataset.counts
     B = min(int(batch_size), n)
     distinct = np.diff(matrix.indptr)
@@ -154,7 +161,7 @@ def _rounded(pieces: int) -> int:
     return -(-pieces // CAPACITY_STEP) * CAPACITY_STEP
 
 
-def _plan(shelves: CountShelves, rows: RowIntegers, layout: tuple[int, int]) -> BatchPlan:
+def _plan(shelves: CountShelves, rows: RowIntegers, layout: CountLayout) -> BatchPlan:
     capacity, most = layout
     B = rows.shape[0]
     count = shelves.count[rows]

@@ -1,19 +1,59 @@
-"""Batches for models that need whole documents side by side: random batches on shelves of few widths, for `train`."""
+"""Batches for models that need whole documents side by side: random batches on shelves of few widths, for `train`.
+
+All documents lie on the device, ragged, and batches are cut out of them there: a step is told row numbers only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
-from tokenmargin._types import AnyArray
+from tokenmargin._checks import whole_number
+from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._two_layer_gradient import DocumentShelf
-from tokenmargin.training._document_corpus import DocumentCorpus, shelves_of
+from tokenmargin.models import DocumentShelf
 from tokenmargin.training._layouts import ShelfLayout, longest_first, shelf_layouts
+
+RaggedIds = Int[Array | np.ndarray, "nonzeros"]
+RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
+DocumentEdges = Int[Array | np.ndarray, "edges"]
+DocumentLabels = Float[Array | np.ndarray, "n"]
+DocumentRows = Int[Array | np.ndarray, "B"]
+
+
+class DocumentCorpus(eqx.Module):
+    """Distinct tokens of every document with the logarithms of their counts, one document after the other.
+
+    Args:
+        edges: where each document begins, and the end, shape (n+1,).
+        ids: token ids, shape (nonzeros,).
+        log_counts: logarithm of the count of each, same shape.
+        labels: -1 or +1, shape (n,).
+    """
+
+    edges: DocumentEdges
+    ids: RaggedIds
+    log_counts: RaggedNumbers
+    labels: DocumentLabels
+
+    @classmethod
+    def from_counts(cls, counts: Any, labels: ArrayLike, dtype: type = np.float32) -> DocumentCorpus:
+        """From a sparse count matrix in CSR form (documents by tokens), such as `TokenDataset.counts`."""
+        edges, ids, data = (np.asarray(x) for x in (counts.indptr, counts.indices, counts.data))
+        if len(ids) == 0 or np.any(np.diff(edges) < 1):
+            raise InvalidInputError("A document without tokens has no attention: drop empty documents first.")
+        return cls(
+            jnp.asarray(edges.astype(np.int32)),
+            jnp.asarray(ids.astype(np.int32)),
+            jnp.asarray(np.log(data).astype(dtype)),
+            jnp.asarray(np.asarray(labels).astype(dtype)),
+        )
 
 
 class ShelfPlan(eqx.Module):
@@ -50,7 +90,7 @@ class ShelvedDocuments(eqx.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class ShelfBatches:
+class DocumentBatches:
     """Every batch of every epoch of a data set, as whole documents.
 
     Attributes:
@@ -74,7 +114,12 @@ class ShelfBatches:
 
     def layout(self, rows: np.ndarray) -> tuple[ShelfLayout, ...]:
         """All layouts; which of them a batch takes is decided on the device."""
-        del rows
+        own = np.where(rows >= 0, self.lengths[rows], 0)
+        if not np.any([layout.holds(own) for layout in self.layouts], axis=0).all():
+            raise InvalidInputError(
+                "A batch fits no layout: make the batches with document_batches, or the layouts with shelf_layouts "
+                "from the same lengths."
+            )
         return self.layouts
 
     @staticmethod
@@ -91,9 +136,9 @@ class ShelfBatches:
         return ShelvedDocuments(on_device, plan)
 
 
-def shelf_batches(
+def document_batches(
     dataset: TokenDataset, batch_size: int, dtype: str = "float32", *, most_shelves: int = 6
-) -> ShelfBatches:
+) -> DocumentBatches:
     """Put a data set on the device and find the layouts of its batches.
 
     Args:
@@ -102,9 +147,31 @@ def shelf_batches(
         dtype: float32 or float64.
         most_shelves: widths of a layout: more waste less on padding and take longer to compile.
     """
-    if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-        raise InvalidInputError(f"batch_size must be a whole number >= 1, got {batch_size!r}.")
+    whole_number(batch_size, "batch_size", 1)
     lengths = np.diff(dataset.counts.indptr).astype(np.int64)
     layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), most_shelves=most_shelves)
     corpus = DocumentCorpus.from_counts(dataset.counts, dataset.labels, np.dtype(dtype).type)
-    return ShelfBatches(corpus, lengths, layouts)
+    return DocumentBatches(corpus, lengths, layouts)
+
+
+def shelves_of(corpus: DocumentCorpus, rows: DocumentRows, layout: ShelfLayout) -> tuple[DocumentShelf, ...]:
+    """The documents `rows`, longest first, on the shelves of a layout; -1 becomes a row that is no document."""
+    shelves, begin = [], 0
+    for documents, width in layout.shelves:
+        shelves.append(_shelf(corpus, rows[begin : begin + documents], width))
+        begin += documents
+    return tuple(shelves)
+
+
+def _shelf(corpus: DocumentCorpus, rows: DocumentRows, width: int) -> DocumentShelf:
+    real = rows >= 0
+    begin = jnp.where(real, corpus.edges[rows], 0)
+    length = jnp.where(real, corpus.edges[rows + 1] - begin, 1)
+    place = jnp.arange(width, dtype=begin.dtype)[None, :]
+    at = begin[:, None] + place
+    log_counts = jnp.asarray(corpus.log_counts).at[at].get(mode="clip")
+    return DocumentShelf(
+        ids=jnp.asarray(corpus.ids).at[at].get(mode="clip"),
+        log_counts=jnp.where(place < length[:, None], log_counts, -jnp.inf),
+        labels=jnp.where(real, corpus.labels[rows], 0),
+    )

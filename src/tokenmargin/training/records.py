@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from tokenmargin.data.statistics import pearson
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingRecords:
@@ -57,18 +59,6 @@ def epoch_numbers(sums: Array, readings: Array, norms: tuple[Array, Array, Array
             pearson(readings[:, 0], jnp.abs(difference), there),
         ]
     )
-
-
-def pearson(x: Array, y: Array, there: Array) -> Array:
-    """Pearson correlation of x and y over the entries that are there; NaN where one of them is constant."""
-    weight = there.astype(x.dtype)
-    n = jnp.sum(weight)
-
-    def centred(z: Array) -> Array:
-        return weight * (z - jnp.sum(weight * z) / n)
-
-    x, y = centred(x), centred(y)
-    return jnp.sum(x * y) / jnp.sqrt(jnp.sum(x**2) * jnp.sum(y**2))
 
 
 def records_of(rows: list[np.ndarray], rates: list[float]) -> TrainingRecords:

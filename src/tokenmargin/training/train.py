@@ -1,36 +1,38 @@
 """Training of all parameters of a model on a data set: epochs of shuffled batches [E, App. E].
 
-The epoch is one compiled scan whose buffers are donated: parameters and moments exist once. What a model must offer
-is `Trainable`, what batches must offer `Batches`; the optimiser is a value (`AdamW`, `SGD`, `GradientDescent`).
+The epoch is one compiled scan whose buffers are donated: parameters and the optimiser's state exist once. What a model
+must offer is `Trainable`, what batches must offer `Batches`; an optimiser is a value of `Optimiser`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from tokenmargin._checks import positive, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
 from tokenmargin.training._compile import jitted, usable_options
-from tokenmargin.training.adamw import AdamW
-from tokenmargin.training.count_batches import count_batches
+from tokenmargin.training._program import Program, program_of
+from tokenmargin.training._steps import OptimiserState, apply_gradients, initial_state
+from tokenmargin.training.batches import batches_of
+from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import TrainingRecords, epoch_numbers, records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
-from tokenmargin.training.sgd import SGD
-from tokenmargin.training.trainable import Batches, Trainable, Tree
+from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 
-Optimiser = AdamW | SGD
+#: What the parameters of every model have, because the records measure it.
+RECORDED = ("embeddings", "query", "head")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,25 @@ class TrainingRun:
 
     parameters: Tree
     records: TrainingRecords
-    model: Any
+    model: Trainable
     optimiser: Optimiser
     steps: int  #: optimiser steps taken
+
+
+class TrainingState(NamedTuple):
+    """All that a step changes."""
+
+    parameters: Tree
+    optimiser: OptimiserState
+
+
+class EpochData(NamedTuple):
+    """All that an epoch reads."""
+
+    on_device: Tree  # the data set, as its batches keep it
+    posterior: AnyArray  # posterior difference of each token, for the records
+    rows: AnyArray  # the documents of each step
+    coefficients: AnyArray  # the optimiser's numbers of each step
 
 
 @keep_precision
@@ -56,7 +74,7 @@ def train(
     schedule: StepSchedule = CONSTANT,
     dtype: Any = np.float32,
     start: Tree | None = None,
-    batches: Callable[[TokenDataset, int, str], Any] = count_batches,
+    batches: BatchFactory | None = None,
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
 ) -> TrainingRun:
@@ -67,118 +85,96 @@ def train(
 
     Args:
         dataset: documents as counts, with labels.
-        model: such as `OneLayer(width=2048)`.
-        optimiser: `AdamW(...)`, `SGD(...)`, or `GradientDescent(lr)`, which takes the whole data set as its batch.
+        model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
+        optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
+            own (`Optimiser`).
         epochs: passes over the data; 0 returns the start.
         key: `jax.random.key(seed)`; decides the start and the order of documents.
         batch_size: documents of a step; the last batch of an epoch holds what is left.
         schedule: the learning rate over epochs.
         dtype: float32 or float64.
         start: parameters to start from instead of `model.initial`; they are copied.
-        batches: how the model wants its batches; `count_batches` for models on counts.
+        batches: how the data set is cut into batches, where it is not to be the way of the model's type.
         progress: called as progress(epochs done, epochs in all, "training").
         on_epoch: called as on_epoch(epoch, parameters) after each epoch, epochs counted from 1. Copy what you keep:
             the next epoch overwrites the arrays.
     """
     kind = _checked(model, optimiser, epochs, dtype)
-    source: Batches = batches(dataset, dataset.n_documents if optimiser.full_batch else batch_size, kind)
+    source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)
     begin, rng = streams(key)
-    fresh = start is None
-    parameters = model.initial(begin, dataset.vocabulary_size, kind) if fresh else _copied(start, dataset, model, kind)
-    # Random numbers need room of their own: it must be free again before the moments take theirs.
+    parameters = _parameters(start, begin, dataset, model, kind)
+    # Random numbers need room of their own: it must be free again before the optimiser's state takes its own.
     jax.block_until_ready(parameters)
-    moments = zero_moments(model, source, parameters, optimiser.n_moments)
+    state = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
     posterior = jnp.asarray(token_statistics(dataset).posterior_difference.astype(kind))
     one_epoch = epoch_function(model)
-    rows_of_records: list[np.ndarray] = []
+    measured: list[np.ndarray] = []
     rates: list[float] = []
     steps = 0
     for epoch in range(epochs):
         order = np.arange(source.n_documents) if optimiser.full_batch else rng.permutation(source.n_documents)
         rows = source.rows(order)
-        rate = optimiser.lr * schedule.multiplier(epoch)
-        coefficients = optimiser.coefficients(steps, np.full(len(rows), rate)).astype(kind)
-        static = (model, type(optimiser), type(source), source.layout(rows))
-        parameters, moments, numbers = one_epoch(
-            static, parameters, moments, (source.on_device, posterior, rows, coefficients)
-        )
-        rows_of_records.append(np.asarray(numbers))
-        rates.append(rate)
+        rates.append(optimiser.lr * schedule.multiplier(epoch))
+        coefficients = _coefficients(optimiser, steps, np.full(len(rows), rates[-1])).astype(kind)
+        data = EpochData(source.on_device, posterior, rows, coefficients)
+        state, numbers = one_epoch(program_of(model, source, rows), type(optimiser), state, data)
+        measured.append(np.asarray(numbers))
         steps += len(rows)
         progress(epoch + 1, epochs, "training")
         if on_epoch is not None:
-            on_epoch(epoch + 1, parameters)
-    return TrainingRun(parameters, records_of(rows_of_records, rates), model, optimiser, steps)
+            on_epoch(epoch + 1, state.parameters)
+    return TrainingRun(state.parameters, records_of(measured, rates), model, optimiser, steps)
 
 
 def epoch_function(model: Trainable) -> Any:
     """`train_epoch`, compiled with what the model tells the compiler of an accelerator."""
     options = usable_options(model.compiler_options)
-    return jitted(train_epoch, options, static_argnums=0, donate_argnums=(1, 2))
+    return jitted(train_epoch, options, static_argnums=(0, 1), donate_argnums=2)
 
 
 def train_epoch(
-    static: tuple[Any, ...], parameters: Tree, moments: Tree, data: tuple[Any, ...]
-) -> tuple[Tree, Tree, Array]:
-    """One pass over the data: new parameters, new moments and the numbers of the epoch."""
-    model, _, batches, layout = static
-    on_device, posterior, rows, coefficients = data
-    plans = batches.plan(on_device, rows, layout)
+    program: Program, optimiser: type[Optimiser], state: TrainingState, data: EpochData
+) -> tuple[TrainingState, Array]:
+    """One pass over the data: what it leaves behind, and the numbers of the epoch."""
 
-    def step(state: tuple[Tree, Tree], now: tuple[Any, Array]) -> tuple[tuple[Tree, Tree], Array]:
+    def step(state: TrainingState, now: tuple[Any, AnyArray]) -> tuple[TrainingState, Array]:
         plan, row = now
-        sums, gradients = model.loss_and_gradients(state[0], batches.batch(on_device, plan))
-        return apply_gradients(static[1], row, state, gradients), jnp.stack(
-            [sums.mean_loss, sums.correct, sums.documents]
+        sums, gradients = program.loss_and_gradients(state.parameters, data.on_device, plan)
+        moved = TrainingState(
+            *apply_gradients(optimiser, jnp.asarray(row), state.parameters, state.optimiser, gradients)
         )
+        return moved, jnp.stack([sums.mean_loss, sums.correct, sums.documents])
 
     # On an accelerator a short step is bound by starting its kernels; several steps in a row are started faster.
-    together = 1 if jax.default_backend() == "cpu" else model.steps_together
-    (parameters, moments), sums = jax.lax.scan(step, (parameters, moments), (plans, coefficients), unroll=together)
-    E, p, v = parameters.embeddings, parameters.query, parameters.head
+    together = 1 if jax.default_backend() == "cpu" else program.model.steps_together
+    plans = program.plans(data.on_device, data.rows)
+    state, sums = jax.lax.scan(step, state, (plans, data.coefficients), unroll=together)
+    E, p, v = (getattr(state.parameters, name) for name in RECORDED)
     readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
     norms = jnp.linalg.norm(E), jnp.linalg.norm(p), jnp.linalg.norm(v)
-    return parameters, moments, epoch_numbers(sums, readings, norms, posterior)
+    return state, epoch_numbers(sums, readings, norms, jnp.asarray(data.posterior))
 
 
-def apply_gradients(
-    optimiser: type[Optimiser], row: Array, state: tuple[Tree, Tree], gradients: Tree
-) -> tuple[Tree, Tree]:
-    """One step of the optimiser on every parameter that has a gradient.
-
-    Args:
-        optimiser: the class, whose `update` is elementwise.
-        row: the numbers of this step, a row of `coefficients`.
-        state: parameters, and the moments of each trained parameter in the order of the tree's leaves.
-        gradients: the tree of parameters, with None for what stays.
-    """
-    parameters, moments = state
-    leaves, structure = jax.tree.flatten(parameters, is_leaf=lambda node: node is None)
-    pulls = jax.tree.leaves(gradients, is_leaf=lambda node: node is None or is_gradient(node))
-    new_leaves, new_moments = list(leaves), list(moments)
-    for k, pull in enumerate(pulls):
-        if pull is not None:
-            new_leaves[k], *rest = optimiser.update(row, leaves[k], jnp.asarray(gradient_entries(pull)), moments[k])
-            new_moments[k] = tuple(rest)
-    return jax.tree.unflatten(structure, new_leaves), tuple(new_moments)
+def _coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:
+    table = np.asarray(optimiser.coefficients(steps_done, rates))
+    if table.ndim != 2 or len(table) != len(rates):
+        raise InvalidInputError(
+            f"{type(optimiser).__name__}.coefficients must give a row for each of {len(rates)} steps, shape "
+            f"({len(rates)}, k); it gave an array of shape {table.shape}."
+        )
+    return table
 
 
-def zero_moments(model: Trainable, source: Batches, parameters: Tree, n_moments: int) -> tuple[tuple[Array, ...], ...]:
-    """Zeros for every moment of every parameter that will get a gradient; which do is asked of the model's shapes."""
-    rows = source.rows(np.arange(source.n_documents))
-    layout = source.layout(rows)
-
-    def gradients(parameters: Tree, on_device: Any, rows: Any) -> Tree:
-        plan = jax.tree.map(lambda x: x[0], source.plan(on_device, rows, layout))
-        return model.loss_and_gradients(parameters, source.batch(on_device, plan))[1]
-
-    shapes = jax.eval_shape(gradients, parameters, source.on_device, rows[:1])
-    pulls = jax.tree.leaves(shapes, is_leaf=lambda node: node is None or is_gradient(node))
-    leaves = jax.tree.leaves(parameters, is_leaf=lambda node: node is None)
-    return tuple(
-        () if pull is None else tuple(jnp.zeros_like(leaf) for _ in range(n_moments))
-        for leaf, pull in zip(leaves, pulls, strict=True)
-    )
+def _parameters(start: Tree | None, key: Array, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
+    """What training starts from: the model's own start, or a copy of the one given."""
+    found = model.initial(key, dataset.vocabulary_size, kind) if start is None else start
+    missing = [name for name in RECORDED if not hasattr(found, name)]
+    if missing:
+        raise InvalidInputError(
+            f"the parameters of {type(model).__name__} have no {' and no '.join(missing)}: the records of training "
+            "measure embeddings, query and head, so a model's parameters must have them as attributes."
+        )
+    return found if start is None else _copied(start, dataset, model, kind)
 
 
 def _copied(start: Tree, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
@@ -205,14 +201,18 @@ def streams(key: AnyArray) -> tuple[Array, np.random.Generator]:
 
 def _checked(model: object, optimiser: object, epochs: int, dtype: Any) -> str:
     """The name of the dtype, once everything else is right."""
-    if not isinstance(model, Trainable):
-        raise InvalidInputError(f"model must offer initial and loss_and_gradients, as OneLayer does; got {model!r}.")
-    if not isinstance(optimiser, AdamW | SGD):
+    if not isinstance(model, Trainable) or isinstance(model, type):
         raise InvalidInputError(
-            f"optimiser must be AdamW(...), SGD(...) or GradientDescent(...), got {type(optimiser).__name__}."
+            f"model must be a value such as OneLayer(width=64), or of a type of your own that offers what "
+            f"tokenmargin.training.Trainable lists; got {model!r}."
         )
-    if not (isinstance(epochs, int | np.integer) and epochs >= 0):
-        raise InvalidInputError(f"epochs must be a whole number >= 0, got {epochs!r}.")
+    if not isinstance(optimiser, Optimiser):
+        raise InvalidInputError(
+            f"optimiser must be a value such as AdamW(lr=1e-3), or of a subclass of tokenmargin.training.Optimiser; "
+            f"got {optimiser!r}."
+        )
+    positive(getattr(optimiser, "lr", float("nan")), "lr")
+    whole_number(epochs, "epochs", 0)
     try:
         kind = np.dtype(dtype).name
     except TypeError:

@@ -12,6 +12,7 @@ from tokenmargin.experiments.embeddings._review_study import review_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings
 from tokenmargin.experiments.embeddings._reviews import Reviews, load_reviews, reviews, save_reviews
 from tokenmargin.experiments.embeddings.fig01_03_04_reviews import draw_reviews, joined
+from tokenmargin.sources import LabelledTexts, TextChunk
 
 LAW = KLevel(irrelevant=60, sizes=(10, 15, 20), relevant_share=0.3, levels=(0.35, 0.2, 0.05), T=40)
 
@@ -39,6 +40,26 @@ def test_what_is_saved_is_loaded(folder):
         load_reviews(folder / "elsewhere", "imdb")
     with pytest.raises(InvalidInputError, match="imdb and yelp"):
         reviews("amazon", str(folder))
+
+
+def test_reviews_are_read_once_and_keep_their_split(monkeypatch):
+    """A source of a few short texts in the place of IMDB: the first has no token that is kept."""
+    pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
+    opened = []
+
+    def read(size):
+        opened.append(size)
+        texts = ("the", *("good film" if j % 2 else "bad film" for j in range(59)), *("good bad",) * 60)
+        yield TextChunk(texts, (-1, 1) * 60, ("train",) * 70 + ("test",) * 50)
+
+    monkeypatch.setattr("tokenmargin.sources.imdb", lambda **_: LabelledTexts("IMDB", "memory", read))
+    monkeypatch.setenv("TOKENMARGIN_DATA", "a folder that no other test names")
+    monkeypatch.setattr("tokenmargin.text._lexicon.find_vocabulary", lambda _: None)
+    monkeypatch.setattr("tokenmargin.text._lexicon.read_vocabulary", lambda *_, **__: ("good", "bad", "film"))
+    found = reviews("imdb")
+    assert len(opened) == 1
+    assert found.dataset.n_documents == 119
+    np.testing.assert_array_equal(found.is_test, np.arange(119) >= 69)
 
 
 def test_a_part_has_both_classes_and_keeps_its_split(folder):

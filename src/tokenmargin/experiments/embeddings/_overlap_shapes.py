@@ -92,10 +92,3 @@ def quantile_curves(
     groups = np.array_split(order, bins)
     centres = np.array([x[group].mean() for group in groups])
     return centres, np.array([[np.quantile(y[group], share) for group in groups] for share in shares])
-
-
-def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Pearson's correlation; 0 when either is constant."""
-    a, b = x - x.mean(), y - y.mean()
-    size = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / size if size > 0 else 0.0

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments.embeddings._in_words import in_words, words
-from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, pearson, s_curve, v_curve
+from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
     Effort,
     Layers,
@@ -73,8 +74,8 @@ def training_outcome(tokens: Arrays, training: Arrays, layers: Layers) -> Traini
         smallest_loss=float(loss.min()),
         accuracy=float(accuracy[-1]),
         first_epoch=_first_epoch(loss, 10.0**layers.log10_loss),
-        head_correlation=pearson(x, head),
-        query_correlation=pearson(np.abs(x - centre), query),
+        head_correlation=float(pearson(x, head)),
+        query_correlation=float(pearson(np.abs(x - centre), query)),
         is_s=s.rises,
         is_v=left.rises and right.rises,
         s_step_down=s.worst_step_down,

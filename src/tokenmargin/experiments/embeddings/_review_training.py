@@ -24,10 +24,10 @@ from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
-from tokenmargin.training.adamw import AdamW
 from tokenmargin.training.count_batches import count_batches
-from tokenmargin.training.document_batches import shelf_batches
+from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.evaluate import Evaluator
+from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import TrainingRun, train
 
@@ -138,7 +138,7 @@ TWO_LAYERS = Layers(
     lambda config: TwoLayer(
         width=config.d, affine=config.affine, init_scale=config.init_scale, precision=PRODUCTS[config.products]
     ),
-    lambda config: partial(shelf_batches, most_shelves=config.most_shelves),
+    lambda config: partial(document_batches, most_shelves=config.most_shelves),
     -5.0,
 )
 

@@ -98,10 +98,6 @@ def _read(name: str, progress: Progress) -> Reviews:
 
     texts = imdb(progress=progress) if name == "imdb" else yelp(progress=progress)
     corpus = tokenize(texts, drop_empty=True, progress=progress)
-    if name != "imdb":
+    if name != "imdb" or corpus.splits is None:  # the Kaggle copy has none
         return Reviews(name, corpus.dataset)
-    splits = [split for chunk in texts.chunks() for split in chunk.splits or ()]
-    if not splits:  # the Kaggle copy has none
-        return Reviews(name, corpus.dataset)
-    kept = np.setdiff1d(np.arange(len(splits)), corpus.dataset.dropped)
-    return Reviews(name, corpus.dataset, np.array([split == "test" for split in splits])[kept])
+    return Reviews(name, corpus.dataset, np.array(corpus.splits) == "test")

@@ -22,8 +22,8 @@ from tokenmargin.experiments.embeddings._reviews import reviews
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training.adamw import AdamW
 from tokenmargin.training.evaluate import Evaluator
+from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import TrainingRun, train
 

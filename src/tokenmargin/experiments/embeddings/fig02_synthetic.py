@@ -14,10 +14,10 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
-from tokenmargin.experiments.embeddings._overlap_shapes import pearson
+from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training.adamw import AdamW
+from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import TrainingRun, train
 
@@ -148,9 +148,10 @@ def _judge(config: Settings, run: Arrays, means: dict[int, dict[str, np.ndarray]
     relevant = level != 0
     wrong_side = float(np.mean(np.sign(head[relevant]) != np.sign(level[relevant])))
     moved = [_shape_error(means[config.n], means[n]) for n in config.other_n]
+    most = float(np.max(moved)) if moved else 0.0
     numbers = [
-        Number("correlation of <E_s, v> with the posterior difference", pearson(x, head)),
-        Number("correlation of <E_s, p> with its modulus", pearson(np.abs(x), query)),
+        Number("correlation of <E_s, v> with the posterior difference", float(pearson(x, head))),
+        Number("correlation of <E_s, p> with its modulus", float(pearson(np.abs(x), query))),
         Number("relevant tokens on the wrong side of <E_s, v> = 0, share", wrong_side),
         Number("levels out of order in mean <E_s, p>", float((steps_query <= 0).sum()), at_most=0.0),
         Number("levels out of order in mean <E_s, v>", float((steps_head <= 0).sum()), at_most=0.0),
@@ -158,7 +159,7 @@ def _judge(config: Settings, run: Arrays, means: dict[int, dict[str, np.ndarray]
         Number("mean <E_s, v> of the top level, positive minus negative", float(by_head[-1] - by_head[0])),
         Number("loss of the last epoch", float(records["loss"][-1])),
         Number("accuracy of the last epoch", float(records["accuracy"][-1])),
-        Number("1 - correlation of the levels' means with another n", max(moved, default=0.0), at_most=SAME_PICTURE),
+        Number("1 - correlation of the levels' means with another n", most, at_most=SAME_PICTURE),
     ]
     ordered = "in" if (steps_query > 0).all() else "not in"
     sentences = [
@@ -178,10 +179,9 @@ def _shape_error(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> fl
     The law is the same with both signs exchanged, so only the odd part of <E_s, v> is determined by it. The even part
     is an intercept, which the loss of separated texts leaves free.
     """
-    return max(
-        1 - pearson(one["with_query"], other["with_query"]),
-        1 - pearson(_odd_part(one["with_head"]), _odd_part(other["with_head"])),
-    )
+    with_query = pearson(one["with_query"], other["with_query"])
+    with_head = pearson(_odd_part(one["with_head"]), _odd_part(other["with_head"]))
+    return float(np.max([1 - with_query, 1 - with_head]))  # NaN where a side is constant, which is not the same
 
 
 def _odd_part(by_level: np.ndarray) -> np.ndarray:

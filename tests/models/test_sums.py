@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmargin.models._row_sums import ordered_row_sums, rank_ranges, row_order
+from tokenmargin.models._sums import ordered_row_sums, rank_ranges, row_order
 
 #: A few dozen float64 additions of numbers of order one.
 ROUNDING = 1e-13

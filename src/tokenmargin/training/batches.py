@@ -1,0 +1,50 @@
+"""Which batches a model takes: looked up by its type, so that `train` and `Evaluator` need not be told."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training.count_batches import count_batches
+from tokenmargin.training.document_batches import document_batches
+from tokenmargin.training.trainable import Batches, BatchFactory
+
+
+@singledispatch
+def batch_factory(model: object) -> BatchFactory:
+    """What cuts a data set into batches for a model of this type.
+
+    `batch_factory.register(MyModel, lambda model: count_batches)` says it for a model of your own; types that inherit
+    from one that is known are known.
+    """
+    name = type(model).__name__
+    raise InvalidInputError(
+        f"no batches are known for a model of type {name}: pass batches=count_batches or another factory, or say it "
+        f"once with tokenmargin.training.batch_factory.register({name}, lambda model: count_batches)."
+    )
+
+
+@batch_factory.register(OneLayer)
+def _(model: OneLayer) -> BatchFactory:
+    return count_batches
+
+
+@batch_factory.register(TwoLayer)
+def _(model: TwoLayer) -> BatchFactory:
+    return document_batches
+
+
+def batches_of(
+    dataset: TokenDataset, model: object, batch_size: int, dtype: str, factory: BatchFactory | None = None
+) -> Batches:
+    """The batches of a data set for this model, by the factory of its type unless another is given."""
+    made = (factory or batch_factory(model))(dataset, batch_size, dtype)
+    if not isinstance(made, Batches):
+        raise InvalidInputError(
+            f"batches must be a function (data set, batch size, dtype) that gives an object with on_device, "
+            f"n_documents, rows, layout, plan and batch, as count_batches does; it gave a {type(made).__name__}."
+        )
+    return made
