@@ -10,7 +10,8 @@ import cvxopt
 import numpy as np
 
 from benchmarks.alternating import alternate
-from tokenmargin import EmbeddedSequences, MarginSolution, Selection, att_svm, att_svm_batch, selection_of
+from tokenmargin import EmbeddedSequences, MarginSolution, Selection, att_svm, selection_of
+from tokenmargin.margin import att_svm_batch
 from tokenmargin.theory import one_minus_cosine
 
 DIMENSIONS = (2, 5, 10, 100, 300, 500)

@@ -12,7 +12,8 @@ import numpy as np
 
 from benchmarks.alternating import alternate
 from benchmarks.att_svm import trial
-from tokenmargin import AttentionRisk, Flow, Outcome, follow_all
+from tokenmargin import AttentionRisk, Flow
+from tokenmargin.attention import Outcome, follow_all
 
 PROBLEMS, WIDTH, NORM, ATOL, RTOL, MAX_STEPS = 256, 10, 1e6, 1e-4, 1e-9, 4000
 

@@ -16,7 +16,8 @@ import jax
 import numpy as np
 
 from benchmarks.att_svm import by_cvxopt
-from tokenmargin import AttentionRisk, Flow, Selection, follow_all
+from tokenmargin import AttentionRisk, Flow, Selection
+from tokenmargin.attention import follow_all
 from tokenmargin.theory.trials import Study, run_trials, trial
 
 WIDTHS = (2, 5, 10, 100, 300, 500)

@@ -5,7 +5,8 @@ import pytest
 
 from tests.instances import fig1c, fig5, random_sphere
 from tests.references import descent_in_matrix_space
-from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, correlation, follow, follow_all, logistic
+from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
+from tokenmargin.attention import correlation, follow_all, logistic
 from tokenmargin.errors import InvalidInputError
 
 

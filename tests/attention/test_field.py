@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.instances import fig1b, fig1c, random_sphere
 from tests.references import exact_logistic_gradient, field_by_pairs, risk, usual_gradient
-from tokenmargin import AttentionRisk, CustomLoss, EmbeddedSequences, correlation, exponential, logistic
-from tokenmargin.attention import PairField
+from tokenmargin import AttentionRisk, EmbeddedSequences
+from tokenmargin.attention import CustomLoss, PairField, correlation, exponential, logistic
 
 CUSTOM = CustomLoss(lambda u: jnp.log1p(jnp.exp(-2 * u)) - 0.1 * u)
 LOSSES = {"logistic": logistic, "exponential": exponential, "correlation": correlation, "custom": CUSTOM}

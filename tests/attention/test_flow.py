@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from tests.instances import fig1c, planar, random_sphere, theorem2_counterexample
-from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, Outcome, exponential, follow, follow_all, limits_of
+from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, follow
+from tokenmargin.attention import Outcome, exponential, follow_all, limits_of
 from tokenmargin.attention import flow as flow_module
 from tokenmargin.attention._rosenbrock import rosenbrock_step
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.instances import fig1b, fig1c
-from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, NormalizedDescent, follow, logistic
+from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, NormalizedDescent, follow
+from tokenmargin.attention import logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import (
     Curvature,

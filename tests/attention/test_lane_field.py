@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tests.instances import random_sphere
-from tokenmargin import AttentionRisk, EmbeddedSequences, NormalizedDescent, exponential, follow, logistic
+from tokenmargin import AttentionRisk, EmbeddedSequences, NormalizedDescent, follow
+from tokenmargin.attention import exponential, logistic
 from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
 from tokenmargin.attention.batch import descend_batch
 from tokenmargin.data.problem_batch import ProblemBatch

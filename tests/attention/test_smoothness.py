@@ -6,16 +6,8 @@ import pytest
 
 from tests.instances import fig1c, random_sphere
 from tests.references import risk
-from tokenmargin import (
-    AttentionRisk,
-    CustomLoss,
-    Descent,
-    EmbeddedSequences,
-    correlation,
-    exponential,
-    follow,
-    logistic,
-)
+from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, follow
+from tokenmargin.attention import CustomLoss, correlation, exponential, logistic
 from tokenmargin.errors import InvalidInputError
 
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tests.instances import fig1a, random_sphere
-from tokenmargin import EmbeddedSequences, Selection, optimal_selection, scores, secondary_selection, selection_of
+from tokenmargin import EmbeddedSequences, Selection, optimal_selection, scores, selection_of
+from tokenmargin.data import secondary_selection
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 
 TOKENS = np.arange(12.0).reshape(2, 3, 2)

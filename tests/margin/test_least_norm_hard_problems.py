@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from tokenmargin import EmbeddedSequences, Selection, Status, att_svm, att_svm_batch
+from tokenmargin import EmbeddedSequences, Selection, Status, att_svm
+from tokenmargin.margin import att_svm_batch
 
 KKT = 1e-9
 #: Relative distance of our p from the interior-point solver's, whose own tolerance is about 1e-8 on the squared norm.

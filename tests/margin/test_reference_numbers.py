@@ -11,11 +11,11 @@ from tokenmargin import (
     global_margin,
     is_locally_optimal,
     local_margins,
-    neighbors,
     relaxed_svm,
     scores,
 )
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin import neighbors
 
 CLOSED_FORM = 1e-9
 

@@ -14,14 +14,13 @@ from tokenmargin import (
     basin_map,
     compare,
     follow,
-    follow_all,
     global_margin,
     is_locally_optimal,
-    limits_of,
     local_margins,
     optimal_selection,
     scores,
 )
+from tokenmargin.attention import follow_all, limits_of
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import FINITE, STALLED, one_minus_cosine
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.references import usual_gradient
-from tokenmargin import AttentionRisk, NormalizedDescent, follow, logistic
+from tokenmargin import AttentionRisk, NormalizedDescent, follow
+from tokenmargin.attention import logistic
 from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.errors import InvalidInputError

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.instances import fig1c, planar, theorem2_counterexample
-from tokenmargin import AttentionRisk, EmbeddedSequences, correlation, global_margin, logistic
+from tokenmargin import AttentionRisk, EmbeddedSequences, global_margin
+from tokenmargin.attention import correlation, logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.data import Selection, scores
