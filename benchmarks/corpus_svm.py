@@ -30,9 +30,8 @@ from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DataAbsentError, MissingExtraError
 from tokenmargin.margin import _constraint_generation as constraint_generation
-from tokenmargin.margin._corpus_pairs import token_pairs
 from tokenmargin.margin._warm_active_set import continue_active_set
-from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
+from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm, token_pairs
 from tokenmargin.theory import one_minus_cosine
 
 V = 7352

@@ -34,8 +34,7 @@ from benchmarks.alternating import Ratio, alternate
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training._program import program_of
-from tokenmargin.training._steps import initial_state
+from tokenmargin.training._program import initial_state, program_of
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import EpochData, TrainingState, epoch_function, train

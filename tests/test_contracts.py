@@ -17,11 +17,10 @@ from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
 from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
-from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.experiment import Config, Number, Result, Verdict
 from tokenmargin.experiments.registry import MODULES, experiments
 from tokenmargin.experiments.run import failures, reproduce
-from tokenmargin.experiments.store import load
+from tokenmargin.experiments.store import flattened, load
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.registry import claims
 

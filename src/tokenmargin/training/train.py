@@ -23,8 +23,7 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.training._compile import jitted, usable_options
-from tokenmargin.training._program import Program, program_of
-from tokenmargin.training._steps import OptimiserState, apply_gradients, initial_state
+from tokenmargin.training._program import OptimiserState, Program, apply_gradients, initial_state, program_of
 from tokenmargin.training.batches import batches_of
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import TrainingRecords, epoch_numbers, records_of

@@ -9,11 +9,11 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.embeddings import eq9_margin as figure
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow
 from tokenmargin.experiments.embeddings._reviews import Reviews, save_reviews
 from tokenmargin.experiments.experiment import Verdict
+from tokenmargin.experiments.store import flattened
 
 LAW = KLevel(irrelevant=40, sizes=(6, 8), relevant_share=0.3, levels=(0.3, 0.05), T=20)
 KEY = jax.random.key(1)

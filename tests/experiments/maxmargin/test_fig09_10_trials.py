@@ -8,8 +8,8 @@ import pytest
 
 from tokenmargin._progress import silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments._nested import flattened
 from tokenmargin.experiments.maxmargin import fig09_10_trials as figures
+from tokenmargin.experiments.store import flattened
 
 SMALL = replace(figures.Settings.smoke(), trials=6, d=(2,), recheck=0)
 
