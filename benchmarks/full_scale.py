@@ -16,13 +16,13 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.embeddings._in_words import from_words
 from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort, ReviewSettings
 from tokenmargin.experiments.embeddings._reviews import NAMES, reviews, save_reviews
 from tokenmargin.experiments.embeddings.fig01_03_04_reviews import joined
 from tokenmargin.experiments.experiment import Config
-from tokenmargin.experiments.manifest import commit
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.experiments.store import load, write_json

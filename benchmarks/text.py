@@ -18,7 +18,7 @@ from benchmarks.alternating import alternate
 from tokenmargin.sources import imdb, yelp
 from tokenmargin.text import Recipe, TokenizedCorpus, tokenize
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text.wordpiece import find_vocabulary
+from tokenmargin.text._wordpiece import find_vocabulary
 
 REVIEWS = 10_000
 ROUNDS = 3

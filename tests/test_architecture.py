@@ -64,7 +64,7 @@ BEHIND_ONE_FILE = {
     "argparse": "cli/_parse.py",
     "rich": "cli/_console.py",
     "jinja2": "report/_render.py",
-    "Stemmer": "text/stem.py",
+    "Stemmer": "text/_stem.py",
     "datasets": "sources/_hub.py",
 }
 
@@ -124,7 +124,7 @@ def test_third_parties_stay_behind_one_file(package):
 
 def test_arrow_reads_tables_and_numbers_words_and_nothing_else():
     users = {str(p.relative_to(ROOT)) for p in FILES if any(n.split(".")[0] == "pyarrow" for n in imports_of(p))}
-    assert users == {"sources/_parquet.py", "text/words.py"}
+    assert users == {"sources/_parquet.py", "text/_words.py"}
 
 
 def test_matplotlib_stays_in_plots():
@@ -226,3 +226,11 @@ def test_the_surface_can_be_held_in_the_head():
         assert space.__doc__.strip(), name
         for member in space.__all__:
             assert hasattr(space, member), f"{name}.{member}"
+
+
+def test_what_only_its_own_package_uses_has_a_leading_underscore():
+    who, reached = measure_tree.users(), measure_tree.entries()
+    for name, users in who.items():
+        package, _, leaf = name.rpartition(".")
+        if package and name not in reached and not leaf.startswith("_"):
+            assert any(not user.startswith(f"{package}.") for user in users), f"{name} is private to {package}"

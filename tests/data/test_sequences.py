@@ -117,3 +117,46 @@ def test_bad_selections(make, says):
     with pytest.raises(InvalidInputError) as caught:
         make()
     assert says in str(caught.value)
+
+
+def test_from_scores_is_keys_and_scores_and_nothing_else(rng):
+    keys, gamma = rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4))
+    mask = np.ones((3, 4), dtype=bool)
+    mask[1, 3] = False
+    data = EmbeddedSequences.from_scores(keys, gamma, mask)
+    np.testing.assert_array_equal(scores(data)[mask], gamma[mask])
+    assert scores(data)[1, 3] == -np.inf
+    np.testing.assert_array_equal(data.keys[mask], keys[mask])
+    with pytest.raises(InvalidInputError, match=r"\(n, T\)"):
+        EmbeddedSequences.from_scores(keys, gamma[0])
+    with pytest.raises(InvalidInputError, match="sequences of 3"):
+        EmbeddedSequences.from_scores(keys, gamma[:, :3])
+
+
+def test_masked_places_hold_zeros_whatever_was_given(rng):
+    tokens, keys = rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3, 4))
+    mask = np.array([[True, True, False], [False, True, True]])
+    dirty_tokens, dirty_keys = np.where(mask[:, :, None], tokens, np.nan), np.where(mask[:, :, None], keys, np.inf)
+    data = EmbeddedSequences(dirty_tokens, [1, -1], [1.0, 2.0], keys=dirty_keys, mask=mask)
+    assert not data.tokens[~mask].any()
+    assert not data.keys[~mask].any()
+    p = rng.normal(size=4)
+    attention = data.attention(p)
+    np.testing.assert_allclose(attention.sum(axis=1), 1.0)
+    assert not attention[~mask].any()
+    assert (data.logits(p)[~mask] == -np.inf).all()
+    for i in range(2):
+        own = np.exp(keys[i, mask[i]] @ p)
+        np.testing.assert_allclose(attention[i, mask[i]], own / own.sum(), rtol=1e-12)
+
+
+def test_relative_keys_start_at_zero_and_feel_no_shift(rng):
+    keys = np.round(rng.normal(size=(2, 3, 2)) * 1024) / 1024  # exact under a shift by 8
+    mask = np.array([[False, True, True], [True, True, True]])
+    one, other = (
+        EmbeddedSequences(np.zeros((2, 3, 1)), [1, 1], [1.0], keys=k, mask=mask).relative_keys for k in (keys, keys + 8)
+    )
+    np.testing.assert_array_equal(one, other)
+    assert not one[0, 1].any()
+    assert not one[1, 0].any()
+    assert not one[0, 0].any()

@@ -17,7 +17,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE, LabelledTexts, TextChunk, imdb, table, yelp
 from tokenmargin.text import Recipe, WordMap, tokenize
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text.wordpiece import find_vocabulary
+from tokenmargin.text._wordpiece import find_vocabulary
 
 pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
 has_data = pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of IMDB")

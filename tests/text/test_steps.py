@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE
-from tokenmargin.text import Alphabet, Markup, Recipe, words
-from tokenmargin.text import _vocabulary as vocabulary
+from tokenmargin.text import Alphabet, Markup, Recipe
+from tokenmargin.text import _wordpiece as vocabulary
+from tokenmargin.text import _words as words
 from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
 from tokenmargin.text._lexicon import Lexicon
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text.wordpiece import BERT_SIZE, UNKNOWN, WordPieces, find_vocabulary, read_vocabulary
-from tokenmargin.text.words import cleaned, number_words, split_words
+from tokenmargin.text._wordpiece import BERT_SIZE, UNKNOWN, WordPieces, find_vocabulary, read_vocabulary
+from tokenmargin.text._words import cleaned, number_words, split_words
 
 
 def bert():
@@ -62,7 +63,7 @@ def test_stop_words_are_scikit_learns():
 
 def test_stems():
     pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
-    from tokenmargin.text.stem import stem
+    from tokenmargin.text._stem import stem
 
     assert stem(["movies", "movie", "running", "happily", "a1"]) == ["movi", "movi", "run", "happili", "a1"]
 

@@ -13,8 +13,8 @@ import jax
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
+from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
-from tokenmargin.experiments.manifest import commit
 from tokenmargin.experiments.store import Saved, save
 from tokenmargin.theory.claim import ClaimOutcome
 from tokenmargin.theory.registry import claims

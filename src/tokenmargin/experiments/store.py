@@ -17,8 +17,8 @@ import numpy as np
 
 from tokenmargin._atomic import complete_file, complete_folder
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
-from tokenmargin.experiments.manifest import manifest
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.text._clean import without_apostrophes
+from tokenmargin.text._stem import stem
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
+from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabulary
+from tokenmargin.text._words import NumberedWords
 from tokenmargin.text.recipe import Recipe
-from tokenmargin.text.stem import stem
-from tokenmargin.text.wordpiece import WordPieces, find_vocabulary, read_vocabulary
-from tokenmargin.text.words import NumberedWords
 
 
 class Lexicon:

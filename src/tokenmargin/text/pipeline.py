@@ -18,10 +18,10 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts
 from tokenmargin.sources.reading import ReadingReport
 from tokenmargin.text._lexicon import Lexicon, ragged_take
+from tokenmargin.text._words import number_words
 from tokenmargin.text.corpus import SHOWN, TextReport, TokenizedCorpus
 from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.word_map import PURGED, WordMap
-from tokenmargin.text.words import number_words
 
 
 def tokenize(

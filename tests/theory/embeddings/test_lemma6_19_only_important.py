@@ -79,7 +79,7 @@ class TestLemma19:
         tables = [rivals(case) for case in cases]
         assert [table.hypothesis_holds for table in tables] == [False] * 14
         assert max(table.least_rival_norm / table.norm for table in tables) < 0.7
-        small = [case for case in cases if case.dataset.n_documents == 2 and case.sequences.vocabulary_size == 2]
+        small = [case for case in cases if case.dataset.n_documents == 2 and case.sequences.n_places == 2]
         for case in small:
             outcome = LEMMA_19.check(case)
             assert outcome.applies is Applies.YES

@@ -1,0 +1,133 @@
+"""Limits of every kind of run beside the max-margin problem that theory names for them."""
+
+import numpy as np
+import pytest
+
+from tests.instances import fig1b, fig1c
+from tokenmargin.attention import (
+    AttentionRisk,
+    Flow,
+    HeadRisk,
+    JointRisk,
+    LinearHead,
+    NormalizedDescent,
+    QuadraticHead,
+    continued,
+    follow,
+)
+from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.margin import att_svm, is_locally_optimal
+from tokenmargin.theory import Agreement, JointAgreement, compare, one_minus_cosine
+
+START = ((-1.0, 0.0), (0.0, -1.0))
+
+
+def test_compare_needs_nothing_but_the_limit():
+    agreement = compare(follow(AttentionRisk(fig1b()), [0.0, -1.0], Flow()).limit)
+    assert isinstance(agreement, Agreement)
+    assert agreement.agrees
+    assert agreement.is_lmm
+    assert not agreement.is_gmm
+
+
+def test_a_limit_that_does_not_diverge_is_not_compared():
+    short = follow(AttentionRisk(fig1b()), [0.0, -1.0], NormalizedDescent(0.1), steps=10)
+    assert compare(short.limit) is None
+    assert compare(continued(short).limit).agrees
+    joint = follow(JointRisk(toys.fig3((0.5, 1.0))), START, NormalizedDescent(0.1), steps=10)
+    assert compare(joint.limit) is None
+
+
+def test_a_linear_head_written_as_a_head_goes_where_the_attention_risk_goes():
+    for data, start in ((fig1b(), [0.0, -1.0]), (fig1b(), [0.0, 1.0]), (fig1c(), [0.0, 0.0])):
+        plain = follow(AttentionRisk(data), start, Flow()).limit
+        behind = follow(HeadRisk(data, LinearHead(data.head)), start, Flow()).limit
+        assert behind.kind is plain.kind
+        assert behind.selection == plain.selection
+        assert one_minus_cosine(behind.velocity, plain.velocity) <= 1e-12
+        one, other = compare(plain), compare(behind)
+        assert (one.is_lmm, one.is_gmm) == (other.is_lmm, other.is_gmm)
+        assert other.agrees
+
+
+def quadratic_case(rng):
+    """Tokens in R^3 whose first two coordinates are keys; psi(z) = |z|^2 + b'z is convex."""
+    tokens = rng.normal(size=(2, 3, 3))
+    data = EmbeddedSequences(tokens, np.ones(2), np.zeros(3), keys=rng.normal(size=(2, 3, 4)))
+    return HeadRisk(data, QuadraticHead(0.5 * np.eye(3), [0.3, -0.2, 0.1]))
+
+
+def test_behind_a_nonlinear_head_the_limit_is_that_of_the_scores_it_feels(rng):
+    """The selected tokens are locally optimal for the scores to first order, and p goes to their max margin."""
+    decided = 0
+    for _ in range(6):
+        risk = quadratic_case(rng)
+        limit = follow(risk, np.zeros(4), Flow()).limit
+        if not limit.diverges:
+            continue
+        decided += 1
+        agreement = compare(limit)
+        assert agreement.agrees
+        assert agreement.is_lmm
+        chosen = limit.selection.indices
+        attended = risk.sequences.tokens[np.arange(2), chosen]
+        slope = attended + np.array([0.3, -0.2, 0.1])  # psi'(z) = z + b
+        felt = np.einsum("nk,ntk->nt", slope, risk.sequences.tokens)
+        ours = limit.sequences.tokens[:, :, 0]
+        np.testing.assert_allclose(ours - ours[:, :1], felt - felt[:, :1], rtol=1e-9, atol=1e-12)
+    assert decided >= 4
+
+
+def test_the_highest_score_behind_a_head_is_the_heads_own(rng):
+    risk = quadratic_case(rng)
+    limit = follow(risk, np.zeros(4), Flow()).limit
+    values = np.einsum("ntk,ntk->nt", risk.sequences.tokens, 0.5 * risk.sequences.tokens + np.array([0.3, -0.2, 0.1]))
+    assert risk.optimal == Selection.from_indices(values.argmax(axis=1), 3)
+    assert compare(limit).is_gmm == (limit.selection == risk.optimal)
+
+
+def test_a_wrong_selection_behind_a_head_is_not_locally_optimal(rng):
+    from dataclasses import replace
+
+    risk = quadratic_case(rng)
+    limit = follow(risk, np.zeros(4), Flow()).limit
+    worst = np.where(limit.selection.chosen, np.inf, risk.scores).argmin(axis=1)
+    other = replace(limit, selection=Selection.from_indices(worst, 3))
+    solution = att_svm(limit.sequences, other.selection)
+    assert not (compare(other).agrees and is_locally_optimal(solution))
+
+
+@pytest.mark.parametrize(
+    ("third", "speeds", "direction"),
+    [
+        ((0.5, 1.0), (1.0, 1.0), (4 / 3, 1 / 3)),  # every input a support vector: the strict problem
+        ((0.5, 1.5), (1.0, 1.0), (1.0, 0.0)),  # equal speeds relax the third input
+        ((0.5, 1.5), (3.0, 1.0), (1.0, 0.0)),
+    ],
+)
+def test_joint_runs_agree_with_the_problem_of_their_speeds(third, speeds, direction):
+    agreement = compare(follow(JointRisk(toys.fig3(third), speeds=speeds), START, Flow()).limit)
+    assert isinstance(agreement, JointAgreement)
+    assert agreement.agrees
+    assert one_minus_cosine(agreement.predicted, direction) <= 1e-12
+    assert one_minus_cosine(agreement.head.direction, (0.0, 1.0)) <= 1e-12
+    assert "v and p go" in agreement.explain()
+
+
+def test_between_the_two_problems_the_speeds_decide():
+    agreement = compare(follow(JointRisk(toys.fig3((0.5, 1.5)), speeds=(1.0, 2.0)), START, Flow()).limit)
+    assert agreement.agrees
+    np.testing.assert_allclose(agreement.predicted, (0.995, 0.099), atol=5e-4)
+    assert one_minus_cosine(agreement.predicted, agreement.attention.direction) > 1e-4
+
+
+def test_a_joint_limit_that_goes_elsewhere_does_not_agree():
+    from dataclasses import replace
+
+    limit = follow(JointRisk(toys.fig3((0.5, 1.0))), START, Flow()).limit
+    against = compare(replace(limit, velocity=np.array([1.0, 0.0])))
+    assert not against.agrees
+    assert "do not both go" in against.explain()
+    wrong = compare(replace(limit, selection=Selection.from_indices([0, 0, 0], 2)))
+    assert not wrong.agrees
+    assert np.isnan(wrong.head_error)
