@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import softmax
 
 from tokenmargin._isometry import isometric_rows
+from tokenmargin.data._softmax import softmax
 from tokenmargin.data.scores import SCORE_TIE_TOLERANCE
 from tokenmargin.data.sequences import EmbeddedSequences
 
@@ -72,7 +72,7 @@ class ProblemBatch:
 
     def attention(self, points: BatchVectors) -> BatchScores:
         """softmax(K_i p), shape (B, n, T), at one point of shape (d,) for each problem."""
-        return np.asarray(softmax(self.logits(points), axis=2))
+        return softmax(self.logits(points))
 
     def logits(self, points: BatchVectors) -> BatchScores:
         """K_i p, shape (B, n, T)."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import softmax
 
 from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, TokenNumbers, Tokens
+from tokenmargin.data._softmax import softmax
 from tokenmargin.errors import InvalidInputError
 
 
@@ -126,7 +126,7 @@ class EmbeddedSequences:
 
     def attention(self, p: ArrayLike) -> TokenNumbers:
         """softmax(K_i p), shape (n, T); zero where masked. Each copy of a repeated token gets its own share."""
-        return np.asarray(softmax(self.logits(p), axis=1))
+        return softmax(self.logits(p))
 
     def __repr__(self) -> str:
         """Shapes, not numbers."""

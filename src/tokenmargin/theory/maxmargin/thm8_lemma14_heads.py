@@ -13,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import softmax
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
@@ -143,8 +142,8 @@ def _probed_outputs(case: HeadCase) -> np.ndarray:
     field = case.risk.field
     points = np.random.default_rng(0).normal(size=(_PROBES, field.keys.shape[2]))
     points *= (np.linspace(0, _PROBE_NORM, _PROBES) / np.linalg.norm(points, axis=1))[:, None]
-    logits = np.einsum("ntd,sd->snt", field.keys, points) + field.log_multiplicity
-    mixed = np.einsum("snt,ntk->snk", softmax(logits, axis=2), field.tokens)
+    attention = np.stack([case.risk.attention(p) for p in points])
+    mixed = np.einsum("snt,ntk->snk", attention, field.tokens)
     return np.asarray(_outputs(field, mixed))
 
 
