@@ -1,5 +1,6 @@
 """How attention on fixed tokens is learnt: losses, heads, risks of p (and v), descent, flow, and where they go."""
 
+from tokenmargin.attention._judging import limits_of
 from tokenmargin.attention.batch import descend_batch, textbook_descent
 from tokenmargin.attention.descent import Descent, NormalizedDescent
 from tokenmargin.attention.field import Field, PairField
@@ -18,7 +19,7 @@ from tokenmargin.attention.heads import (
 from tokenmargin.attention.joint import joint_path
 from tokenmargin.attention.joint_limit import JointLimit
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, LimitKind, limits_of
+from tokenmargin.attention.limit import Limit, LimitKind
 from tokenmargin.attention.losses import (
     Correlation,
     CustomLoss,

@@ -34,6 +34,10 @@ class Coordinates:
         outside = start - self.basis @ (self.basis.T @ start)
         return outside + (y / self.kappa) @ self.basis.T
 
+    def within(self, columns: np.ndarray) -> Coordinates:
+        """Coordinates on the span of orthonormal columns of these, shape (r, m)."""
+        return Coordinates(columns if self.basis is None else self.basis @ columns, self.kappa)
+
     def velocity(self, dy: np.ndarray) -> np.ndarray:
         """A direction in y as a direction in p (up to a positive factor), shape (d,)."""
         return dy if self.basis is None else self.basis @ dy

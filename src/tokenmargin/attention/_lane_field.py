@@ -121,6 +121,15 @@ class StackedFields(eqx.Module):
         return jax.vmap(lambda field, x, y: field.moved(x, y), (0, -1, -1), -1)(self.stacked, before, after)
 
 
+def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
+    """Numbers of the systems that can be stacked: of one structure, with arrays of the same shapes."""
+    groups: dict[object, list[int]] = {}
+    for j, system in enumerate(systems):
+        leaves, structure = jax.tree.flatten(system)
+        groups.setdefault((structure, *((x.shape, str(x.dtype)) for x in leaves)), []).append(j)
+    return list(groups.values())
+
+
 def _total(parts: Sequence[AnyArray]) -> AnyArray:
     return reduce(operator.add, parts)
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+import equinox as eqx
 import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention._lane_field import LaneField, StackedFields
+from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._lane_field import LaneField, StackedFields, alike
+from tokenmargin.attention._mixed import split
 from tokenmargin.attention.descent import DEFAULT_STEPS, descend
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.flow import Flow, integrate
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.joint import flow_of_both
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import PointRisk, alike
+from tokenmargin.attention.limit import PointRisk
 from tokenmargin.attention.method import Method
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
@@ -222,7 +225,37 @@ def _flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_
             )
             path = reduced[j][1].outward(end.path, points[j])
             path[0] = points[j]
-            yield j, Trajectory(risks[j], path, end.times, outcome, end.n_steps)
+            run = Trajectory(risks[j], path, end.times, outcome, end.n_steps)
+            system, coordinates = reduced[j]
+            is_still = outcome is Outcome.STATIONARY
+            yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
+
+
+def _beyond(run: Trajectory, system: Field, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
+    """A run that ended where pairs of weight cancel, followed on where the others still pull; itself where none do."""
+    if not isinstance(system, PairField):
+        return run
+    y = coordinates.inward(run.final)
+    parts = split(system, y, np.asarray(_pair_weights(system, y)))
+    if parts is None or not parts.attracts:
+        return run
+    inner = coordinates.within(parts.free)
+    (_, end), *_ = integrate([parts.rest], [inner.inward(run.final)], [until], method, record=True)
+    onward = coordinates.outward(parts.whole(end.path), run.final)
+    outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
+    joined = Trajectory(
+        run.objective,
+        np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.start, onward[-1]]),
+        np.concatenate([run.times, run.times[-1] + end.times[1:]])
+        if len(run.points) > 2
+        else np.array([run.times[0], run.times[-1] + end.times[-1]]),
+        outcome,
+        run.n_steps + end.n_steps,
+    )
+    return _beyond(joined, parts.rest, inner, until, method) if outcome is Outcome.STATIONARY else joined
+
+
+_pair_weights = eqx.filter_jit(lambda system, y: system.pair_weights(y)[0])
 
 
 def _descents(risks: list[Any], points: list[np.ndarray], method: Method, steps: int, every: int) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNu
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention._risk_inputs import check_data_and_loss
+from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decreasing
 from tokenmargin.attention._softmax import log_attention
 from tokenmargin.attention.field import Field, Seen
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
@@ -140,6 +140,7 @@ class HeadRisk:
     def _field(self, keys: np.ndarray, tokens: np.ndarray, log_multiplicity: np.ndarray) -> HeadField:
         tokens, labels = tokens.astype(np.float64), self.sequences.labels.astype(np.float64)
         gamma = np.where(np.isfinite(log_multiplicity), np.asarray(_scores(self.head, tokens, labels)), -np.inf)
+        check_decreasing(self.loss, gamma)
         best = gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(gamma)
         return HeadField(
             tokens=tokens,

@@ -17,8 +17,9 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, HeadVector, Vector
+from tokenmargin.attention._judging import LEAST_NORM
 from tokenmargin.attention.joint_risk import JointField, JointRisk
-from tokenmargin.attention.limit import LEAST_NORM, LimitKind, LimitVerdict
+from tokenmargin.attention.limit import LimitKind, LimitVerdict
 from tokenmargin.data import EmbeddedSequences, Selection
 
 #: Largest weighted mean of |rate/mean rate - 1|, and most by which a rate may fall short of the mean. Rates carry terms

@@ -12,7 +12,7 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, TokenNumbers
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention._risk_inputs import check_data_and_loss
+from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decreasing
 from tokenmargin.attention.field import PairField
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
@@ -140,6 +140,7 @@ _field_and_jacobian = eqx.filter_jit(lambda risk, p: risk.field_and_jacobian(p))
 
 def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
     keys, dtype = sequences.relative_keys, sequences.keys.dtype
+    check_decreasing(loss, scores(sequences))
     gamma = np.where(sequences.mask, scores(sequences), 0)
     gamma = ties_made_equal(gamma, score_tie_width(gamma))
     gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)

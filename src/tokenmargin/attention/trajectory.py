@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Float
 
 from tokenmargin._types import HeadVector, Path, Vector
+from tokenmargin.attention._judging import limits_of
 from tokenmargin.attention._points import PathOfPoints
 from tokenmargin.attention.joint_limit import JointLimit, joint_limit
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, PointRisk, limits_of
+from tokenmargin.attention.limit import Limit, PointRisk
 from tokenmargin.data import Selection
 
 HeadPath = Float[np.ndarray, "s k"]

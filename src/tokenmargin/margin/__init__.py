@@ -17,6 +17,7 @@ from tokenmargin.margin.label_svm import LabelSolution, label_svm, selected_labe
 from tokenmargin.margin.least_norm import LeastNormSolution, least_norm, least_norm_batch
 from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE, MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
+from tokenmargin.margin.pair_svm import pair_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_inputs, relaxed_svm, relaxing_rate
 from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status
 
@@ -57,6 +58,7 @@ __all__ = [
     "neighbor_score_gap",
     "neighbor_score_gaps",
     "neighbors",
+    "pair_svm",
     "rate_direction",
     "relaxed_inputs",
     "relaxed_svm",

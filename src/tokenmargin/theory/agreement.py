@@ -26,7 +26,7 @@ SAME_DIRECTION = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """A diverging limit beside (ATT-SVM) for the tokens it selects."""
+    """A limit that diverges, or a part of it does, beside (ATT-SVM) for the tokens it selects."""
 
     limit: Limit
     solution: MarginSolution
@@ -46,6 +46,11 @@ class Agreement:
         kind = (
             "the globally optimal" if self.is_gmm else "a locally optimal" if self.is_lmm else "a not locally optimal"
         )
+        if self.agrees and self.limit.mixed:
+            return (
+                f"Part of p converges, where tokens of {self.solution.selection} share their inputs' attention; the "
+                f"rest goes to the max-margin direction that keeps them level (1 - cos = {self.velocity_error:.1e})."
+            )
         if self.agrees:
             return (
                 f"The flow goes to {kind} max-margin direction of {self.solution.selection} "
@@ -94,12 +99,13 @@ def compare(limit: JointLimit) -> JointAgreement | None: ...
 def compare(limit: Limit | JointLimit) -> Agreement | JointAgreement | None:
     """Solve the max-margin problem of what a limit selects and compare; None when the limit does not diverge.
 
-    For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head. Where v is
+    For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head; tokens that
+    keep sharing their input's attention, where part of p converges, are asked level. Where v is
     trained too it is (SVM) for v, and for p what the ratio of their speeds makes of (ATT-SVM); see `rate_direction`.
 
     An infeasible problem gives an agreement with errors NaN that does not agree: the limit then contradicts [M].
     """
-    if not limit.diverges:
+    if not (limit.diverges or limit.mixed):
         return None
     if isinstance(limit, JointLimit):
         return _joint_agreement(limit)

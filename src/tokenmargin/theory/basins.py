@@ -74,13 +74,15 @@ def basin_map(
     limits = limits_of([risk] * len(points), [trajectory.final for trajectory in ends])
     reached: dict[Selection, int] = {}
     for limit in limits:
-        if limit.diverges:
+        if limit.diverges or limit.mixed:
             reached[limit.selection] = reached.get(limit.selection, 0) + 1
     order = sorted(reached, key=lambda selection: -reached[selection])
     solutions = {selection: att_svm(sequences, selection) for selection in order}
     place = {selection: j for j, selection in enumerate(order)}
     basin = np.array(
-        [place[limit.selection] if limit.diverges else FINITE if limit.finite else STALLED for limit in limits]
+        [FINITE if limit.finite else STALLED if limit.stalled else place[limit.selection] for limit in limits]
     )
-    agreements = tuple(compared_with(limit, solutions[limit.selection]) if limit.diverges else None for limit in limits)
+    agreements = tuple(
+        compared_with(limit, solutions[limit.selection]) if limit.diverges or limit.mixed else None for limit in limits
+    )
     return BasinMap(points, basin, tuple(solutions.values()), tuple(limits), agreements)

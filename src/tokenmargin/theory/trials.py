@@ -48,6 +48,7 @@ COLUMNS = (
     "is_gmm",  # 1 if the selected tokens are those of highest score
     "infeasible",  # 1 if the selected tokens cannot be separated
     "newton_step",  # of a finite limit; decided only
+    "mixed",  # 1 if part of p converges while the rest diverges; decided only
     "proxy_correlation",  # where the gap is negative: cos of p to the nearest solution of (ATT-SVM'); else NaN
 )
 
@@ -107,7 +108,7 @@ def run_trials(
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
     table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
-    for name in ("ended", "undecided", "is_lmm", "is_gmm", "infeasible"):
+    for name in ("ended", "undecided", "mixed", "is_lmm", "is_gmm", "infeasible"):
         column[name][:] = 0.0
     if treatment == "decided":
         points, chosen = _decide(study, problems, column, progress)
@@ -146,6 +147,7 @@ def _decide(
     limits = limits_of(risks, [end.final for end in ends])
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
+    column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
     diverging = np.flatnonzero(column["ended"]).tolist()

@@ -1,0 +1,143 @@
+"""Part of p may converge while the rest diverges: the two parts apart, each a problem of its own.
+
+Pairs of tokens whose weights stay and cancel hold p still on the span S of their key differences; there p converges.
+Orthogonal to S those pairs are felt by nothing: along S-orthogonal directions the tokens of a held pair have one key,
+so they act as one token, of the attention that the held part gives each of them. What is left is a problem of the same
+kind in fewer dimensions, whose flow diverges, or is split again. The normalised field sees none of this: it is divided
+by the weights that cancel, and falls below any tolerance while the rest has not even begun to saturate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmargin.attention.field import PairField
+
+#: Pairs with at least this share of all weights hold p, once the field is so small that the others' share is below
+#: 1e-12: in between lies what neither cancels nor is gone.
+HELD_WEIGHT = 1e-7
+
+#: Singular values of held differences below this, relative to the largest, span nothing; tokens closer than this, in
+#: units of the longest key difference, are one token once the span is projected out.
+SPAN_TOLERANCE = 1e-9
+
+#: Largest Newton step, relative to 1 + |p|, at a point that is called stationary.
+NEWTON_TOLERANCE = 1e-7
+
+#: Eigenvalues of the Jacobian must be below minus this times its norm for a stationary point to be called attracting.
+CURVATURE_TOLERANCE = 1e-10
+
+#: Newton steps on the span: from a point where the field is 1e-12 two are enough.
+NEWTON_STEPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A system at a point where held pairs cancel, as a finite part and a rest; r coordinates, m of them finite."""
+
+    held: np.ndarray  #: orthonormal basis of S, shape (r, m)
+    free: np.ndarray  #: of its complement, shape (r, r - m)
+    finite: np.ndarray  #: where p stays on S, shape (m,)
+    rest: PairField  #: the problem on the complement
+    newton_step: float  #: of the last Newton step on S, relative to 1 + |finite|
+    largest_eigenvalue: float  #: of the Jacobian on S relative to its norm; negative: p is attracted
+    group: np.ndarray  #: for each token the one that stands for it in the rest, shape (n, T)
+
+    @property
+    def attracts(self) -> bool:
+        """Whether the finite part is a strict local minimum on its span."""
+        return self.newton_step <= NEWTON_TOLERANCE and self.largest_eigenvalue < -CURVATURE_TOLERANCE
+
+    def whole(self, y: np.ndarray) -> np.ndarray:
+        """Points of the rest, shape (..., r - m), in the coordinates of the system."""
+        return self.held @ self.finite + y @ self.free.T
+
+
+def split(system: PairField, y: np.ndarray, signed: np.ndarray) -> Split | None:
+    """The two parts at y, or None where the weights that stay span everything, or nothing.
+
+    Args:
+        system: keys in units of their longest difference.
+        y: the point, shape (r,).
+        signed: signed pair weights there, shape (n, T, T), sum of moduli over pairs 1.
+    """
+    keys, scores = np.asarray(system.keys), np.asarray(system.scores)
+    i, t, u = np.nonzero(signed > HELD_WEIGHT)
+    if not len(i):
+        return None
+    _, values, right = np.linalg.svd(keys[i, t] - keys[i, u], full_matrices=True)
+    m = int((values > SPAN_TOLERANCE * values.max()).sum())
+    if m in (0, keys.shape[2]):
+        return None
+    held, free = right[:m].T, right[m:].T
+    flat = keys @ free
+    group = _groups(flat, np.isfinite(np.asarray(system.log_multiplicity)))
+    found = _finite_part(system, held, held.T @ y, group, flat @ (free.T @ y))
+    if found is None:
+        return None
+    finite, newton, eigenvalue = found
+    logits = np.asarray(system.log_multiplicity) + keys @ (held @ finite)
+    log_multiplicity, merged = _merged(logits, scores, group)
+    n = np.arange(len(keys))[:, None]
+    rest = PairField(
+        keys=flat[n, group].astype(keys.dtype), scores=merged, log_multiplicity=log_multiplicity, loss=system.loss
+    )
+    return Split(held, free, finite, rest, newton, eigenvalue, group)
+
+
+def _groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """For each token the first of its input with the same key outside the span, shape (n, T)."""
+    near = np.linalg.norm(flat[:, :, None] - flat[:, None], axis=-1) <= SPAN_TOLERANCE
+    return np.asarray((near & present[:, None, :]).argmax(axis=2))
+
+
+def _merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log multiplicity and mean score of the token that stands for each group; -inf for the others."""
+    log_multiplicity, merged = np.full_like(scores, -np.inf), scores.copy()
+    for i in range(len(scores)):
+        for first in np.unique(group[i]):
+            members = np.flatnonzero((group[i] == first) & np.isfinite(logits[i]))
+            if len(members):
+                log_multiplicity[i, first] = np.logaddexp.reduce(logits[i, members])
+                share = np.exp(logits[i, members] - log_multiplicity[i, first])
+                merged[i, first] = float(share @ scores[i, members])
+    return log_multiplicity, merged
+
+
+def _finite_part(
+    system: PairField, held: np.ndarray, start: np.ndarray, group: np.ndarray, ahead: np.ndarray
+) -> tuple[np.ndarray, float, float] | None:
+    """Where p stays on the span once every token outside the first group of its input has lost its attention.
+
+    Newton's method on the field of those tokens alone; None where it does not settle.
+
+    Args:
+        system: the whole problem.
+        held: basis of the span.
+        start: on the span, shape (m,).
+        group: of each token.
+        ahead: logits outside the span, shape (n, T): the group of largest logit is what is left.
+    """
+    present = np.isfinite(np.asarray(system.log_multiplicity))
+    top = np.where(present, ahead, -np.inf).argmax(axis=1)
+    kept = present & (group == np.take_along_axis(group, top[:, None], axis=1))
+    alone = PairField(
+        keys=np.asarray(system.keys) @ held,
+        scores=np.asarray(system.scores),
+        log_multiplicity=np.where(kept, np.asarray(system.log_multiplicity), -np.inf),
+        loss=system.loss,
+    )
+    y, step = start, np.inf
+    for _ in range(NEWTON_STEPS):
+        force, jacobian = (np.asarray(x) for x in alone.field_and_jacobian(y))
+        size = float(np.linalg.norm(jacobian))
+        if size == 0.0:
+            return None
+        move = np.linalg.lstsq(jacobian, -force, rcond=None)[0]
+        y, step = y + move, float(np.linalg.norm(move)) / (1.0 + float(np.linalg.norm(y)))
+        if not np.isfinite(step):
+            return None
+    eigenvalue = float(np.linalg.eigvalsh((jacobian + jacobian.T) / 2).max()) / size
+    return y, step, eigenvalue
