@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_architecture import ALLOWED
+from tokenmargin.experiments.registry import experiments
 from tokenmargin.theory.registry import claims
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,12 +78,39 @@ def test_one_liners_of_the_errata_print_what_is_stated(code, printed):
     assert shown.getvalue().strip() == printed
 
 
-def test_every_erratum_has_a_check_or_says_that_it_is_to_come():
-    rows = [line for line in (ROOT / "docs" / "errata.md").read_text().splitlines() if re.match(r"\| (\[|early)", line)]
-    assert len(rows) > 25
-    for row in rows:
-        where, _, _, check = row.strip("| ").split(" | ")
-        assert re.search(r"`(pytest|python|tokenmargin) |check to come", check), f"{where}: no check"
+def errata_rows(text: str) -> list[tuple[str, str]]:
+    """(where, shown by) of every row of the tables."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| (\[|early)", line)]
+    assert all(len(cells) == 4 for cells in rows), [cells[0] for cells in rows if len(cells) != 4]
+    return [(cells[0], cells[3]) for cells in rows]
+
+
+def without_a_check(text: str) -> list[str]:
+    """Where rows stand that name no command, or only such as select nothing, or a `python -c` that prints nothing."""
+    return [
+        where
+        for where, shown in errata_rows(text)
+        if not any(selects_something(code) for code in inline_code(shown))
+        and not re.search(r'`python -c "[^`]*"` prints `[^`]+`', shown)
+    ]
+
+
+def test_every_erratum_has_a_check_that_selects_something():
+    page = (ROOT / "docs" / "errata.md").read_text()
+    assert len(errata_rows(page)) > 25
+    assert without_a_check(page) == []
+    assert not re.search(r"to come|to be shown", page)
+
+
+def test_an_erratum_without_a_check_is_noticed():
+    bad = ["check to come", "`pytest tests/test_docs.py -k no" + "body`", "`pytest`", "`tokenmargin check`"]
+    bad += ["`tokenmargin reproduce nothing`", '`python -c "print(1)"`']
+    assert without_a_check("\n".join(f"| [M, Thm {k}] | a | b | {shown} |" for k, shown in enumerate(bad))) == [
+        f"[M, Thm {k}]" for k in range(len(bad))
+    ]
+    good = ["`tokenmargin check maxmargin-thm1`", "`tokenmargin reproduce maxmargin-fig9 --preset paper` draws them"]
+    good += ['`python -c "print(1)"` prints `1`', "`pytest tests/test_docs.py -k erratum` (this)"]
+    assert without_a_check("\n".join(f"| [M, Thm 1] | a | b | {shown} |" for shown in good)) == []
 
 
 # --- commands and paths ----------------------------------------------------------------------------------------------
@@ -118,19 +146,21 @@ def test_a_path_that_does_not_exist_is_noticed():
     assert missing_paths("see `src/tokenmargin/errors.py` and `data/`") == []
 
 
+def selects_something(code: str) -> bool | None:
+    """Whether `pytest FILE -k WORD` finds a test or `tokenmargin check/reproduce` knows its key; None for the rest."""
+    if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
+        source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
+        names = re.findall(r"^ *def (test_\w+)", source, flags=re.MULTILINE)
+        names += re.findall(r'^@pytest.mark.parametrize\(\s*"page", \[(.*?)\]', source, flags=re.M | re.S)
+        return any(found[2] in name for name in names)
+    if found := re.fullmatch(r"tokenmargin (check|reproduce) ([a-z]\S+)(?: --\w.*)?", code):
+        return found[2] in (claims() if found[1] == "check" else experiments())
+    return None
+
+
 def unknown_commands(text: str) -> list[str]:
-    """`pytest FILE -k WORD` that selects no test, `tokenmargin check KEY` of no claim."""
-    unknown = []
-    for code in inline_code(text):
-        if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
-            source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
-            names = re.findall(r"^ *def (test_\w+)", source, flags=re.MULTILINE)
-            names += re.findall(r'^@pytest.mark.parametrize\(\s*"page", \[(.*?)\]', source, flags=re.M | re.S)
-            if not any(found[2] in name for name in names):
-                unknown.append(code)
-        elif (found := re.fullmatch(r"tokenmargin check ([a-z]\S+)", code)) and found[1] not in claims():
-            unknown.append(code)
-    return unknown
+    """Commands in the text that select nothing."""
+    return [code for code in inline_code(text) if selects_something(code) is False]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -140,6 +170,7 @@ def test_commands_named_in_the_documents_select_something(page):
 
 def test_a_command_that_selects_nothing_is_noticed():
     bad = ["pytest tests/test_docs.py -k no" + "body", "tokenmargin check maxmargin-thm99"]
+    bad += ["tokenmargin reproduce maxmargin-fig99 --preset paper"]
     assert unknown_commands(" ".join(f"`{command}`" for command in bad)) == bad
 
 
@@ -426,8 +457,6 @@ def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
 
 
 def test_the_readme_lists_every_figure_with_its_command():
-    from tokenmargin.experiments.registry import experiments
-
     readme = (ROOT / "README.md").read_text()
     for name in experiments():
         assert f"`tokenmargin reproduce {name}`" in readme
@@ -435,6 +464,5 @@ def test_the_readme_lists_every_figure_with_its_command():
 
 def test_the_page_of_claims_is_what_the_command_prints():
     from tokenmargin.report.claims_page import claims_page
-    from tokenmargin.theory.registry import claims
 
     assert (ROOT / "docs" / "claims.md").read_text() == claims_page(claims().values())

@@ -121,7 +121,7 @@ LEMMA_8: Claim[DominanceCase, tuple[Excess, Excess]] = Claim(
     mutate=lambda seen: (seen[1], seen[0]),
     correction="In the first case too R depends on the gap between q's margin and the next (delta_q): the proof takes "
     "neighbour-optimality for optimality over all tokens, and the printed R(delta_Gamma) does not exist. The proof "
-    "prints exp(-R Gamma_q kappa) for kappa exp(-R Gamma_q) and loses a factor 1/2.",
+    "has exp(-R Gamma_q kappa), as transcribed, for kappa exp(-R Gamma_q), and loses a factor 1/2.",
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_8,)

@@ -202,8 +202,9 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     outside=lambda: _fig1b_case(1),
     mutate=_onto_axis,
     correction="Theorem 7 must fix one alpha_i an input when it asks that any d rows k_it - k_{i,alpha_i} be "
-    "independent: with alpha_i free, three tokens of one input give three dependent rows whatever the keys. "
-    "Fewer than d rows in all must be independent too.",
+    "independent: were alpha_i free, k_s - k_t and k_t - k_s would be two dependent rows whatever the keys, for d and "
+    "T of 2 already. Where there are fewer than d rows in all, which is not asked, they must be independent too: with "
+    "two equal ones in three dimensions a path converges outside P^mm.",
 )
 
 

@@ -121,8 +121,8 @@ THEOREM_5: Claim[JointRun, JointLimit] = Claim(
     inside=lambda: _fig3((0.5, 1.0)),
     outside=lambda: _fig3((0.5, 1.0001)),
     mutate=lambda limit: replace(limit, attention=np.array([1.0, 0.0])),
-    correction="The proof compares (74) and (75) without the factor 1/2n, so it needs |v| to outgrow exp(|p|); the "
-    "conclusion is seen to hold without: for Fig. 3(a) at rates of |v| from 1/10 to 5 times that of |p|.",
+    correction="The proof compares (74) and (75) without the factor 1/2n, so it needs |v| to grow exponentially in "
+    "|p|; the conclusion is seen to hold without: for Fig. 3(a) at rates of |v| from 1/10 to 5 times that of |p|.",
 )
 
 
@@ -145,7 +145,7 @@ THEOREM_6: Claim[JointRun, JointLimit] = Claim(
     paper="M",
     label="Thm 6",
     statement="If Assumption C holds over the support vectors of the classifier, a joint run selects its tokens, and "
-    "|v| outgrows |p| at the rate that the spare label margins ask for (exp(|p|) is more than enough), then v goes to "
+    "the growth of |v| over that of |p| reaches the relaxing rate, which the spare label margins set, then v goes to "
     "the max-margin classifier and p to the relaxed direction, without margin on inputs that are no support vectors.",
     tolerance=SAME_DIRECTION,
     tolerance_reason=JOINT_TOLERANCE_REASON,
@@ -156,8 +156,10 @@ THEOREM_6: Claim[JointRun, JointLimit] = Claim(
     outside=lambda: _fig3((0.5, 1.5), rate_v=0.5),
     mutate=lambda limit: replace(limit, attention=np.array([1.25, 0.25])),
     correction="As printed the theorem lets r and R grow in any order. Its proof drops a factor 1/2n 'for brevity' and "
-    "so needs |v| to outgrow exp(|p|). With |v| = |p|/2 on the data of Fig. 3(b) the limit is neither the relaxed nor "
-    "the strict direction but one between them, and with v fixed it is the strict one.",
+    "so needs |v| to grow exponentially in |p|, which is more than the conclusion does. On the data of Fig. 3(b) the "
+    "limit is the relaxed direction if and only if the growth of |v| over that of |p| reaches the relaxing rate, "
+    "exactly 1 there. Below it, as with |v| = |p|/2, the limit lies between the relaxed and the strict direction, and "
+    "with v fixed it is the strict one.",
 )
 
 CLAIMS: tuple[Claim[JointRun, JointLimit], ...] = (THEOREM_5, THEOREM_6)

@@ -285,8 +285,8 @@ THEOREM_8: Claim[HeadCase, Vector] = Claim(
     inside=two_ways,
     outside=lambda: two_ways(second_key=(0.05, -0.4)),
     mutate=lambda p: -p,
-    correction="The proof writes 'dist -> 0' twice where it supposes the contrary, and bounds log q_max of p_R by rho "
-    "where it means that of the competitor.",
+    correction="As transcribed, the proof writes 'dist -> 0' twice where it supposes the contrary. It bounds log q_max "
+    "of p_R by rho, which may be out of reach at every R, where it means that of the competitor.",
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_8, LEMMA_14)
