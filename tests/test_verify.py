@@ -202,9 +202,12 @@ def test_a_wrong_problem_is_not_proved(tmp_path):
     content["problem"]["selected"] = [[1]]
     assert not verify(resealed(content)).verified
     content = content_of(limit(), tmp_path)
+
+    def flip(x):
+        return [flip(y) for y in x] if isinstance(x, list) else (-float.fromhex(x)).hex()
+
     for part, name in (("proof", "velocity"), ("problem", "scores")):
         changed = copy.deepcopy(content)
-        flip = lambda x: [flip(y) for y in x] if isinstance(x, list) else (-float.fromhex(x)).hex()  # noqa: E731
         changed[part][name] = flip(content[part][name])
         assert not verify(resealed(changed)).verified, name
 

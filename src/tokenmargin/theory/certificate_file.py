@@ -85,8 +85,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
     ties = np.array(
         [(i, s, t) for i, (s, *others) in enumerate(problem["selected"]) for t in others], dtype=np.int64
     ).reshape(-1, 3)
-    support = _on_representatives(limit)
-    weights, tie_weights = _multipliers(limit, support, ties)
+    support, weights, tie_weights = _multipliers(limit, _on_representatives(limit), ties)
     proof = {
         "velocity": _texts(limit.velocity),
         "support": support.tolist(),
@@ -103,21 +102,25 @@ def _on_representatives(limit: Limit) -> np.ndarray:
     return pairs
 
 
-def _multipliers(limit: Limit, support: np.ndarray, ties: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the pairs, sum 1, and of the ties, with which the weighted differences sum to the velocity.
+def _multipliers(limit: Limit, support: np.ndarray, ties: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs, their weights, sum 1, and weights of the ties with which the weighted differences sum to the velocity.
 
-    The weights that the dynamics ends with carry the rounding of logits of size |p|, from which the velocity was freed:
-    the shortest change that makes the two fit, by least squares, is added, unless a weight would lose its sign.
+    The weights that the dynamics ends with carry the rounding of logits of size |p|, from which the velocity was freed,
+    and what is left of weights that vanish like 1/|p|. The shortest change that makes the two fit, by least squares, is
+    added to them; pairs whose weight it takes away are left out. What is left proves the limit, or is refused.
     """
     keys, u, w = limit.sequences.keys.astype(float), limit.velocity, limit.support_weights
-    i, s, t = np.concatenate([support, ties]).T
-    rows = keys[i, s] - keys[i, t]
-    pull = w @ rows[: len(w)]
-    change = np.linalg.lstsq(rows.T, (pull @ u) * u / (u @ u) - pull, rcond=None)[0]
-    fitted = w + change[: len(w)]
-    if fitted.min() <= 0:
-        return w, np.zeros(len(ties))
-    return fitted / fitted.sum(), change[len(w) :] / fitted.sum()
+    while True:
+        i, s, t = np.concatenate([support, ties]).T
+        rows = keys[i, s] - keys[i, t]
+        pull = w @ rows[: len(w)]
+        change = np.linalg.lstsq(rows.T, (pull @ u) * u / (u @ u) - pull, rcond=None)[0]
+        fitted = w + change[: len(w)]
+        kept = fitted > 0
+        if kept.all() or not kept.any():
+            total = float(fitted.sum())
+            return support, fitted / total, change[len(w) :] / total
+        support, w = support[kept], w[kept]
 
 
 def _problem(sequences: EmbeddedSequences, selection: Selection, margins: np.ndarray) -> dict[str, Any]:

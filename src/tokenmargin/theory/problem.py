@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -99,7 +100,8 @@ def load_problem(path: Path) -> Problem:
     if not path.is_file():
         raise InvalidInputError(f"{path} does not exist: give an .npz file, written by numpy.savez.")
     try:
-        stored = np.load(path, allow_pickle=False)
+        # From memory: NumPy leaves a file open whose archive is damaged.
+        stored = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         if not isinstance(stored, np.lib.npyio.NpzFile):
             raise InvalidInputError(f"{path} holds one array without a name: write named arrays by numpy.savez.")
         with stored:
@@ -139,7 +141,10 @@ def problem_of_arrays(arrays: Mapping[str, ArrayLike]) -> Problem:
         parts["eta0"] = _number("eta0", found["eta0"], "a positive number", lambda x: x > 0)
     if "log10_d" in found:
         parts["log10_d"] = _number("log10_d", found["log10_d"], "log10 of a width", lambda x: x >= 0)
-        check_width(parts["dataset"].vocabulary_size, parts["log10_d"])
+        try:
+            check_width(parts["dataset"].vocabulary_size, parts["log10_d"])
+        except InvalidInputError as problem:
+            raise InvalidInputError(f"log10_d does not fit: {problem}") from None
     if "seed" in found:
         parts["seed"] = int(
             _number("seed", found["seed"], "a whole number from 0 on", lambda x: x >= 0 and x == int(x))
