@@ -79,13 +79,41 @@ def test_limits_come_back_verified(tmp_path):
     assert found >= 20
 
 
-def test_collinear_up_to_rounding_is_a_bound_and_no_proof_of_infeasibility(tmp_path):
-    data = tm.EmbeddedSequences(
-        [[[0.1, 0.3], [0.2, 0.6], [0.0, 0.1]], [[0.0, 0.0], [-0.1, -0.3 - 1e-16], [0.0, -1.0]]], [1, 1], [1, 0]
-    )
-    solution = tm.att_svm(data, tm.Selection.from_indices([0, 1], 3))
-    if solution.certificate is not None and not solution.certificate.exact:
-        assert "no p shorter than" in verify(content_of(solution, tmp_path)).because
+def test_what_cancels_up_to_rounding_is_a_bound_and_no_proof_of_infeasibility(tmp_path):
+    """The third difference is minus a sum of the two others, rounded: weights cancel to 1e-16 and not exactly."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(size=(2, 3))
+        keys = [[np.zeros(3), -a, -b, 0.3 * a + 0.7 * b]]
+        solution = tm.att_svm(tm.EmbeddedSequences(keys, [1], [1, 0, 0]), tm.Selection.from_indices([0], 4))
+        content = content_of(solution, tmp_path)
+        assert content["proof"]["exact"] is False
+        assert "no p shorter than" in verify(content).because
+        longer = copy.deepcopy(content)
+        longer["proof"]["norm_bound"] = (2 * float.fromhex(content["proof"]["norm_bound"])).hex()
+        assert not verify(resealed(longer)).verified
+        claimed = copy.deepcopy(content)
+        claimed["proof"]["exact"] = True
+        assert "do not cancel" in verify(resealed(claimed)).because
+
+
+def test_a_limit_with_ties_needs_its_tie_weights(tmp_path):
+    """Two tokens of one score stay tied along (1, 0), though the pairs of the first alone sum to another."""
+    keys = [[(1.0, 1.0), (1.0, -1.0), (0.0, 0.0)]]
+    data = tm.EmbeddedSequences.from_scores(keys, [[1.0, 1.0, 0.0]])
+    limit = tm.follow(tm.AttentionRisk(data), [0.0, 0.0], tm.Flow()).limit
+    content = content_of(limit, tmp_path)
+    assert content["problem"]["selected"] == [[0, 1]]
+    content["proof"]["tie_weights"][0][3] = (0.0).hex()
+    assert "weighted sum" in verify(resealed(content)).because
+
+
+def test_a_limit_behind_a_nonlinear_head(tmp_path):
+    from tokenmargin.theory.maxmargin.thm8_lemma14_heads import two_ways
+
+    limit = tm.follow(two_ways().risk, [0.1, 0.2], tm.Flow()).limit
+    assert limit.diverges
+    assert content_of(limit, tmp_path)["kind"] == "limit"
 
 
 # --- what is changed is refused ---------------------------------------------------------------------------------------
@@ -182,7 +210,7 @@ def test_a_part_that_is_missing_or_of_another_kind_is_refused(kind, tmp_path):
     content = content_of(ANSWERS[kind](), tmp_path)
     for group in ("problem", "proof"):
         for name in content[group]:
-            for other in (None, "x", [], [["nan"]], ["inf"], 3):
+            for other in (None, "x", [], [["nan"]], ["inf"], 3, ["1e999999999"]):
                 if other == content[group][name]:
                     continue
                 changed = copy.deepcopy(content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -209,7 +210,12 @@ def _limit(problem: _Problem, proof: dict[str, Any], given: dict[str, Any]) -> s
 
 
 def _exact(text: str) -> Fraction:
-    return Fraction(float.fromhex(text)) if "0x" in text else Fraction(text)
+    """A float in hexadecimal or a ratio of whole numbers; Fraction alone would take 1e999999999, and never end."""
+    if "0x" in text:
+        return Fraction(float.fromhex(text))
+    if re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text) is None:
+        raise ValueError(f"{text!r} is no exact number")
+    return Fraction(text)
 
 
 def _row(texts: Sequence[str]) -> Row:
