@@ -45,7 +45,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md"]
+    "page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md", "own-problems.md"]
 )
 def test_python_of_a_page_runs_top_to_bottom(page):
     """The tutorial and the skeletons of the how-tos."""

@@ -46,7 +46,7 @@ from tokenmargin.margin import (
     relaxed_svm,
 )
 from tokenmargin.models import OneLayer, TwoLayer
-from tokenmargin.theory import basin_map, compare, corpus_agreement
+from tokenmargin.theory import basin_map, check, compare, corpus_agreement
 from tokenmargin.training import AdamW, Evaluator, Optimiser, StepSchedule, TrainingRun, train
 
 __version__ = "0.1.0"
@@ -78,6 +78,7 @@ __all__ = [
     "att_svm_any",
     "attention",
     "basin_map",
+    "check",
     "compare",
     "continued",
     "corpus_agreement",

@@ -38,3 +38,45 @@ def test_check_a_problem_of_ones_own(tmp_path, capsys):
     assert run("check", "--problem", str(tmp_path / "odd.npz")) == 2
     complaints = capsys.readouterr().err.strip().splitlines()
     assert len(complaints) == 4
+
+
+def test_check_answers_for_every_claim_or_says_what_it_needs(tmp_path, capsys, monkeypatch):
+    import numpy as np
+
+    from tests.instances import fig1b
+    from tokenmargin.theory.registry import claims
+
+    monkeypatch.setenv("COLUMNS", "400")
+    data, path = fig1b(), tmp_path / "mine.npz"
+    np.savez(path, tokens=data.tokens, labels=data.labels, head=data.head, keys=data.keys)
+    assert run("check", "--problem", str(path)) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if "mine.npz" in line]
+    assert [row.split()[0] for row in rows] == list(claims())
+    by_key = {row.split()[0]: row for row in rows}
+    assert "needs selection, start_v" in by_key["maxmargin-thm5"]
+    assert "needs counts, eta0, log10_d" in by_key["embeddings-thm5"]
+    assert "needs" not in by_key["maxmargin-thm1"]
+
+
+def test_a_file_that_lets_nothing_be_asked_is_a_misuse(tmp_path, capsys):
+    import numpy as np
+
+    path = tmp_path / "mine.npz"
+    np.savez(path, counts=[[1, 1, 0], [0, 1, 1]], labels=[1, -1])
+    assert run("check", "maxmargin-thm5", "--problem", str(path)) == 2
+    complaint = capsys.readouterr()
+    assert "needs" in complaint.out
+    assert "tokens, selection, start_v" in complaint.err
+
+
+def test_the_help_of_check_says_what_a_file_may_hold(capsys):
+    import pytest
+
+    from tokenmargin.theory.problem import FIELDS
+
+    with pytest.raises(SystemExit):
+        run("check", "--help")
+    shown = capsys.readouterr().out
+    for name, what in FIELDS.items():
+        assert f"  {name} " in shown
+        assert what in shown

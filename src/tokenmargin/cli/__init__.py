@@ -1,4 +1,4 @@
-"""The command line: list, reproduce, check, report.
+"""The command line: list, reproduce, check, verify, report.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, and 130
 when interrupted.
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from tokenmargin import __version__
-from tokenmargin.cli import check, list_figures, report, reproduce
+from tokenmargin.cli import check, list_figures, report, reproduce, verify
 from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
@@ -34,10 +34,12 @@ examples:
   tokenmargin reproduce maxmargin-fig1 --lr 0.5        change one
   tokenmargin reproduce all                            every figure, and the page results/index.html
   tokenmargin check                                    every theorem on its own instance
+  tokenmargin check --problem problem.npz              every theorem on a problem of yours
+  tokenmargin verify certificate.json                  a proof from a file, in exact arithmetic
 """
 
 #: In the order in which the help lists them.
-COMMANDS = (list_figures, reproduce, check, report)
+COMMANDS = (list_figures, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

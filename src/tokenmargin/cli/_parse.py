@@ -20,6 +20,9 @@ Arguments = argparse.Namespace
 #: A flag that has an opposite: `--affine` and `--no-affine`.
 OnOff = argparse.BooleanOptionalAction
 
+#: Keeps the lines of a help text as they are written.
+RawText = argparse.RawDescriptionHelpFormatter
+
 #: Leaves a flag that was not given out of the arguments.
 ABSENT = argparse.SUPPRESS
 
@@ -39,8 +42,7 @@ if TYPE_CHECKING:
 
 def program(description: str, examples: str, version: str) -> tuple[Parser, Commands]:
     """The parser of `tokenmargin` itself, and the place where commands add theirs."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="tokenmargin", description=description, epilog=examples, formatter_class=raw)
+    parser = Parser(prog="tokenmargin", description=description, epilog=examples, formatter_class=RawText)
     parser.add_argument("--version", action="version", version=f"tokenmargin {version}")
     return parser, parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS, Misuse
-from tokenmargin.cli._parse import Arguments, refuse
+from tokenmargin.cli._parse import Arguments, RawText, refuse
 
 if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
@@ -16,10 +16,17 @@ if TYPE_CHECKING:
 #: The papers by the names that claims begin with, and the letters by which they are cited.
 PAPERS = {"maxmargin": "M", "embeddings": "E"}
 
+COLUMNS = ("claim", "label", "instance", "applies", "holds", "slack", "because")
+
 
 def add_to(commands: Commands) -> None:
     """Take a place among the commands."""
-    parser = commands.add_parser("check", help="check theorems on their own instances")
+    parser = commands.add_parser(
+        "check",
+        help="check theorems on their own instances, or on a problem of yours",
+        epilog=_file_help(),
+        formatter_class=RawText,
+    )
     parser.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
@@ -35,14 +42,38 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
         print(claims_page(chosen), end="")
         return HOLDS
+    if known.problem is not None:
+        return _on_a_problem(chosen, known.problem)
     checked = [
         (claim, where, claim.check(instance))
         for claim in chosen
-        for where, instance in _instances(claim, known.problem)
+        for where, instance in (("inside", claim.inside()), ("outside", claim.outside()))
     ]
-    columns = ("claim", "label", "instance", "applies", "holds", "slack", "because")
-    _console.table(columns, [_row(*each) for each in checked])
+    _console.table(COLUMNS, [_row(*each) for each in checked])
     return FAILED if any(outcome.holds is False for _, _, outcome in checked) else HOLDS
+
+
+def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path) -> int:
+    """A row for every claim; where the file lets none of them be asked, that is a misuse, and says what to add."""
+    from tokenmargin.theory.problem import load_problem
+    from tokenmargin.theory.problem_check import answer
+
+    given = load_problem(path)
+    answers = [(claim, answer(claim, given)) for claim in chosen]
+    rows = [
+        _row(claim, path.name, said.outcome)
+        if said.outcome is not None
+        else (claim.key, _label(claim), path.name, "-", "-", "-", f"needs {', '.join(said.needs)}")
+        for claim, said in answers
+    ]
+    _console.table(COLUMNS, rows)
+    outcomes = [said.outcome for _, said in answers if said.outcome is not None]
+    if not outcomes:
+        wanted = dict.fromkeys(name for _, said in answers for name in said.needs)
+        raise Misuse(
+            f"{path} lets none of these claims be asked: add {', '.join(wanted)}; see tokenmargin check --help"
+        )
+    return FAILED if any(outcome.holds is False for outcome in outcomes) else HOLDS
 
 
 def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
@@ -63,18 +94,25 @@ def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
     return chosen
 
 
-def _instances(claim: Claim[Any, Any], problem: Path | None) -> list[tuple[str, Any]]:
-    """A claim's own two instances, or the one a user's problem makes."""
-    if problem is None:
-        return [("inside", claim.inside()), ("outside", claim.outside())]
-    from tokenmargin.theory.problem import load_problem
+def _file_help() -> str:
+    """What a problem file may hold."""
+    from tokenmargin.theory.problem import FIELDS
 
-    given = load_problem(problem)
-    return [] if claim.of_problem is None else [(problem.name, claim.of_problem(given))]
+    lines = [f"  {name:<12} {what}" for name, what in FIELDS.items()]
+    return "\n".join(
+        [
+            "a problem file is an .npz of plain arrays, written by numpy.savez. It holds labels, and tokens with",
+            "a head, or counts, or both; a claim that needs more than it holds says what:",
+            *lines,
+        ]
+    )
+
+
+def _label(claim: Claim[Any, Any]) -> str:
+    return f"[{claim.paper}, {claim.label}]"
 
 
 def _row(claim: Claim[Any, Any], where: str, outcome: ClaimOutcome) -> tuple[str, ...]:
     holds = "-" if outcome.holds is None else "yes" if outcome.holds else "NO"
     slack = "-" if outcome.holds is None else f"{outcome.slack:.1e}"
-    label = f"[{claim.paper}, {claim.label}]"
-    return claim.key, label, where, outcome.applies.value, holds, slack, outcome.because
+    return claim.key, _label(claim), where, outcome.applies.value, holds, slack, outcome.because

@@ -9,6 +9,7 @@ from tokenmargin.theory.agreement import (
     one_minus_cosine,
 )
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
+from tokenmargin.theory.certificate_file import write_certificate
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.embeddings.case import EmbeddingCase
@@ -22,7 +23,8 @@ from tokenmargin.theory.embeddings.selection_study import (
 )
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
-from tokenmargin.theory.problem import Problem, load_problem
+from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
+from tokenmargin.theory.problem_check import ClaimAnswer, check
 from tokenmargin.theory.trials import Study, run_trials, trial
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "AssumptionC",
     "BasinMap",
     "Claim",
+    "ClaimAnswer",
     "ClaimOutcome",
     "CorpusAgreement",
     "EmbeddingCase",
@@ -49,6 +52,7 @@ __all__ = [
     "assumption_c",
     "basin_map",
     "certify_path",
+    "check",
     "compare",
     "compared_with",
     "corpus_agreement",
@@ -57,8 +61,10 @@ __all__ = [
     "on_support",
     "one_minus_cosine",
     "phase_map",
+    "problem_of_arrays",
     "rivals",
     "run_trials",
     "theorem5_study",
     "trial",
+    "write_certificate",
 ]

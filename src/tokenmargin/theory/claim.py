@@ -58,7 +58,9 @@ class Claim(Generic[Instance, Observation]):
         outside: an instance just outside.
         mutate: turns a true observation into a false one.
         correction: what the paper has wrong, if anything.
-        of_problem: the claim's instance for a user's own problem, where a data set and a start determine one.
+        settled: whether an observation is one: a flow that stalled or a path that did not converge refutes nothing.
+        needs: the arrays of a problem file without which the claim cannot be asked, of `problem.FIELDS`.
+        of_problem: the claim's instance for a user's own problem that has what it needs.
     """
 
     key: str
@@ -74,6 +76,8 @@ class Claim(Generic[Instance, Observation]):
     outside: Callable[[], Instance]
     mutate: Callable[[Observation], Observation]
     correction: str = ""
+    settled: Callable[[Observation], bool] = lambda _: True
+    needs: tuple[str, ...] = ("tokens",)
     of_problem: Callable[[Problem], Instance] | None = None
 
     def check(self, instance: Instance) -> ClaimOutcome:
@@ -81,7 +85,11 @@ class Claim(Generic[Instance, Observation]):
         applies, because = self.hypotheses(instance)
         if applies is not Applies.YES:
             return ClaimOutcome(applies, None, float("nan"), because)
-        return self.conclude(instance, self.observe(instance), because)
+        observation = self.observe(instance)
+        if not self.settled(observation):
+            unsettled = f"{because} But what happens was not found accurately enough to conclude anything."
+            return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), unsettled)
+        return self.conclude(instance, observation, because)
 
     def conclude(self, instance: Instance, observation: Observation, because: str = "") -> ClaimOutcome:
         """Judge an observation."""

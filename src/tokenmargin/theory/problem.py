@@ -1,50 +1,232 @@
-"""A user's own problem, read from an .npz file, on which claims can be checked."""
+"""A user's own problem, read from an .npz file of plain arrays, on which claims can be checked."""
 
 from __future__ import annotations
 
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from tokenmargin.data import EmbeddedSequences
+from tokenmargin._types import ArrayLike
+from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.first_step.wishart import check_width
 
-NEEDED, OPTIONAL = ("tokens", "labels", "head"), ("keys", "mask", "start")
+#: What a file may hold, in the order in which the help lists it, and what each array is.
+FIELDS: dict[str, str] = {
+    "labels": "(n,), two values: -1 and +1, or 0 and 1; every problem needs them",
+    "tokens": "(n, T, k), embedded tokens: for the claims of [M], and for lemmas 3 and 20 of [E]",
+    "head": "(k,), the vector v that scores tokens; needed with tokens",
+    "keys": "(n, T, d), where they differ from the tokens",
+    "mask": "(n, T) booleans, True where there is a token; all of them when absent",
+    "start": "(d,), the p from which training starts; 0 when absent, where a claim allows any start",
+    "selection": "(n,) whole numbers or (n, T) booleans, the tokens that a claim speaks of",
+    "start_v": "(k,), the v from which joint training starts",
+    "speeds": "(2,), how fast |v| and |p| grow in joint training; 1 and 1 when absent",
+    "p": "(d,), the point or direction p of a lemma",
+    "q": "(d,), the second direction q of a lemma",
+    "pi": "a number, the share pi by which one descent may exceed another",
+    "head_matrix": "(k, k), A of the head z'A z + v'z; a linear head when absent",
+    "allowed": "(n, T) booleans, the sets O_i of optimal tokens; those of highest score when absent",
+    "counts": "(n, V) whole numbers, how often each token occurs in each document: for the claims of [E]",
+    "eta0": "a number, the size of the first gradient step",
+    "log10_d": "a number, log10 of the width of the embeddings, with V + 2 <= d <= 10^300",
+    "seed": "a whole number, of the draw of the embeddings; 0 when absent",
+    "delta": "a number between 0 and 1, the share of draws that may be unlucky; 0.1 when absent",
+}
+
+#: Arrays that mean something only beside another.
+BESIDE = {
+    "tokens": ("head", "keys", "mask", "start", "selection", "start_v", "speeds", "p", "q", "head_matrix", "allowed"),
+    "counts": ("eta0", "log10_d", "seed", "delta"),
+}
+
+Numbers = tuple[float, ...]
+Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """Sequences and the p from which training starts (zeros when the file has none)."""
+    """What claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
 
-    sequences: EmbeddedSequences
-    start: tuple[float, ...]
+    Fields that are None were not given; a claim that needs one says so. `FIELDS` says what each is; `load_problem` and
+    `problem_of_arrays` make a problem and check that its parts fit.
+    """
+
+    sequences: EmbeddedSequences | None = None
+    start: Numbers | None = None
+    selection: Selection | None = None
+    start_v: Numbers | None = None
+    speeds: tuple[float, float] = (1.0, 1.0)
+    p: Numbers | None = None
+    q: Numbers | None = None
+    pi: float | None = None
+    head_matrix: np.ndarray | None = None
+    allowed: Selection | None = None
+    dataset: TokenDataset | None = None
+    eta0: float | None = None
+    log10_d: float | None = None
+    seed: int = 0
+    delta: float = 0.1
+
+    def missing(self, needs: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the named arrays that this problem was made without."""
+        held = {"tokens": self.sequences, "counts": self.dataset}
+        return tuple(name for name in needs if held.get(name, getattr(self, name, None)) is None)
+
+    @property
+    def any_start(self) -> Numbers:
+        """The start, or 0 where none was given."""
+        return self.start if self.start is not None else (0.0,) * given(self.sequences).width
+
+
+def given(value: Value | None) -> Value:
+    """A field that a claim names in its `needs`, and that is therefore there."""
+    if value is None:
+        raise InvalidInputError("the problem lacks a field that this claim uses: name it in the `needs` of the claim.")
+    return value
 
 
 def load_problem(path: Path) -> Problem:
-    """Read arrays tokens (n, T, k), labels (n,), head (k,), and optionally keys (n, T, d), mask (n, T), start (d,).
+    """Read a problem from an .npz file of plain arrays; `FIELDS` says which it may hold.
 
     Write such a file with `numpy.savez("problem.npz", tokens=..., labels=..., head=...)`.
     """
     if not path.is_file():
-        raise InvalidInputError(f"{path} does not exist: give an .npz file with arrays {', '.join(NEEDED)}.")
+        raise InvalidInputError(f"{path} does not exist: give an .npz file, written by numpy.savez.")
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # From memory: NumPy leaves a file open whose archive is damaged.
+        stored = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise InvalidInputError(f"{path} holds one array without a name: write named arrays by numpy.savez.")
+        with stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, OSError) as problem:
+    except _UNREADABLE as problem:
+        if isinstance(problem, InvalidInputError):
+            raise
+        reason = " ".join(str(problem).split())
         raise InvalidInputError(
-            f"{path} is not an .npz file of plain arrays ({problem}): write it by numpy.savez."
+            f"{path} is not an .npz file of plain arrays ({reason}): write it by numpy.savez."
         ) from None
-    for name in NEEDED:
-        if name not in arrays:
-            raise InvalidInputError(f"{path} has no array {name!r}: it needs {', '.join(NEEDED)}.")
-    for name in arrays:
-        if name not in NEEDED + OPTIONAL:
-            raise InvalidInputError(
-                f"{path} has an array {name!r} that means nothing here: {', '.join(OPTIONAL)} may be added."
-            )
-    start = arrays.pop("start", None)
+    try:
+        return problem_of_arrays(arrays)
+    except InvalidInputError as problem:
+        raise InvalidInputError(f"{path}: {problem}") from None
+
+
+#: What NumPy and the zip archive beneath it raise on files that are damaged, encrypted or of another kind.
+_UNREADABLE = (
+    *(ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError, SyntaxError, MemoryError, TypeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+def problem_of_arrays(arrays: Mapping[str, ArrayLike]) -> Problem:
+    """A problem of the arrays that `FIELDS` names, checked one by one."""
+    found = {name: _plain(name, value) for name, value in arrays.items()}
+    _check_names(found)
+    parts: dict[str, Any] = {}
+    if "tokens" in found:
+        parts |= _beside_tokens(found)
+    if "counts" in found:
+        parts["dataset"] = TokenDataset(found["counts"], found["labels"])
+    if "pi" in found:
+        parts["pi"] = _number("pi", found["pi"], "a positive number", lambda x: x > 0)
+    if "eta0" in found:
+        parts["eta0"] = _number("eta0", found["eta0"], "a positive number", lambda x: x > 0)
+    if "log10_d" in found:
+        parts["log10_d"] = _number("log10_d", found["log10_d"], "log10 of a width", lambda x: x >= 0)
+        try:
+            check_width(parts["dataset"].vocabulary_size, parts["log10_d"])
+        except InvalidInputError as problem:
+            raise InvalidInputError(f"log10_d does not fit: {problem}") from None
+    if "seed" in found:
+        parts["seed"] = int(
+            _number("seed", found["seed"], "a whole number from 0 on", lambda x: x >= 0 and x == int(x))
+        )
+    if "delta" in found:
+        parts["delta"] = _number("delta", found["delta"], "a number between 0 and 1", lambda x: 0 < x < 1)
+    return Problem(**parts)
+
+
+def _plain(name: str, value: ArrayLike) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except ValueError as problem:
+        raise InvalidInputError(f"{name} is ragged ({problem}): pad it, and pass a mask.") from None
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{name} has dtype {array.dtype}: give plain real numbers, {FIELDS.get(name, '')}.")
+    return array
+
+
+def _check_names(found: Mapping[str, np.ndarray]) -> None:
+    for name in found:
+        if name not in FIELDS:
+            raise InvalidInputError(f"an array {name!r} means nothing here: take it out, or name it {_or(FIELDS)}.")
+    if "tokens" not in found and "counts" not in found:
+        raise InvalidInputError("there are neither tokens nor counts: add tokens, labels and head, or counts, labels.")
+    for main, others in BESIDE.items():
+        for name in others:
+            if name in found and main not in found:
+                raise InvalidInputError(f"{name} is given without {main}, beside which it is read: add {main}.")
+    for name in ("labels", *(("head",) if "tokens" in found else ())):
+        if name not in found:
+            raise InvalidInputError(f"there is no array {name!r}: add it, {FIELDS[name]}.")
+
+
+def _or(names: Mapping[str, str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}"
+
+
+def _beside_tokens(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The sequences, and all that is read beside them."""
+    arrays = {name: found[name] for name in ("tokens", "labels", "head", "keys", "mask") if name in found}
     sequences = EmbeddedSequences(**arrays)
-    return Problem(
-        sequences, tuple(sequences.direction(np.zeros(sequences.width) if start is None else start, "start").tolist())
-    )
+    k = sequences.tokens.shape[2]
+    _vector("head", found["head"], k)
+    parts: dict[str, Any] = {"sequences": sequences}
+    for name, width in (("start", sequences.width), ("p", sequences.width), ("q", sequences.width), ("start_v", k)):
+        if name in found:
+            parts[name] = _vector(name, found[name], width)
+    for name in ("selection", "allowed"):
+        if name in found:
+            parts[name] = _selection(name, found[name], sequences)
+    if "speeds" in found:
+        parts["speeds"] = _vector("speeds", found["speeds"], 2)
+        if min(parts["speeds"]) <= 0:
+            raise InvalidInputError(f"speeds are {parts['speeds']}: give two positive numbers.")
+    if "head_matrix" in found:
+        _vector("head_matrix", found["head_matrix"].reshape(-1), k * k)
+        parts["head_matrix"] = found["head_matrix"].astype(np.float64).reshape(k, k)
+    return parts
+
+
+def _vector(name: str, array: np.ndarray, width: int) -> Numbers:
+    if array.shape != (width,):
+        raise InvalidInputError(f"{name} has shape {array.shape} where {width} numbers are needed: {FIELDS[name]}.")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} holds NaN or infinity: give finite numbers.")
+    return tuple(array.astype(np.float64).tolist())
+
+
+def _selection(name: str, array: np.ndarray, sequences: EmbeddedSequences) -> Selection:
+    try:
+        whole = array.ndim == 1 and array.dtype.kind in "iu" and name == "selection"
+        chosen = Selection.from_indices(array, sequences.n_places) if whole else Selection(array)
+        chosen.check_fits(sequences)
+    except InvalidInputError as problem:
+        raise InvalidInputError(f"{name} does not fit ({problem}): give {FIELDS[name]}.") from None
+    return chosen
+
+
+def _number(name: str, array: np.ndarray, what: str, fits: Any) -> float:
+    value = float(array.reshape(-1)[0]) if array.size == 1 else float("nan")
+    if not (np.isfinite(value) and fits(value)):
+        raise InvalidInputError(f"{name} is {array.tolist()!r}: give {what}.")
+    return value

@@ -19,6 +19,7 @@ from tokenmargin.first_step.bounds import initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, one_step
 from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.problem import Problem, given
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,17 @@ class EmbeddingCase:
     def one_length(self) -> bool:
         """Whether all documents have T tokens, as the paper assumes."""
         return bool((self.dataset.lengths == self.dataset.lengths[0]).all())
+
+
+def case_of(problem: Problem) -> EmbeddingCase:
+    """The documents, the step, the width and the draw of a user's problem."""
+    return EmbeddingCase(
+        given(problem.dataset), given(problem.eta0), given(problem.log10_d), problem.seed, problem.delta
+    )
+
+
+#: The arrays of a problem file that make a case.
+CASE_NEEDS = ("counts", "eta0", "log10_d")
 
 
 def least_step(dataset: TokenDataset) -> float:

@@ -16,7 +16,7 @@ from tokenmargin.first_step.bounds import (
 )
 from tokenmargin.first_step.step import FirstStep
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
-from tokenmargin.theory.embeddings.case import EmbeddingCase, examine
+from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 
 #: Least share of the border of a condition on d by which the instance outside misses it (in log10 d).
 JUST_BELOW = 1e-3
@@ -63,6 +63,8 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
     mutate=lambda step: replace(step, token_errors=step.token_errors + 12 * step.eta0 * 10 ** (-step.log10_d / 4)),
     correction="The proof uses exp(z) <= 1 + |z| on [-1, 1], false for every z > 0 (1.65 > 1.5 at z = 1/2). The bound "
     "survives; d >= 256 is needed by its proof and missing from the statement.",
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 
@@ -93,6 +95,8 @@ LEMMA_12: Claim[EmbeddingCase, Inequality] = Claim(
     inside=lambda: _at_loss_width(0.0),
     outside=lambda: _at_loss_width(-JUST_BELOW),
     mutate=lambda bound: replace(bound, left=bound.left * 1.1),
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_2, LEMMA_12)

@@ -9,9 +9,10 @@ import numpy as np
 from tokenmargin.data import EmbeddedSequences, selection_of
 from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
-from tokenmargin.theory.embeddings.case import EmbeddingCase, examine, least_step
+from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
+from tokenmargin.theory.problem import given
 
 #: |E0_s|^2 must exceed this for the proof of [E, Lemma 21]: 2|E0_s|^2 less errors of at most 44/(44 + sqrt(2 log .))
 #: must leave a margin of 1.
@@ -92,6 +93,9 @@ LEMMA_3: Claim[Separation, MarginSolution] = Claim(
     correction="The solution is not M^+ 1: the KKT conditions ask for complementarity, not for M p = 1. The proof's "
     "second feasible point, 1 on every token selected anywhere, fails when a token is selected in one sequence only. "
     "With every token selected the solution is 0 and has no direction.",
+    settled=lambda seen: seen.status is not Status.UNDECIDED,
+    needs=("tokens", "p"),
+    of_problem=lambda problem: Separation(given(problem.sequences), given(problem.p)),
 )
 
 
@@ -114,6 +118,9 @@ LEMMA_20: Claim[Separation, MarginSolution] = Claim(
     outside=lambda: Separation(two_rows(), (0.0, 0.0)),
     mutate=lambda seen: replace(seen, p=1.5 * seen.p),
     correction="The earlier version claimed that all constraints are tight, which is false.",
+    settled=lambda seen: seen.status is not Status.UNDECIDED,
+    needs=("tokens", "p"),
+    of_problem=lambda problem: Separation(given(problem.sequences), given(problem.p)),
 )
 
 
@@ -152,6 +159,9 @@ LEMMA_21: Claim[EmbeddingCase, MarginSolution] = Claim(
     mutate=lambda seen: replace(seen, p=seen.p * 4 * (len(seen.selection.chosen) + 1) / np.linalg.norm(seen.p)),
     correction="Its proof has 44 sqrt(2n) where Lemma 19 has 44 n (the larger, from n = 2 on), writes 2 for 2|E0_s|^2 "
     "and drops products of different embeddings, which (14) does not bound.",
+    settled=lambda seen: seen.status is not Status.UNDECIDED,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_3, LEMMA_20, LEMMA_21)

@@ -23,7 +23,7 @@ from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
-from tokenmargin.theory.embeddings.case import EmbeddingCase, examine, least_step
+from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY, SAME_VELOCITY_REASON, on_the_border
 
@@ -101,6 +101,8 @@ LEMMA_6: Claim[TiedDirection, Alignment] = Claim(
     mutate=lambda seen: replace(seen, with_limit=1.0),
     correction="Printed with S_X = S, where S_X = X is meant. Its application to a single irrelevant token needs more: "
     "selections with ties in some documents only are feasible and not covered.",
+    needs=CASE_NEEDS,
+    of_problem=lambda problem: TiedDirection(case := case_of(problem), tying_direction(case.sequences)),
 )
 
 
@@ -132,6 +134,9 @@ LEMMA_19: Claim[EmbeddingCase, Limit] = Claim(
     mutate=lambda limit: replace(limit, selection=Selection(np.ones_like(limit.selection.chosen))),
     correction="The paper asks that every other selection have a smaller margin. That fails on every data set that we "
     "enumerated (see `rivals`) and is not needed. The remark |p_hat| ~ sqrt(number of selected tokens) is false.",
+    settled=lambda limit: not limit.stalled,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 

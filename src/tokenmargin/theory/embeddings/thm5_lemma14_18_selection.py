@@ -11,7 +11,7 @@ from tokenmargin.first_step.bounds import loss_bound_log10_d, theorem_log10_d
 from tokenmargin.margin import att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
-from tokenmargin.theory.embeddings.case import EmbeddingCase, examine, least_step
+from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 
 #: 1 - cos between the velocity of the flow and the max-margin direction. In the regime (10) both are found to 1e-16;
@@ -79,6 +79,9 @@ THEOREM_5: Claim[EmbeddingCase, Limit] = Claim(
     outside=lambda: on_the_border(-JUST_BELOW),
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
     correction="Property 1 holds with equality: no irrelevant token is selected (see Lemma 19).",
+    settled=lambda limit: not limit.stalled,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 LEMMA_14: Claim[EmbeddingCase, Limit] = Claim(
@@ -95,6 +98,9 @@ LEMMA_14: Claim[EmbeddingCase, Limit] = Claim(
     inside=on_the_border,
     outside=_too_short_a_step,
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
+    settled=lambda limit: not limit.stalled,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
@@ -112,6 +118,9 @@ LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
     outside=_too_short_a_step,
     mutate=lambda limit: replace(limit, velocity=limit.p / np.linalg.norm(limit.p) + 1e-3 * _across(limit.velocity)),
     correction="The proof cites Lemma 13 for what Lemma 14 says, that the important tokens are selected.",
+    settled=lambda limit: not limit.stalled,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
 )
 
 

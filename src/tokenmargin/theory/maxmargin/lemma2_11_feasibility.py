@@ -10,6 +10,7 @@ from tokenmargin._types import Vector
 from tokenmargin.data import EmbeddedSequences, optimal_selection, scores, toys
 from tokenmargin.margin import MarginSolution, Status, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.problem import given
 
 #: Least-squares residual, relative to the right-hand side, below which a linear system over all tokens is solvable.
 SOLVABLE = 1e-9
@@ -45,6 +46,8 @@ def _lemma_2_applies(sequences: EmbeddedSequences) -> tuple[Applies, str]:
         return Applies.NO, "Some label is -1."
     if not optimal_selection(sequences).is_single:
         return Applies.NO, "Two tokens of an input share the highest score."
+    if (optimal_selection(sequences).chosen | ~sequences.mask).all():
+        return Applies.NO, "Every input has one token only: there is nothing to separate."
     if separator_from_head(sequences) is None:
         return Applies.NO, "v is not in the range of W' (or the keys are no linear map of the tokens)."
     return Applies.YES, "All labels are 1, the optimal tokens are unique and v is in the range of W'."
@@ -85,6 +88,8 @@ LEMMA_2: Claim[EmbeddedSequences, MarginSolution] = Claim(
     inside=_all_positive,
     outside=optimal_between_others,
     mutate=lambda solution: replace(solution, status=Status.INFEASIBLE),
+    settled=lambda solution: solution.status is not Status.UNDECIDED,
+    of_problem=lambda problem: given(problem.sequences),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_2,)

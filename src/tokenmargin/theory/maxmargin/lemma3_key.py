@@ -8,6 +8,7 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.problem import Problem, given
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ def _lemma_3_applies(case: KeyLemmaCase) -> tuple[Applies, str]:
     needed = float(np.linalg.norm(case.sequences.keys[0], axis=1).max() * np.linalg.norm(case.q))
     if case.sequences.n_inputs != 1:
         return Applies.NO, "The lemma is about one input."
+    if needed == 0 or np.ptp(case.sequences.tokens[0] @ case.sequences.head) == 0:
+        return Applies.NO, "Gamma A is 0 (q or all keys are 0, or all tokens score alike): there is nothing to bound."
     if case.size < needed * (1 - ROUNDING):
         return Applies.NO, f"A = {case.size:.4g} is less than sup |k_t| |q| = {needed:.4g}."
     return Applies.YES, f"A = {case.size:.4g} is at least sup |k_t| |q|."
@@ -67,6 +70,16 @@ def key_lemma_case(read_with_q: bool) -> KeyLemmaCase:
     """Keys 1 and -1: the constant 2 is attained. A is sup|k||q|, or sup|k| alone."""
     sequences = EmbeddedSequences([[[1.0, 1.0], [-1.0, 0.0]]], [1], [0.0, 1.0], keys=[[[1.0], [-1.0]]])
     return KeyLemmaCase(sequences, (0.4,), (3.0,), 3.0 if read_with_q else 1.0)
+
+
+def _first_token_first(problem: Problem) -> KeyLemmaCase:
+    """The tokens that there are, the first of them as token 1, and the least A that is allowed."""
+    data, q = given(problem.sequences), given(problem.q)
+    if data.n_inputs == 1 and not data.is_unmasked:
+        there = data.mask
+        data = EmbeddedSequences(data.tokens[there][None], data.labels, data.head, keys=data.keys[there][None])
+    size = float(np.linalg.norm(data.keys[0], axis=1).max() * np.linalg.norm(q))
+    return KeyLemmaCase(data, given(problem.p), q, size)
 
 
 LEMMA_3: Claim[KeyLemmaCase, KeyLemmaTerms] = Claim(
@@ -86,6 +99,8 @@ LEMMA_3: Claim[KeyLemmaCase, KeyLemmaTerms] = Claim(
     mutate=lambda terms: replace(terms, display=terms.printed_display),
     correction="The last display of the proof has a_1 s_1 - a_t where it needs a_1 s_1 - a_1; the lemma itself is "
     "right, and its remainder is exactly (a_1 - mean a)(gamma_1 - mean gamma).",
+    needs=("tokens", "p", "q"),
+    of_problem=_first_token_first,
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_3,)

@@ -16,6 +16,7 @@ from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.margin import Status, global_margin
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
+from tokenmargin.theory.problem import given
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,8 @@ LEMMA_5: Claim[CorrelationCase, Vector] = Claim(
     mutate=lambda field: -field,
     correction="R_pi is made explicit. The remark that pi = 0 is eventually allowed holds in the limit only: at every "
     "finite R some p beats the max-margin direction.",
+    needs=("tokens", "p", "pi"),
+    of_problem=lambda problem: CorrelationCase(given(problem.sequences), given(problem.pi), given(problem.p)),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_5,)

@@ -18,6 +18,7 @@ from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.problem import given
 
 InputNumbers = Float[np.ndarray, "n"]
 
@@ -113,6 +114,10 @@ LEMMA_7: Claim[ConeCase, ConeGradient] = Claim(
     mutate=lambda seen: replace(seen, direction=-seen.direction),
     correction="delta must be taken over the non-neighbours of every input (their margin minus 1), and every input "
     "needs an SVM-neighbour: with delta as printed the descent along p_mm can be negative at the printed R.",
+    needs=("tokens", "selection", "p", "q"),
+    of_problem=lambda problem: ConeCase(
+        given(problem.sequences), given(problem.selection), given(problem.p), given(problem.q)
+    ),
 )
 
 
@@ -192,6 +197,10 @@ LEMMA_7_COMPARISON: Claim[ComparisonCase, ConeGradient] = Claim(
     mutate=lambda seen: replace(seen, direction=-seen.direction),
     correction="As for (L1) and (L2), delta is over the non-neighbours of every input and every input needs a "
     "neighbour; the proof leaves C_0 and nu open, and C_0 = 96, nu = pi^2/(64 A^2) do.",
+    needs=("tokens", "selection", "p", "pi"),
+    of_problem=lambda problem: ComparisonCase(
+        given(problem.sequences), given(problem.selection), given(problem.p), given(problem.pi)
+    ),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_7, LEMMA_7_COMPARISON)

@@ -16,6 +16,7 @@ from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
 from tokenmargin.theory.claim import ROUNDING, Applies, Claim
+from tokenmargin.theory.problem import Problem, given
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,8 @@ def dominance_radius(case: DominanceCase) -> float:
 def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:
     if not isinstance(case.loss, Logistic | Exponential | Correlation):
         return Applies.NOT_DECIDED, "The bounds of |l'| are taken at the ends of the score range, for known losses."
+    if not (np.any(case.q) and np.any(case.p)):
+        return Applies.NO, "0 is no direction."
     seen_q, seen_p = (directional_margin(case.sequences, x) for x in (case.q, case.p))
     if not (seen_q.selection.is_single and seen_q.selection == seen_p.selection):
         return Applies.NO, "q and p do not select the same single tokens."
@@ -104,6 +107,17 @@ def _two_directions(scale: float) -> DominanceCase:
     return DominanceCase(toys.fig1c(), q, p, scale * dominance_radius(DominanceCase(toys.fig1c(), q, p, 1.0)))
 
 
+def _at_the_norm_of_p(problem: Problem) -> DominanceCase:
+    """The directions of p and q, both looked at where |p| is; 0 stays 0."""
+    (p, norm), (q, _) = _unit(given(problem.p)), _unit(given(problem.q))
+    return DominanceCase(given(problem.sequences), q, p, norm)
+
+
+def _unit(vector: tuple[float, ...]) -> tuple[tuple[float, ...], float]:
+    length = float(np.linalg.norm(vector))
+    return tuple(x / length if length > 0 else 0.0 for x in vector), length
+
+
 LEMMA_8: Claim[DominanceCase, tuple[Excess, Excess]] = Claim(
     key="maxmargin-lemma8",
     paper="M",
@@ -122,6 +136,8 @@ LEMMA_8: Claim[DominanceCase, tuple[Excess, Excess]] = Claim(
     correction="In the first case too R depends on the gap between q's margin and the next (delta_q): the proof takes "
     "neighbour-optimality for optimality over all tokens, and the printed R(delta_Gamma) does not exist. The proof "
     "has exp(-R Gamma_q kappa), as transcribed, for kappa exp(-R Gamma_q), and loses a factor 1/2.",
+    needs=("tokens", "p", "q"),
+    of_problem=_at_the_norm_of_p,
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_8,)

@@ -16,6 +16,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, sc
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.problem import Problem, given
 
 #: 1 - cos falls like R^-2 (p_bar = R u + a bounded vector) or faster; a fitted exponent above this is no convergence.
 SLOWEST_DECAY = -1.9
@@ -141,6 +142,14 @@ def _path(case: PathCase) -> RegularizationPath:
     return regularization_path(case.sequences, case.loss, case.radii, [global_margin(case.sequences).direction])
 
 
+def _path_case(problem: Problem) -> PathCase:
+    """Radii in units of |p_mm|, where there is one, so that the unit of the keys does not matter."""
+    case = PathCase(given(problem.sequences))
+    solution = global_margin(case.sequences)
+    unit = 1.0 / solution.margin if solution.status is Status.OPTIMAL else 1.0
+    return replace(case, radii=tuple(unit * R for R in case.radii))
+
+
 THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
     key="maxmargin-thm1",
     paper="M",
@@ -158,10 +167,14 @@ THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
     correction="The printed theorem does not ask that (ATT-SVM) be feasible. Its proof divides by the highest score, "
     "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
     "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
+    settled=lambda path: bool(path.converged.all()),
+    of_problem=_path_case,
 )
 
 
 def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
+    if not np.any(case.axis):
+        return Applies.NO, "The axis is 0, as where no p selects the tokens asked for: that is no direction."
     if not has_distinct_scores(case.sequences):
         return Applies.NO, "Two tokens of an input share a score."
     general = in_general_position(case.sequences)
@@ -179,6 +192,21 @@ def _fig1b_case(token: int) -> LocalPathCase:
     """The cone around the max-margin direction of a token of Fig. 1(b): token 2 is not locally optimal, 1 is."""
     axis = att_svm(toys.fig1b(), Selection.from_indices([token], 3)).direction
     return LocalPathCase(toys.fig1b(), tuple(axis.tolist()))
+
+
+def _around_a_selection(problem: Problem) -> LocalPathCase:
+    """The cone around the max-margin direction of the tokens asked about; an axis of 0 where they have none."""
+    sequences = given(problem.sequences)
+    solution = att_svm(sequences, given(problem.selection))
+    axis = solution.direction if solution.status is Status.OPTIMAL else np.zeros(sequences.width)
+    return _local_case(sequences, tuple(axis.tolist()))
+
+
+def _local_case(sequences: EmbeddedSequences, axis: tuple[float, ...]) -> LocalPathCase:
+    """Radii in units of one over the longest key, so that its unit does not matter; keys that are all 0 have none."""
+    case, longest = LocalPathCase(sequences, axis), float(np.linalg.norm(sequences.relative_keys, axis=-1).max())
+    unit = 1.0 / longest if longest > 0 else 1.0
+    return replace(case, inner_radius=unit * case.inner_radius, radii=tuple(unit * R for R in case.radii))
 
 
 def _onto_axis(path: LocalPath) -> LocalPath:
@@ -205,6 +233,9 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     "independent: were alpha_i free, k_s - k_t and k_t - k_s would be two dependent rows whatever the keys, for d and "
     "T of 2 already. Where there are fewer than d rows in all, which is not asked, they must be independent too: with "
     "two equal ones in three dimensions a path converges outside P^mm.",
+    settled=lambda path: bool(path.converged[-2:].all()),
+    needs=("tokens", "selection"),
+    of_problem=_around_a_selection,
 )
 
 
@@ -227,6 +258,8 @@ THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
     "another selection or for none, stays bounded or turns away.",
     inside=_no_max_margin_direction,
     outside=_keys_on_a_line,
+    needs=("tokens", "p"),
+    of_problem=lambda problem: _local_case(given(problem.sequences), given(problem.p)),
 )
 
 CLAIMS: tuple[Claim[PathCase, RegularizationPath] | Claim[LocalPathCase, LocalPath], ...] = (

@@ -22,6 +22,7 @@ from tokenmargin.data import (
 from tokenmargin.margin import Status, att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.problem import Problem, given
 
 SAME_DIRECTION_REASON = "the velocity of a certified limit is within 1e-12 of the max-margin direction"
 
@@ -83,7 +84,8 @@ THEOREM_2: Claim[Run, Limit] = Claim(
     outside=lambda: Run(toys.theorem2_counterexample(), (3.0,)),
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
     correction="As printed the theorem does not ask that (ATT-SVM) be feasible; without it descent may go to 0.",
-    of_problem=lambda problem: Run(problem.sequences, problem.start),
+    settled=lambda limit: not limit.stalled,
+    of_problem=lambda problem: Run(given(problem.sequences), problem.any_start),
 )
 
 
@@ -116,6 +118,13 @@ def _in_the_local_cone(scale: float) -> Run:
     return Run(toys.fig1b(), (float(radius * np.cos(angle)), float(radius * np.sin(angle))), selection)
 
 
+def _from_the_start(problem: Problem) -> Run:
+    """The start and the tokens asked about, which are those that it selects where no others are named."""
+    sequences, start = given(problem.sequences), given(problem.start)
+    chosen = problem.selection if problem.selection is not None else selection_of(sequences, start)
+    return Run(sequences, start, chosen)
+
+
 THEOREM_3: Claim[Run, Limit] = Claim(
     key="maxmargin-thm3",
     paper="M",
@@ -131,7 +140,9 @@ THEOREM_3: Claim[Run, Limit] = Claim(
     outside=lambda: _in_the_local_cone(0.999),
     mutate=lambda limit: replace(limit, velocity=np.array([0.0, 1.0])),
     correction="(32) must take non-neighbours of every input into delta, and (39) needs a neighbour in every input.",
-    of_problem=lambda problem: Run(problem.sequences, problem.start, selection_of(problem.sequences, problem.start)),
+    settled=lambda limit: not limit.stalled,
+    needs=("tokens", "start"),
+    of_problem=_from_the_start,
 )
 
 CLAIMS: tuple[Claim[Run, Limit], ...] = (THEOREM_2, THEOREM_3)

@@ -21,6 +21,7 @@ from tokenmargin.margin.relaxed import relaxed_svm, relaxing_rate
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
+from tokenmargin.theory.problem import Problem, given
 
 JOINT_TOLERANCE_REASON = (
     "at |v| = 1e6 the velocities of v and p are within 1e-12 of their max-margin directions; a neighbouring problem "
@@ -106,6 +107,16 @@ def _fig3(third: tuple[float, float], rate_v: float = 1.0) -> JointRun:
     return JointRun(toys.fig3(third), selection, (-1.0, 0.0), (0.0, -1.0), rate_v)
 
 
+def _joint_run(problem: Problem) -> JointRun:
+    return JointRun(
+        given(problem.sequences),
+        given(problem.selection),
+        given(problem.start_v),
+        problem.any_start,
+        *problem.speeds,
+    )
+
+
 THEOREM_5: Claim[JointRun, JointLimit] = Claim(
     key="maxmargin-thm5",
     paper="M",
@@ -123,6 +134,8 @@ THEOREM_5: Claim[JointRun, JointLimit] = Claim(
     mutate=lambda limit: replace(limit, attention=np.array([1.0, 0.0])),
     correction="The proof compares (74) and (75) without the factor 1/2n, so it needs |v| to grow exponentially in "
     "|p|; the conclusion is seen to hold without: for Fig. 3(a) at rates of |v| from 1/10 to 5 times that of |p|.",
+    needs=("tokens", "selection", "start_v"),
+    of_problem=_joint_run,
 )
 
 
@@ -160,6 +173,8 @@ THEOREM_6: Claim[JointRun, JointLimit] = Claim(
     "limit is the relaxed direction if and only if the growth of |v| over that of |p| reaches the relaxing rate, "
     "exactly 1 there. Below it, as with |v| = |p|/2, the limit lies between the relaxed and the strict direction, and "
     "with v fixed it is the strict one.",
+    needs=("tokens", "selection", "start_v"),
+    of_problem=_joint_run,
 )
 
 CLAIMS: tuple[Claim[JointRun, JointLimit], ...] = (THEOREM_5, THEOREM_6)

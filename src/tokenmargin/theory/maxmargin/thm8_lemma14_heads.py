@@ -18,11 +18,12 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
 from tokenmargin.attention import Correlation, Exponential, Logistic
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
-from tokenmargin.attention.heads import Curvature, QuadraticHead
+from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_width
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.problem import Problem, given
 
 #: Distance of p(R)/(Xi R) to the minimisers at R = 1e4. The theorem gives no rate; on problems in general position
 #: the distance is a constant of order one over R.
@@ -162,6 +163,16 @@ class Sandwich:
 #: Delta of Assumption D at which pairs are compared; any positive number is allowed.
 _DELTA = 0.5
 
+#: How far log q_max falls, at least, over the points looked at: far past saturation.
+_LEAST_FALL = 300.0
+
+
+def _lemma_14_applies(case: HeadCase) -> tuple[Applies, str]:
+    applies, because = mixing_hurts(case)
+    if applies is Applies.YES and att_svm_any(case.risk.sequences, case.allowed).status is not Status.OPTIMAL:
+        return Applies.NOT_DECIDED, "No p is known to give O_i all attention, so Assumption D is not put to the test."
+    return applies, because
+
 
 def _sandwich(case: HeadCase) -> Sandwich:
     """Random directions, norms from 0 to where every pair that Assumption D speaks of is past its threshold."""
@@ -169,8 +180,11 @@ def _sandwich(case: HeadCase) -> Sandwich:
     directions = rng.normal(size=(_PROBES, case.risk.sequences.width))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     best = att_svm_any(case.risk.sequences, case.allowed).minimisers[0]
-    directions[::4] = best / np.linalg.norm(best)
-    sign, size, log_q = case.risk.log_excess(directions * np.linspace(0, 300.0, _PROBES)[:, None], case.allowed)
+    length, constants = float(np.linalg.norm(best)), mixing_constants(case)
+    directions[::4] = best / length
+    # Along `best` log q_max falls like -|p|/length.
+    farthest = length * max(_LEAST_FALL, 2 * abs(constants.threshold(_DELTA)) if constants is not None else 0.0)
+    sign, size, log_q = case.risk.log_excess(directions * np.linspace(0, farthest, _PROBES)[:, None], case.allowed)
     return Sandwich(sign, size, log_q)
 
 
@@ -201,6 +215,18 @@ def two_ways(rest_score: float = 0.2, second_key: tuple[float, float] = (0.0, 1.
     return HeadCase(HeadRisk(sequences, head), Selection([[True, True, False], [True, False, False]]))
 
 
+def _head_case(problem: Problem) -> HeadCase:
+    """The head v, or z'A z + v'z, and the sets O_i: the tokens of highest score where none are named."""
+    sequences = given(problem.sequences)
+    matrix = problem.head_matrix
+    head = LinearHead(sequences.head) if matrix is None else QuadraticHead(matrix, sequences.head)
+    risk = HeadRisk(sequences, head)
+    if problem.allowed is not None:
+        return HeadCase(risk, problem.allowed)
+    gamma = np.where(sequences.mask, risk.scores, -np.inf)
+    return HeadCase(risk, Selection(gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(risk.scores)))
+
+
 LEMMA_14: Claim[HeadCase, Sandwich] = Claim(
     key="maxmargin-lemma14",
     paper="M",
@@ -209,12 +235,13 @@ LEMMA_14: Claim[HeadCase, Sandwich] = Claim(
     "constants times q_max, so that exponentially less non-optimality means a strictly lower risk (Assumption D).",
     tolerance=ROUNDING,
     tolerance_reason="log risks are compared with log bounds that hold exactly",
-    hypotheses=mixing_hurts,
+    hypotheses=_lemma_14_applies,
     observe=_sandwich,
     error=_lemma_14_error,
     inside=two_ways,
     outside=lambda: two_ways(rest_score=0.8),
     mutate=lambda seen: replace(seen, log_excess=-seen.log_excess),
+    of_problem=_head_case,
 )
 
 
@@ -287,6 +314,7 @@ THEOREM_8: Claim[HeadCase, Vector] = Claim(
     mutate=lambda p: -p,
     correction="As transcribed, the proof writes 'dist -> 0' twice where it supposes the contrary. It bounds log q_max "
     "of p_R by rho, which may be out of reach at every R, where it means that of the competitor.",
+    of_problem=_head_case,
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_8, LEMMA_14)

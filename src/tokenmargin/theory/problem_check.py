@@ -1,0 +1,55 @@
+"""Every claim asked of a user's own problem: checked, or the fields named without which it cannot be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenmargin.data import EmbeddedSequences
+from tokenmargin.errors import InvalidInputError, TokenMarginError
+from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
+from tokenmargin.theory.problem import Problem
+from tokenmargin.theory.registry import claims
+
+
+@dataclass(frozen=True)
+class ClaimAnswer:
+    """What one claim says of a problem; exactly one of `outcome` and `needs` says something."""
+
+    key: str
+    outcome: ClaimOutcome | None  #: None where the claim could not be asked
+    needs: tuple[str, ...] = ()  #: the fields that the problem lacks
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the claim could be asked."""
+        return self.outcome is not None
+
+
+def check(problem: Problem | EmbeddedSequences, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
+    """Ask claims of a problem: one answer a claim, in the order of the papers.
+
+    Args:
+        problem: what `load_problem` or `problem_of_arrays` made, or sequences alone.
+        keys: names of claims, such as "maxmargin-thm2"; all of them when absent.
+    """
+    known = claims()
+    for key in keys or ():
+        if key not in known:
+            raise InvalidInputError(f"no claim is called {key!r}: `tokenmargin check` lists them all.")
+    asked = Problem(sequences=problem) if isinstance(problem, EmbeddedSequences) else problem
+    return [answer(claim, asked) for key, claim in known.items() if keys is None or key in keys]
+
+
+def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
+    """One claim on a problem; what is too large, or no question to this claim, is not decided, and says why."""
+    lacking = problem.missing(claim.needs)
+    if lacking:
+        return ClaimAnswer(claim.key, None, lacking)
+    if claim.of_problem is None:
+        raise InvalidInputError(f"{claim.key} has no `of_problem`: give the claim one to ask it of a problem.")
+    try:
+        return ClaimAnswer(claim.key, claim.check(claim.of_problem(problem)))
+    except TokenMarginError as reason:
+        return ClaimAnswer(claim.key, ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), str(reason)))
