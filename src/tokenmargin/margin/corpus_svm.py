@@ -68,7 +68,7 @@ def corpus_svm(
         nowhere = np.full(E.shape[1], np.nan)
         return _packed(dataset, pairs, nowhere, Status.INFEASIBLE, NO_POINT, conflict=conflict)
     # In units of the embeddings' spread, to a power of two: nothing over- or underflows, and nothing is rounded.
-    unit = float(power_of_two(np.abs(E - E[0]).max()))
+    unit = float(power_of_two(np.ptp(E, axis=0).max()))
     scaled, asked_apart = E / unit, np.stack((pairs.over, pairs.under), axis=1)
     begin = None if first is None else first / power_of_two(np.abs(first).max())
     answer = least_norm_order(scaled, asked_apart, pairs.tied, tolerance / 2, start=begin, progress=progress)

@@ -139,6 +139,13 @@ class TestHypotheses:
         assert in_general_position(random_sphere(rng, 2, 3, 3)) is True
         assert in_general_position(random_sphere(rng, 2, 3, 3), limit=5) is None
 
+    @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+    def test_general_position_in_any_unit(self, unit, narrow):
+        for data in (narrow, fig1b(), planar([[(0, 0), (1, 1), (2, 2)]], [[1.0, 0.5, 0.2]])):
+            gamma = np.zeros(data.mask.shape)
+            scaled = EmbeddedSequences.from_scores(unit * data.keys, gamma)
+            assert in_general_position(scaled) is in_general_position(EmbeddedSequences.from_scores(data.keys, gamma))
+
     def test_ones_in_the_range_are_not_general(self):
         # Three differences to token 0 on the line x + y = 1: one p has margin 1 over all of them.
         keys = [[(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 0.7)]]

@@ -104,7 +104,7 @@ def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
         )
         if not _all_independent(rows, min(d, count)):
             return False
-        if count > d and not _all_independent(np.c_[rows, np.ones(count)], d + 1):
+        if count > d and not _all_independent(np.c_[rows / np.abs(rows).max(), np.ones(count)], d + 1):
             return False
     return True
 
