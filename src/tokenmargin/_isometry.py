@@ -1,4 +1,8 @@
-"""Vectors in as few coordinates as they need: the same lengths and angles, without the width they came in."""
+"""Vectors in as few coordinates as they need: the same lengths and angles, without the width they came in.
+
+Lengths are right at any size: squares of 1e155 overflow and those of 1e-163 vanish, so a power of two is taken out
+first, which rounds nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,23 @@ import numpy as np
 #: Smallest Cholesky pivot of the Gram matrix of unit rows that is trusted: rounding perturbs a pivot by about 1e-16
 #: over its value, so coordinates keep fourteen digits; rows nearer to dependence go through QR.
 GRAM_PIVOT = 1e-2
+
+
+def power_of_two(numbers: np.ndarray | np.floating) -> np.ndarray:
+    """The power of two at or below each modulus; 1 for zero: dividing by it rounds nothing."""
+    return np.where(numbers == 0, 1.0, np.ldexp(1.0, np.frexp(np.abs(numbers))[1] - 1))
+
+
+def lengths(vectors: np.ndarray) -> np.ndarray:
+    """Euclidean lengths along the last axis, (..., d) -> (...), without overflow or underflow of the squares."""
+    unit = power_of_two(np.abs(vectors).max(axis=-1))
+    scaled = vectors / unit[..., None]
+    return np.asarray(np.sqrt(np.einsum("...d,...d->...", scaled, scaled)) * unit)
+
+
+def length(vector: np.ndarray) -> float:
+    """Euclidean length of one vector, shape (d,), at any size."""
+    return float(lengths(vector))
 
 
 def isometric_rows(rows: np.ndarray) -> np.ndarray:

@@ -207,3 +207,21 @@ def test_masked_tokens_have_no_say(rng):
 def test_wrong_input_is_refused(make):
     with pytest.raises(InvalidInputError):
         make()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda bad: LinearHead([1.0, bad]),
+        lambda bad: QuadraticHead([[bad]], [1.0]),
+        lambda bad: QuadraticHead([[1.0]], [bad]),
+        lambda bad: QuadraticHead([[1.0]], [1.0], bad),
+        lambda bad: ReLUHead([[1.0]], [bad], [1.0]),
+        lambda bad: SmallTransformerHead([[1.0]], [[1.0]], [[bad]], [1.0]),
+    ],
+    ids=["linear", "matrix", "weights", "offset", "bias", "value"],
+)
+def test_weights_that_are_not_finite_are_refused_in_words(make, bad):
+    with pytest.raises(InvalidInputError, match="holds NaN or infinity: give finite weights"):
+        make(bad)

@@ -206,3 +206,16 @@ class TestInvalidInput:
     def test_regions(self, axis, radii, inner, match):
         with pytest.raises(InvalidInputError, match=match):
             local_path(fig1b(), logistic, axis, 0.1, radii, inner)
+
+
+@pytest.mark.parametrize("unit", [2.0**-10, 1.0, 2.0**10])
+@pytest.mark.parametrize(("axis", "ends"), [(-1.0, (-5.0, -5.0)), (1.0, (100.0, 1000.0))])
+def test_a_local_path_on_a_line(axis, ends, unit):
+    """Keys 1 and 0, the first better: the risk falls with p, so the best of [-R, -5] is -5 and of [5, R] it is R."""
+    data = EmbeddedSequences.from_scores([[[unit], [0.0]]], [[1.0, 0.0]])
+    path = local_path(data, logistic, [axis], 0.01, (100.0 / unit, 1000.0 / unit), 5.0 / unit)
+    np.testing.assert_allclose(path.points[:, 0] * unit, ends, rtol=1e-12)
+    assert path.converged.all()
+    assert path.is_bounded == (axis < 0)
+    assert not path.on_mantle.any()
+    np.testing.assert_array_equal(path.distances, 0.0)

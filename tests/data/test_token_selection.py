@@ -45,12 +45,13 @@ def test_it_is_the_dense_selection(seed, whole):
 
 
 def test_logits_within_the_tolerance_are_ties():
-    dataset = TokenDataset([[1, 1], [1, 1]], [0, 1])
-    E = np.array([[1.0], [1.0 - 1e-5]])
+    dataset = TokenDataset([[1, 1, 0], [1, 1, 1]], [0, 1])
+    E = np.array([[1.0], [1.0 - 1e-5], [0.0]])
     apart, level = corpus_selection(dataset, E, [2.0]), corpus_selection(dataset, E, [2.0], tolerance=1.1e-5)
     assert (apart.n_ties, level.n_ties) == (0, 2)
-    np.testing.assert_allclose(apart.narrowest, 1e-5, rtol=1e-9)  # relative to |p| max|E| = 2
-    assert np.isnan(level.narrowest)  # nothing is left unselected
+    np.testing.assert_allclose(apart.narrowest, 1e-5, rtol=1e-9)  # over |p| = 2
+    np.testing.assert_allclose(level.narrowest, 1 - 1e-5, rtol=1e-9)
+    assert np.isnan(corpus_selection(dataset, E, [0.0]).narrowest)  # nothing is left unselected
     assert apart != level
     assert apart == CorpusSelection.of_tokens(dataset, [0, 0])
     assert hash(apart) == hash(CorpusSelection.of_tokens(dataset, [0, 0]))

@@ -134,9 +134,9 @@ def test_units_and_a_common_part_of_all_embeddings_do_not_matter(rng, scale):
 class TestTheJudgeDoesNotBelieveTheSolver:
     """An answer with one thing wrong is not called optimal, and the residual that says why is the right one."""
 
-    #: Two documents, one with a tie; p = (1, 0).
+    #: Two documents, one with a tie; p = (1, 0), in the units in which the solver works too: the spread is 1.
     dataset = TokenDataset([[1, 1, 0], [1, 0, 1]], [0, 1])
-    E = np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]])
+    E = np.array([[1.0, 0.5], [1.0, -0.5], [0.0, 0.0]])
 
     @pytest.mark.parametrize(
         ("wrong", "residual"),

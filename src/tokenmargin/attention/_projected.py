@@ -73,13 +73,19 @@ class Region(eqx.Module):
         return at_outer | at_inner, on_mantle & (jnp.sum(force * e) > 0)
 
     def retract(self, y: VectorJ, active: tuple[AnyArray, AnyArray], before: VectorJ) -> VectorJ:
-        """The nearest direction inside the cone at an allowed norm; on the borders that are active at `before`."""
-        norm, old = jnp.sqrt(jnp.sum(y**2)), jnp.sqrt(jnp.sum(before**2))
+        """The nearest direction inside the cone at an allowed norm; on the borders that are active at `before`.
+
+        A step that passes 0 and ends behind it, as one on a line does, ends at the smallest norm: what it stepped over.
+        """
+        old = jnp.sqrt(jnp.sum(before**2))
         u = unit(y)
         along = jnp.sum(u * self.axis)
+        norm = jnp.where(along < 0, self.inner, jnp.sqrt(jnp.sum(y**2)))
         aside = unit(u - along * self.axis)
         sine = jnp.sqrt(jnp.maximum(1 - self.cosine**2, 0.0))
-        u = jnp.where((along < self.cosine) | active[1], self.cosine * self.axis + sine * aside, u)
+        # On a line there is no aside, and the cone is its axis: `unit` makes up for the missing part.
+        border = unit(self.cosine * self.axis + sine * aside)
+        u = jnp.where((along < self.cosine) | active[1], border, u)
         return jnp.clip(jnp.where(active[0], old, norm), self.inner, self.outer) * u
 
 

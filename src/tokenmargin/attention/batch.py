@@ -43,7 +43,7 @@ def descend_batch(
 def lane_fields(problems: ProblemBatch, loss: Loss) -> tuple[LaneField, np.ndarray]:
     """All problems, a lane for each, in units of their longest key difference kappa, and these units, shape (B,)."""
     keys = problems.keys - problems.keys[:, :, :1]
-    gamma = ties_made_equal(problems.scores, problems.tie_widths()[:, None, None])
+    gamma = ties_made_equal(problems.scores, problems.tie_widths()[:, :, None])
     log_multiplicity = np.zeros_like(gamma)
     for j in np.flatnonzero(_has_repeats(keys)).tolist():
         merged = AttentionRisk(problems[j], loss).pair_field

@@ -25,7 +25,7 @@ from tokenmargin.attention._softmax import log_attention
 from tokenmargin.attention.field import Field, Seen
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
 from tokenmargin.attention.losses import Loss, logistic
-from tokenmargin.data import EmbeddedSequences, Selection, score_tie_width
+from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 
 AttendedJ = Float[Array | np.ndarray, "n k"]
@@ -141,7 +141,7 @@ class HeadRisk:
         tokens, labels = tokens.astype(np.float64), self.sequences.labels.astype(np.float64)
         gamma = np.where(np.isfinite(log_multiplicity), np.asarray(_scores(self.head, tokens, labels)), -np.inf)
         check_decreasing(self.loss, gamma)
-        best = gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(gamma)
+        best = gamma >= (gamma.max(axis=1) - tie_widths(gamma))[:, None]
         return HeadField(
             tokens=tokens,
             keys=keys.astype(np.float64),

@@ -108,7 +108,7 @@ class QuadraticHead(Head):
                 f"give shape ({self.width}, {self.width})."
             )
         self.matrix = (square + square.T) / 2
-        self.offset = np.asarray(float(offset))  # an array, so that another offset is no other program
+        self.offset = _real(offset, "offset", 0)  # an array, so that another offset is no other program
 
     def __call__(self, z: TokenVector) -> ScalarOut:
         """z'A z + b'z + c."""

@@ -247,5 +247,5 @@ def _starts_in_cone(axis: np.ndarray, epsilon: float, count: int, seed: int) -> 
     aside = unit_rows(aside - np.outer(aside @ axis, axis))
     angles = np.arccos(1 - epsilon) * np.linspace(1.0, 0.0, len(aside), endpoint=False)
     angles = np.random.default_rng(seed + 1).permutation(angles)[:, None]
-    pool = np.cos(angles) * axis + np.sin(angles) * aside
+    pool = unit_rows(np.cos(angles) * axis + np.sin(angles) * aside)  # on a line there is no aside
     return _Starts(np.concatenate([axis[None], pool[:count]]), pool, count)

@@ -17,7 +17,7 @@ from tokenmargin.attention.field import PairField
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.losses import Loss, logistic
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +142,14 @@ def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
     keys, dtype = sequences.relative_keys, sequences.keys.dtype
     check_decreasing(loss, scores(sequences))
     gamma = np.where(sequences.mask, scores(sequences), 0)
-    gamma = ties_made_equal(gamma, score_tie_width(gamma))
+    gamma = ties_made_equal(gamma, score_tie_widths(sequences)[:, None])
     gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)
     return PairField(
         keys=keys, scores=gamma[:, :, 0].astype(dtype), log_multiplicity=log_multiplicity.astype(dtype), loss=loss
     )
 
 
-def ties_made_equal(gamma: np.ndarray, width: float | np.ndarray) -> np.ndarray:
+def ties_made_equal(gamma: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Scores of one input, along the last axis, that differ by rounding become one number.
 
     A pair of selected tokens keeps its full weight for ever; with a score gap of 1e-17 it would outweigh, past a norm

@@ -1,6 +1,6 @@
 """What we look at: counted texts, sequences of tokens, their scores, and selections among them."""
 
-from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_width, scores
+from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_widths, scores, tie_widths
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary_selection, selection_of
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.data.statistics import TokenClass, TokenStatistics, signed_frequency, token_statistics
@@ -23,11 +23,12 @@ __all__ = [
     "corpus_selection",
     "k_level",
     "optimal_selection",
-    "score_tie_width",
+    "score_tie_widths",
     "scores",
     "secondary_selection",
     "selection_of",
     "signed_frequency",
     "single_relevant",
+    "tie_widths",
     "token_statistics",
 ]

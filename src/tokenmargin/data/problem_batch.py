@@ -9,14 +9,14 @@ from jaxtyping import Float, Int
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin.data._softmax import softmax
-from tokenmargin.data.scores import SCORE_TIE_TOLERANCE
+from tokenmargin.data.scores import tie_widths
 from tokenmargin.data.sequences import EmbeddedSequences
 
 BatchKeys = Float[np.ndarray, "B n T d"]
 BatchScores = Float[np.ndarray, "B n T"]
 BatchVectors = Float[np.ndarray, "B d"]
 BatchIndices = Int[np.ndarray, "B n"]
-BatchWidths = Float[np.ndarray, "B"]
+BatchWidths = Float[np.ndarray, "B n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class ProblemBatch:
         return ProblemBatch(keys, self.scores)
 
     def tie_widths(self) -> BatchWidths:
-        """Scores within this distance of each other are ties: `SCORE_TIE_TOLERANCE` times the largest modulus."""
-        return SCORE_TIE_TOLERANCE * np.abs(self.scores).max(axis=(1, 2))
+        """Scores of an input within this distance are ties, shape (B, n): the tolerance times its largest modulus."""
+        return tie_widths(self.scores)
 
     def attention(self, points: BatchVectors) -> BatchScores:
         """softmax(K_i p), shape (B, n, T), at one point of shape (d,) for each problem."""
@@ -80,6 +80,6 @@ class ProblemBatch:
 
     def is_optimal(self, alpha: BatchIndices) -> np.ndarray:
         """Whether alpha names *the* token of highest score in every input, shape (B,); False where several tie."""
-        best = self.scores >= self.scores.max(axis=2, keepdims=True) - self.tie_widths()[:, None, None]
+        best = self.scores >= self.scores.max(axis=2, keepdims=True) - self.tie_widths()[:, :, None]
         chosen = np.arange(self.scores.shape[2]) == alpha[:, :, None]
         return (best == chosen).all(axis=(1, 2))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin._types import TokenNumbers
+from tokenmargin._types import InputNumbers, TokenNumbers
 from tokenmargin.data.selection import Selection
 from tokenmargin.data.sequences import EmbeddedSequences
 
-#: Scores closer than this, relative to the largest score in modulus, are one score: a score is a dot product
-#: and carries a rounding error of a few ulp times the width.
+#: Scores of an input closer than this, relative to the largest of its scores in modulus, are one score: a score is a
+#: dot product and carries a rounding error of a few ulp times the width. Each input has a scale of its own: what the
+#: scores of another are must not make ties here.
 SCORE_TIE_TOLERANCE = 1e-12
 
 
@@ -19,10 +20,21 @@ def scores(sequences: EmbeddedSequences) -> TokenNumbers:
     return np.where(sequences.mask, gamma, -np.inf)
 
 
-def score_tie_width(gamma: TokenNumbers) -> float:
-    """Scores within this distance of each other are ties: `SCORE_TIE_TOLERANCE` times the largest modulus."""
-    finite = np.abs(gamma[np.isfinite(gamma)])
-    return float(SCORE_TIE_TOLERANCE * finite.max()) if finite.size else 0.0
+def score_tie_widths(sequences: EmbeddedSequences) -> InputNumbers:
+    """Scores of input i within this distance of each other are ties, shape (n,).
+
+    `SCORE_TIE_TOLERANCE` times the largest sum_k |v_k x_itk|, which is |gamma_it| unless terms cancel: rounding is
+    relative to the terms.
+    """
+    return tie_widths(np.abs(sequences.tokens) @ np.abs(sequences.head))
+
+
+def tie_widths(gamma: np.ndarray) -> np.ndarray:
+    """Scores along the last axis within this distance are ties, (..., T) -> (...), where they are no dot products.
+
+    `SCORE_TIE_TOLERANCE` times the largest modulus; infinite scores, of masked tokens, do not count.
+    """
+    return np.asarray(SCORE_TIE_TOLERANCE * np.where(np.isfinite(gamma), np.abs(gamma), 0.0).max(axis=-1))
 
 
 def optimal_selection(sequences: EmbeddedSequences) -> Selection:
@@ -32,4 +44,4 @@ def optimal_selection(sequences: EmbeddedSequences) -> Selection:
     them open, so a caller who wants one token per input must look.
     """
     gamma = scores(sequences)
-    return Selection(gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(gamma))
+    return Selection(gamma >= (gamma.max(axis=1) - score_tie_widths(sequences))[:, None])

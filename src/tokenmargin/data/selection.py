@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._types import ArrayLike, TokenFlags, TokenNumbers
+from tokenmargin._isometry import length, lengths, power_of_two
+from tokenmargin._types import ArrayLike, InputNumbers, TokenFlags, TokenNumbers
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 
-#: Logits closer than this, relative to |p| times the longest key, are one logit. A logit carries a rounding error
-#: of about 1e-16 times that product; limits found by a flow stopped at norm R carry 1/R.
+#: Logits of an input closer than this, relative to |p| times the spread of its keys, are one logit. A difference of
+#: logits carries a rounding error of about 1e-16 times that product; limits of a flow stopped at norm R carry 1/R.
+#: The spread, and not the longest key: softmax feels no offset, so where the origin lies must not make ties.
 LOGIT_TIE_TOLERANCE = 1e-9
 
 
@@ -116,10 +118,11 @@ def selection_of(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = 
     Args:
         sequences: n inputs of T tokens.
         p: shape (d,).
-        tolerance: logits within `tolerance * |p| * max|k|` of the largest are ties.
+        tolerance: logits within `tolerance * |p| * |k_s - k_t|` of the largest are ties, for s of the largest and the t
+            of the same input that is farthest from it.
     """
-    logits, width = _logits_and_tie_width(sequences, p, tolerance)
-    return Selection(logits >= logits.max(axis=1, keepdims=True) - width)
+    behind, widths = _behind_the_first(sequences, p, tolerance)
+    return Selection(behind <= widths[:, None])
 
 
 def secondary_selection(
@@ -129,14 +132,32 @@ def secondary_selection(
 
     A row is all False where p selects every token of that input.
     """
-    logits, width = _logits_and_tie_width(sequences, p, tolerance)
-    first = logits >= logits.max(axis=1, keepdims=True) - width
-    rest = np.where(first, -np.inf, logits)
-    return (rest >= rest.max(axis=1, keepdims=True) - width) & np.isfinite(rest)
+    behind, widths = _behind_the_first(sequences, p, tolerance)
+    rest = np.where(behind <= widths[:, None], np.inf, behind)
+    return (rest <= rest.min(axis=1, keepdims=True) + widths[:, None]) & np.isfinite(rest)
 
 
-def _logits_and_tie_width(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float) -> tuple[TokenNumbers, float]:
-    """Logits p'k (masked: -inf) and the distance below which two of them are a tie."""
+def keys_behind_the_first(sequences: EmbeddedSequences, p: ArrayLike) -> np.ndarray:
+    """k_s - k_t for the token s of largest p'k_s in each input, shape (n, T, d) in float64; zeros where masked."""
+    keys, inputs = sequences.keys.astype(np.float64, copy=False), np.arange(sequences.n_inputs)
     vector = sequences.direction(p)
-    width = tolerance * float(np.linalg.norm(vector)) * float(np.linalg.norm(sequences.keys, axis=-1).max())
-    return sequences.logits(vector), width
+    relative = keys - keys[inputs, sequences.mask.argmax(axis=1)][:, None]
+    unit = power_of_two(np.abs(relative).max(axis=(1, 2)))[:, None, None]
+    logits = np.where(sequences.mask, (relative / unit) @ (vector / power_of_two(np.abs(vector).max())), -np.inf)
+    return np.where(sequences.mask[:, :, None], keys[inputs, logits.argmax(axis=1)][:, None] - keys, 0.0)
+
+
+def _behind_the_first(
+    sequences: EmbeddedSequences, p: ArrayLike, tolerance: float
+) -> tuple[TokenNumbers, InputNumbers]:
+    """How far each logit is behind the largest of its input (masked: inf), and the distance below which that is a tie.
+
+    In units of |p| and of a power of two near each input's spread, so that no product over- or underflows.
+    """
+    vector = sequences.direction(p).astype(np.float64)
+    direction = vector / (length(vector) or 1.0)
+    behind = keys_behind_the_first(sequences, p)
+    spreads = lengths(behind).max(axis=1)
+    units = power_of_two(spreads)
+    gaps = np.where(sequences.mask, (behind / units[:, None, None]) @ direction, np.inf)
+    return gaps, tolerance * spreads / units

@@ -54,6 +54,8 @@ class EmbeddedSequences:
                 f"head has {head_array.shape[0]} entries but tokens have width {k}: "
                 "give one weight per token coordinate."
             )
+        if not np.isfinite(head_array).all():
+            raise InvalidInputError("head holds NaN or infinity: give finite weights.")
         mask_array = _token_mask(mask, n, T)
         tokens_array[~mask_array] = 0.0
         if keys is None:

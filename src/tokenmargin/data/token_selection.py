@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE
 from tokenmargin.data.tokens import TokenDataset
@@ -23,7 +24,7 @@ class CorpusSelection:
     chosen: np.ndarray = field(repr=False)  #: booleans of shape (nnz,), aligned with `dataset.counts.indices`
     starts: np.ndarray = field(repr=False)  #: `dataset.counts.indptr`: where each document's flags begin
     sizes: np.ndarray = field(repr=False)  #: how many tokens each document selects, shape (n,)
-    narrowest: float  #: smallest relative gap of a selected above an unselected logit; NaN if no direction chose
+    narrowest: float  #: smallest gap of a selected above an unselected logit, over |p|; NaN if no direction chose
 
     def __init__(self, dataset: TokenDataset, chosen: ArrayLike, *, narrowest: float = float("nan")) -> None:
         """Check that each document selects something."""
@@ -106,31 +107,38 @@ def corpus_selection(
     """The tokens that p selects in each document: S_X(p) = argmax_{s in X} p'E_s, ties included [E, (8)].
 
     The default tolerance keeps every distinction that margins can use: a gap above it means that p, scaled to margin
-    1, has |p| max|E| < 1e9, where logits in float64 are right to 1e-7. Embeddings trained in float32 are exact
-    numbers and tie at this width only when two tokens are copies; pass 1e-6 to tie what float32 training could not
-    tell apart.
+    1, has |p| times the spread of E below 1e9, where differences of logits are right to 1e-7. Embeddings trained in
+    float32 are exact numbers and tie at this width only when two tokens are copies; pass 1e-6 to tie what float32
+    training could not tell apart.
 
     Args:
         dataset: n documents over V tokens.
         embeddings: E, shape (V, d).
         query: p, shape (d,).
-        tolerance: logits within `tolerance * |p| * max|E_s|` of a document's largest are ties.
+        tolerance: logits within `tolerance * |p| * max|E_s - E_t|` of a document's largest are ties, for t the first
+            token that occurs anywhere and s any other.
     """
     E = token_vectors(dataset, embeddings)
     p = query_vector(query, E.shape[1])
     if not 0 <= tolerance < 1:
         raise InvalidInputError(f"tolerance is relative and must lie in [0, 1), got {tolerance}.")
     ids, starts = dataset.counts.indices, dataset.counts.indptr[:-1]
-    occurring = np.bincount(ids, minlength=len(E)) > 0
-    unit = float(np.linalg.norm(p)) * float(np.linalg.norm(E[occurring], axis=1).max())
-    logits = (E @ p)[ids]
+    # Relative to one of them, since an offset of all tokens changes no selection; in units in which nothing overflows.
+    occurring = np.unique(ids)
+    relative = E[occurring] - E[occurring[0]]
+    unit = float(power_of_two(np.abs(relative).max()))
+    relative /= unit
+    logits = np.zeros(len(E))
+    logits[occurring] = relative @ (p / (length(p) or 1.0))
+    width = tolerance * float(lengths(relative).max())
+    logits = logits[ids]
     sizes = np.diff(dataset.counts.indptr)
     top = np.maximum.reduceat(logits, starts)
-    chosen = logits >= np.repeat(top - tolerance * unit, sizes)
+    chosen = logits >= np.repeat(top - width, sizes)
     lowest = np.minimum.reduceat(np.where(chosen, logits, np.inf), starts)
     second = np.maximum.reduceat(np.where(chosen, -np.inf, logits), starts)
-    gap = float((lowest - second).min())
-    return CorpusSelection(dataset, chosen, narrowest=gap / unit if unit > 0 and np.isfinite(gap) else float("nan"))
+    gap = float((lowest - second).min()) * unit
+    return CorpusSelection(dataset, chosen, narrowest=gap if np.isfinite(gap) else float("nan"))
 
 
 def document_of_entries(dataset: TokenDataset) -> np.ndarray:

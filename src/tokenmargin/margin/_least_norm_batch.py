@@ -15,6 +15,9 @@ from tokenmargin.margin.solution import KKT_TOLERANCE, residuals_batch
 #: is longer than 1e12 times the longest single-row solution, beyond what float64 keys can mean.
 INFEASIBLE_MARGIN = 1e-12
 
+#: Squared lengths of rows between which nothing over- or underflows on the way; others are left to `least_norm`.
+SMALLEST_SQUARE, LARGEST_SQUARE = 1e-200, 1e200
+
 BatchRows = Float[np.ndarray, "B m d"]
 BatchNumbers = Float[np.ndarray, "B m"]
 BatchPoints = Float[np.ndarray, "B d"]
@@ -35,8 +38,11 @@ class LeastNormArrays:
 def least_norm_arrays(rows: BatchRows, rhs: BatchNumbers) -> LeastNormArrays:
     """min |p|^2/2 s.t. rows p >= rhs for B problems; those not solved are infeasible, or need `least_norm`."""
     m, d = rows.shape[1:]
-    squares = np.einsum("bmd,bmd->bm", rows, rows)
-    plain = squares.all(axis=1)
+    with np.errstate(over="ignore"):
+        squares = np.einsum("bmd,bmd->bm", rows, rows)
+    plain = ((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all(axis=1)
+    if not plain.all():
+        rows, squares = np.where(plain[:, None, None], rows, 0.0), np.where(plain[:, None], squares, 0.0)
     norms = np.sqrt(np.where(squares > 0, squares, 1.0))
     bound = rhs / norms
     unit_length = bound.max(axis=1)

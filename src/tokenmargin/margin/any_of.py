@@ -17,6 +17,7 @@ from math import inf, prod
 import numpy as np
 from jaxtyping import Int
 
+from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -39,8 +40,9 @@ NORM_TIE_TOLERANCE = 1e-8
 #: worst, while active-set solutions agree to 1e-12.
 SAME_MINIMISER = 1e-6
 
-#: An input is satisfied by p when its best margin is at least 1 minus this, in units of |p| times the longest key.
-SATISFIED_TOLERANCE = 1e-9
+#: An input is satisfied by p when its best margin is at least 1 minus the first, or minus the second times |p| and its
+#: longest key difference, where rounding is more. What it refuses wrongly is branched on and solved, so it is strict.
+SATISFIED_TOLERANCE, SATISFIED_ROUNDING = 1e-9, 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ class AnyOfSolution(Solution):
     def distance(self, p: ArrayLike) -> float:
         """Euclidean distance from p to the set of minimisers; inf when it is empty [M, Thm 8]."""
         point = self.sequences.direction(p)
-        return float(np.linalg.norm(self.minimisers - point, axis=1).min(initial=inf))
+        return float(lengths(self.minimisers - point).min(initial=inf))
 
     def explain(self) -> str:
         """One sentence a person understands."""
@@ -134,7 +136,7 @@ class _Search:
         self.tokens = [np.flatnonzero(row) for row in chosen]
         #: For each input, the rows k_a - k_b of each of its allowed tokens a, shape (|O_i|, outside tokens, d).
         self.differences = [keys[i, a][:, None] - keys[i, outside[i]][None] for i, a in enumerate(self.tokens)]
-        self.reach = float(np.linalg.norm(keys, axis=-1).max())
+        self.reach = [float(lengths(rows).max(initial=0.0)) for rows in self.differences]
         self.n_solved = 0
         self.created = 0
         self.undecided = inf
@@ -167,8 +169,9 @@ class _Search:
         self, status: Status, residuals: Residuals, selection: Selection, points: np.ndarray, lower: float
     ) -> AnyOfSolution:
         """Pack the answer; `points` are the minimisers, shape (m, d)."""
-        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", self.sequences.keys, points), -np.inf)
-        upper = float(np.linalg.norm(points, axis=1).min(initial=inf))
+        relative = self.sequences.relative_keys.astype(np.float64)  # an offset would leave no digits to choose by
+        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", relative, points), -np.inf)
+        upper = float(lengths(points).min(initial=inf))
         return AnyOfSolution(
             status, residuals, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
         )
@@ -200,14 +203,17 @@ class _Search:
         if answer.status is Status.UNDECIDED:
             self.undecided = min(self.undecided, parent.bound)
             return None
-        norm = float(np.linalg.norm(answer.p))
+        norm = length(answer.p)
         chosen = parent.chosen | {i}
-        width = SATISFIED_TOLERANCE * norm * self.reach
-        if all(self._margin(j, answer.p) >= 1 - width for j in self.open_inputs if j not in chosen):
+        if all(self._satisfied(j, answer.p, norm) for j in self.open_inputs if j not in chosen):
             self._keep(answer, norm)
             return None
         self.created += 1
         return _Node(norm, self.created, answer.p, rows, chosen)
+
+    def _satisfied(self, j: int, p: np.ndarray, norm: float) -> bool:
+        """Whether p prefers some allowed token of input j to all others by 1."""
+        return self._margin(j, p) >= 1 - max(SATISFIED_TOLERANCE, SATISFIED_ROUNDING * norm * self.reach[j])
 
     def _margin(self, i: int, p: np.ndarray) -> float:
         """max over allowed a of min over the others b of p'(k_ia - k_ib)."""
@@ -218,7 +224,7 @@ class _Search:
         if norm > self.best * (1 + NORM_TIE_TOLERANCE):
             return
         self.best = min(self.best, norm)
-        near = [x for x in self.found if np.linalg.norm(x.p) <= self.best * (1 + NORM_TIE_TOLERANCE)]
-        if all(np.linalg.norm(x.p - answer.p) > SAME_MINIMISER * norm for x in near):
+        near = [x for x in self.found if length(x.p) <= self.best * (1 + NORM_TIE_TOLERANCE)]
+        if all(length(x.p - answer.p) > SAME_MINIMISER * norm for x in near):
             near.append(answer)
         self.found = near

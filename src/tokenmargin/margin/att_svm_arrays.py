@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from tokenmargin._isometry import lengths
 from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
 from tokenmargin.margin.least_norm import least_norm
-from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE
+from tokenmargin.margin.margin_solution import tight_constraints
 from tokenmargin.margin.solution import Status
 
 BatchKeys = Float[np.ndarray, "B n T d"]
@@ -24,6 +25,7 @@ class MarginArrays:
 
     solved: BatchFlags  #: status OPTIMAL: the shortest vector was found and its residuals checked
     p: BatchPoints
+    trivial: BatchFlags  #: status TRIVIAL: inputs of one token, nothing to separate, p = 0
     neighbors: BatchTokens  #: SVM-neighbours of the selected tokens [M, Def. 2]
 
 
@@ -31,27 +33,29 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     """The shortest p that prefers token alpha_i of every input i by 1, for B problems [M, (ATT-SVM)].
 
     Args:
-        keys: shape (B, n, T, d), T >= 2, no mask.
+        keys: shape (B, n, T, d), no mask.
         alpha: selected tokens, shape (B, n).
     """
     B, n, T, d = keys.shape
+    if T == 1:
+        nothing, everything = np.zeros(B, dtype=bool), np.ones(B, dtype=bool)
+        return MarginArrays(nothing, np.zeros((B, d)), everything, np.zeros((B, n, T), dtype=bool))
     others = np.argsort(np.arange(T) == alpha[:, :, None], axis=2, kind="stable")[:, :, :-1]
     selected = np.take_along_axis(keys, alpha[:, :, None, None], axis=2)
     rows = (selected - np.take_along_axis(keys, others[:, :, :, None], axis=2)).reshape(B, n * (T - 1), d)
     required = np.ones(rows.shape[:2])
     found = least_norm_arrays(rows, required)
-    solved, p = found.solved.copy(), found.p
+    solved, p, duals = found.solved.copy(), found.p, found.duals
     for j in np.flatnonzero(~solved).tolist():
         alone = least_norm(rows[j], required[j])
         solved[j] = alone.status is Status.OPTIMAL
-        p[j] = alone.p if solved[j] else np.nan
-    margins = np.matmul(rows, p[:, :, None])[:, :, 0]
-    lengths = np.sqrt(np.einsum("bmd,bmd->bm", rows, rows)) * np.linalg.norm(p, axis=1)[:, None]
+        p[j], duals[j] = (alone.p, alone.duals) if solved[j] else (np.nan, 0.0)
+    slacks = np.matmul(rows, p[:, :, None])[:, :, 0] - 1.0
     with np.errstate(invalid="ignore"):
-        tight = solved[:, None] & (margins - 1.0 <= TIGHT_TOLERANCE * np.maximum(lengths, 1.0))
+        tight = solved[:, None] & tight_constraints(slacks, lengths(rows) * lengths(p)[:, None], duals)
     neighbors = np.zeros((B, n, T), dtype=bool)
     np.put_along_axis(neighbors, others, tight.reshape(B, n, T - 1), axis=2)
-    return MarginArrays(solved, p, neighbors)
+    return MarginArrays(solved, p, np.zeros(B, dtype=bool), neighbors)
 
 
 def neighbor_score_gaps(scores: BatchScores, alpha: BatchIndices, neighbors: BatchTokens) -> np.ndarray:

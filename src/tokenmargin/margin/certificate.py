@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, inf, lcm, sqrt
+from math import gcd, inf, lcm, ldexp, sqrt
 
 import numpy as np
 
 from tokenmargin._types import EqualityTriples, Keys, Triples
 
-#: Weights below this fraction of the largest are rounding debris of the solver and are dropped before the exact solve.
+#: Weights and multipliers below this fraction of the largest are rounding debris of the solver and do not count.
 DEBRIS = 1e-9
 
 #: Largest number of weighted rows for which the exact null vector is attempted: elimination is cubic, on long integers.
@@ -94,10 +94,16 @@ def farkas_certificate(
         return FarkasCertificate(
             certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, True, inf
         )
-    bound = sqrt(sum(rough) ** 2 / square) * (1 - 1e-12)
+    bound = _root(sum(rough, Fraction(0)) ** 2 / square) * (1 - 1e-12)
     return FarkasCertificate(
         certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, False, bound
     )
+
+
+def _root(number: Fraction) -> float:
+    """The square root of a positive rational, also where it is too large or small for a float; at most 2^1000 then."""
+    exponent = (number.numerator.bit_length() - number.denominator.bit_length()) // 2
+    return ldexp(sqrt(number / Fraction(4) ** exponent), min(exponent, 1000))
 
 
 def _exact_certificate(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
@@ -47,7 +48,7 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
     sequences, chosen = solution.sequences, solution.selection.chosen
     near = neighbors(solution)
     margin = solution.margin
-    key_norm = float(np.linalg.norm(sequences.keys, axis=-1).max()) / margin
+    key_norm = float(lengths(sequences.keys).max()) / margin
     excess = np.full(sequences.mask.shape, np.inf)
     i, _, t = solution.triples.T
     excess[i, t] = solution.slacks
@@ -76,6 +77,6 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
 def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bool:
     """Whether p lies in C_{mu,R}(axis): cosine at least 1 - mu and norm at least `radius` [M, (7), (8)]."""
     point, centre = np.asarray(p, dtype=float), np.asarray(axis, dtype=float)
-    length = float(np.linalg.norm(point))
-    cosine = float(point @ centre) / (length * float(np.linalg.norm(centre)))
-    return length >= radius and cosine >= 1.0 - mu
+    norm = length(point)
+    cosine = float((point / norm) @ (centre / length(centre)))
+    return norm >= radius and cosine >= 1.0 - mu

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._isometry import length
 from tokenmargin.margin._constraint_generation import Round
 from tokenmargin.margin.solution import Solution, Status
 
@@ -66,7 +67,7 @@ class CorpusMargin(Solution):
     @property
     def norm(self) -> float:
         """|p|."""
-        return float(np.linalg.norm(self.p))
+        return length(self.p)
 
     @property
     def margin(self) -> float:

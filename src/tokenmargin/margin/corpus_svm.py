@@ -7,13 +7,14 @@ of infeasibility that need no arithmetic.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from tokenmargin._isometry import length, power_of_two
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.token_selection import CorpusSelection, document_of_entries, query_vector, token_vectors
@@ -66,9 +67,11 @@ def corpus_svm(
         conflict = _conflict(dataset, selection, E, steps, level)
         nowhere = np.full(E.shape[1], np.nan)
         return _packed(dataset, pairs, nowhere, Status.INFEASIBLE, NO_POINT, conflict=conflict)
-    answer = least_norm_order(
-        E, np.stack((pairs.over, pairs.under), axis=1), pairs.tied, tolerance / 2, start=first, progress=progress
-    )
+    # In units of the embeddings' spread, to a power of two: nothing over- or underflows, and nothing is rounded.
+    unit = float(power_of_two(np.ptp(E, axis=0).max()))
+    scaled, asked_apart = E / unit, np.stack((pairs.over, pairs.under), axis=1)
+    begin = None if first is None else first / power_of_two(np.abs(first).max())
+    answer = least_norm_order(scaled, asked_apart, pairs.tied, tolerance / 2, start=begin, progress=progress)
     if answer.status is Status.INFEASIBLE:
         asked = zip(pairs.over[answer.pairs], pairs.under[answer.pairs], answer.duals, strict=True)
         tied = zip(*pairs.tied.T, answer.tie_duals, strict=True)
@@ -80,11 +83,20 @@ def corpus_svm(
             [(int(a), int(b), float(w)) for a, b, w in tied if w != 0],
         )
         return _packed(dataset, pairs, answer.p, Status.INFEASIBLE, NO_POINT, answer, conflict=conflict)
-    residuals, weights, n_tight = _judge(E, pairs, answer)
+    residuals, weights, n_tight = _judge(scaled, pairs, answer)
+    with np.errstate(over="ignore"):
+        answer, weights = _in_units(answer, unit), weights / unit / unit
     status = Status.UNDECIDED
-    if answer.status is Status.OPTIMAL and residuals.worst <= tolerance:
+    if answer.status is Status.OPTIMAL and residuals.worst <= tolerance and np.isfinite(weights).all():
         status = Status.OPTIMAL
     return _packed(dataset, pairs, answer.p, status, residuals, answer, weights, n_tight)
+
+
+def _in_units(answer: OrderSolution, unit: float) -> OrderSolution:
+    """The answer for points `unit` times as large: lengths are that much shorter, multipliers twice that."""
+    rounds = tuple(replace(one, lower=one.lower / unit, upper=one.upper / unit) for one in answer.rounds)
+    duals, tie_duals = answer.duals / unit / unit, answer.tie_duals / unit / unit
+    return replace(answer, p=answer.p / unit, duals=duals, tie_duals=tie_duals, rounds=rounds)
 
 
 def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Residuals, np.ndarray, int]:
@@ -129,7 +141,7 @@ def _conflict(
         combined[a] += weight
         combined[b] -= weight
     circular = bool((np.abs(combined) == 0).all())
-    return CorpusConflict(tuple(asked), tuple(tied), documents, float(np.linalg.norm(left)), circular)
+    return CorpusConflict(tuple(asked), tuple(tied), documents, length(left), circular)
 
 
 def _packed(

@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike, TokenFlags
 from tokenmargin.data import (
     LOGIT_TIE_TOLERANCE,
     EmbeddedSequences,
     Selection,
-    score_tie_width,
+    score_tie_widths,
     scores,
     secondary_selection,
     selection_of,
 )
+from tokenmargin.data.selection import keys_behind_the_first
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin.margin_solution import TIGHT_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +38,23 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
     Tokens that tie for the highest logit are all selected (the definition allows any of them) and then compared with
     the mean of their scores; q need not be a unit vector, and the margin scales with it.
     """
-    vector = sequences.direction(q, "q")
-    length = float(np.linalg.norm(vector))
-    if length == 0.0:
+    vector = sequences.direction(q, "q").astype(np.float64)
+    if not vector.any():
         raise InvalidInputError("q is the zero vector, which has no direction: give a non-zero vector.")
     selection = selection_of(sequences, vector)
-    logits = sequences.logits(vector)
-    gaps = np.where(selection.chosen | ~sequences.mask, np.inf, logits.max(axis=1, keepdims=True) - logits)
-    margin = float(gaps.min())
-    width = LOGIT_TIE_TOLERANCE * length * float(np.linalg.norm(sequences.keys, axis=-1).max())
-    near = (gaps <= margin + width) & np.isfinite(gaps)
+    # Differences in units of |q| and of a power of two near the longest: no product over- or underflows.
+    behind = keys_behind_the_first(sequences, vector)
+    unit = float(power_of_two(np.abs(behind).max()))
+    behind /= unit
+    gaps = np.where(selection.chosen | ~sequences.mask, np.inf, behind @ (vector / length(vector)))
+    narrowest = float(gaps.min())
+    widths = np.maximum(LOGIT_TIE_TOLERANCE * narrowest, TIGHT_ROUNDING * lengths(behind))
+    near = (gaps <= narrowest + widths) & np.isfinite(gaps)
+    margin = narrowest * unit * length(vector)
     gamma, chosen = scores(sequences), selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(near)
-    return DirectionalMargin(selection, margin, near, bool((selected[i] - gamma[i, t] > score_tie_width(gamma)).all()))
+    return DirectionalMargin(selection, margin, near, _outscores(sequences, selected[i] - gamma[i, t], i))
 
 
 def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> bool:
@@ -61,4 +67,9 @@ def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> 
     gamma = scores(sequences)
     selected = np.where(first, gamma, 0.0).sum(axis=1) / first.sum(axis=1)
     i, j = np.nonzero(second)
-    return bool((selected[i] - gamma[i, j] > score_tie_width(gamma)).all())
+    return _outscores(sequences, selected[i] - gamma[i, j], i)
+
+
+def _outscores(sequences: EmbeddedSequences, gaps: np.ndarray, inputs: np.ndarray) -> bool:
+    """Whether all score gaps are above what is a tie in their inputs."""
+    return bool((gaps > score_tie_widths(sequences)[inputs]).all())

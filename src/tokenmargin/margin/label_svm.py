@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -36,12 +37,12 @@ class LabelSolution(Solution):
     @property
     def direction(self) -> HeadVector:
         """v/|v|, shape (k,)."""
-        return self.v / float(np.linalg.norm(self.v))
+        return self.v / length(self.v)
 
     @property
     def label_margin(self) -> float:
         """Gamma = 1/|v|; 0 when infeasible."""
-        return 0.0 if self.is_infeasible else 1.0 / float(np.linalg.norm(self.v))
+        return 0.0 if self.is_infeasible else 1.0 / length(self.v)
 
     @property
     def support(self) -> InputFlags:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tokenmargin._isometry import isometric_rows
+from tokenmargin._isometry import isometric_rows, length, lengths
 from tokenmargin._types import EqualityNumbers, EqualityRows, RightHandSide, RowNumbers, Rows, Vector
 from tokenmargin.margin._daqp import active_set
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN, least_norm_arrays
@@ -48,9 +48,11 @@ class LeastNormSolution(Solution):
         if self.status is Status.OPTIMAL:
             carrying = int((self.duals > 0).sum())
             return (
-                f"The shortest vector has length {float(np.linalg.norm(self.p)):.6g}; "
+                f"The shortest vector has length {length(self.p):.6g}; "
                 f"{carrying} of {len(self.duals)} constraints hold it there."
             )
+        if self.status is Status.TRIVIAL:
+            return "No constraint asks for anything, so the shortest vector is 0."
         if self.weights is not None:
             rows = np.flatnonzero(self.weights).tolist()
             named = ", ".join(map(str, rows[:NAMED])) + (f" and {len(rows) - NAMED} more" if len(rows) > NAMED else "")
@@ -67,7 +69,7 @@ def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None =
         equalities: E, shape (q, d).
     """
     no_ties = equalities is None or equalities.shape[0] == 0
-    norms = np.sqrt(np.einsum("md,md->m", rows, rows))
+    norms = lengths(rows)
     if not norms.all():
         shortcut = _zero_rows(rows, rhs, equalities, norms)
         if shortcut is not None:
@@ -75,7 +77,7 @@ def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None =
         norms = np.where(norms > 0, norms, 1.0)
     unit, bound = rows / norms[:, None], rhs / norms
     unit_length = float(bound.max())
-    if unit_length == 0.0:  # nothing asks for anything: p = 0
+    if unit_length == 0.0:  # nothing asks for anything
         return _nothing_asked(rows, equalities)
     bound = bound / unit_length
     if no_ties:
@@ -163,25 +165,24 @@ def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarra
 
 
 def _finish(answer: _Unit, norms: np.ndarray, unit_length: float, n_equalities: int) -> LeastNormSolution:
-    """Undo the scaling."""
+    """Undo the scaling; what floats cannot hold then, multipliers of rows of 1e-155 say, leaves it undecided."""
     weights = None if answer.weights is None else answer.weights / norms
-    return LeastNormSolution(
-        answer.status,
-        answer.residuals,
-        answer.p * unit_length,
-        answer.duals * (unit_length / norms),
-        np.zeros(n_equalities),
-        weights,
-        None if weights is None else np.zeros(n_equalities),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        p, duals = answer.p * unit_length, answer.duals * (unit_length / norms)
+    status, residuals = answer.status, answer.residuals
+    if status is Status.OPTIMAL and not (np.isfinite(p).all() and np.isfinite(duals).all()):
+        status, residuals = Status.UNDECIDED, NO_POINT
+    none = np.zeros(n_equalities)
+    return LeastNormSolution(status, residuals, p, duals, none, weights, None if weights is None else none)
 
 
 def _with_equalities(
     unit: np.ndarray, bound: np.ndarray, equalities: np.ndarray, norms: np.ndarray, unit_length: float
 ) -> LeastNormSolution:
     """Solve in the null space of the equality rows, then find their multipliers by least squares."""
-    lengths = np.sqrt(np.einsum("qd,qd->q", equalities, equalities))
-    unit_equalities = equalities / np.where(lengths > 0, lengths, 1.0)[:, None]
+    back = lengths(equalities)
+    back = np.where(back > 0, back, 1.0)
+    unit_equalities = equalities / back[:, None]
     _, values, right = np.linalg.svd(unit_equalities, full_matrices=True)
     rank = int((values > RANK_TOLERANCE * max(1.0, float(values.max(initial=0.0)))).sum())
     free = right[rank:].T  # columns: orthonormal basis of {p : E p = 0}
@@ -190,7 +191,6 @@ def _with_equalities(
     # A row inside the span of the equalities cannot be satisfied by any p that obeys them.
     inside = np.flatnonzero((inner_norms <= RANK_TOLERANCE) & (bound > 0))
     pseudo = np.linalg.pinv(unit_equalities.T, rcond=RANK_TOLERANCE)
-    back = np.where(lengths > 0, lengths, 1.0)
     if inside.size:
         weights = np.zeros(len(unit))
         weights[inside[0]] = 1.0
@@ -218,10 +218,12 @@ def _with_equalities(
         return replace(finished, equality_weights=equality_weights)
     multipliers = pseudo @ (answer.p - unit.T @ answer.duals)
     residuals = _equality_residuals(unit, bound, unit_equalities, answer.p, answer.duals, multipliers)
-    status = answer.status
-    if status is Status.OPTIMAL and residuals.worst > KKT_TOLERANCE:
+    status = finished.status
+    with np.errstate(over="ignore"):
+        equality_duals = multipliers * (unit_length / back)
+    if status is Status.OPTIMAL and not (residuals.worst <= KKT_TOLERANCE and np.isfinite(equality_duals).all()):
         status = Status.UNDECIDED
-    return LeastNormSolution(status, residuals, finished.p, finished.duals, multipliers * unit_length / back)
+    return LeastNormSolution(status, residuals, finished.p, finished.duals, equality_duals)
 
 
 def _equality_residuals(
@@ -268,4 +270,4 @@ def _zero_rows(
 
 def _nothing_asked(rows: np.ndarray, equalities: np.ndarray | None) -> LeastNormSolution:
     q = 0 if equalities is None else len(equalities)
-    return LeastNormSolution(Status.OPTIMAL, NOTHING_ASKED, np.zeros(rows.shape[1]), np.zeros(len(rows)), np.zeros(q))
+    return LeastNormSolution(Status.TRIVIAL, NOTHING_ASKED, np.zeros(rows.shape[1]), np.zeros(len(rows)), np.zeros(q))

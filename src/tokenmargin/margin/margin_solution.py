@@ -8,14 +8,30 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Triples, Vector
+from tokenmargin._isometry import length, lengths
+from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.certificate import FarkasCertificate, farkas_certificate
+from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, farkas_certificate
 from tokenmargin.margin.solution import Solution, Status
 
-#: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of |p||k_s - k_t|, is below this: far above the
-#: 1e-15 to which an active-set solution satisfies it, far below the slack of a constraint in general position.
-TIGHT_TOLERANCE = 1e-9
+#: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
+#: slack of a constraint in general position. A difference so long that rounding alone is more (|p||k_s - k_t| above
+#: 1e4) is tight when its slack in units of that product is below the second: a hundred times what an active set leaves.
+TIGHT_TOLERANCE, TIGHT_ROUNDING = 1e-9, 1e-13
+
+
+def tight_constraints(slacks: np.ndarray, sizes: np.ndarray, duals: np.ndarray) -> np.ndarray:
+    """Which constraints hold with equality: by their slack, or because they carry a multiplier (complementarity).
+
+    Args:
+        slacks: p'(k_s - k_t) minus what is required, any shape, in units of the margin 1.
+        sizes: |p||k_s - k_t|, what rounding of the slack is relative to.
+        duals: multipliers; an ill-conditioned support may hold to `KKT_TOLERANCE` only, and is told by them.
+    """
+    largest = duals.max(axis=-1, keepdims=True)
+    shares = duals / np.where(largest > 0, largest, 1.0) * sizes  # multipliers of unit rows, up to a common factor
+    carries = shares > DEBRIS * shares.max(axis=-1, keepdims=True)
+    return np.asarray((slacks <= np.maximum(TIGHT_TOLERANCE, TIGHT_ROUNDING * sizes)) | carries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,33 +56,35 @@ class MarginSolution(Solution):
     @property
     def direction(self) -> Vector:
         """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
-        length = float(np.linalg.norm(self.p))
-        return self.p / length if length > 0 else self.p
+        size = length(self.p)
+        return self.p / size if size > 0 else self.p
 
     @property
     def margin(self) -> float:
         """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
         if self.status is Status.INFEASIBLE:
             return 0.0
-        length = float(np.linalg.norm(self.p))
-        return 1.0 / length if length > 0 else float("inf")
+        size = length(self.p)
+        return 1.0 / size if size > 0 else float("inf")
 
     @cached_property
     def slacks(self) -> RowNumbers:
         """p'(k_s - k_t) minus what is required, one number per constraint."""
+        return self._rows @ self.p - self.required
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """k_s - k_t of every constraint."""
         i, s, t = self.triples.T
-        keys = self.sequences.keys
-        return (keys[i, s] - keys[i, t]) @ self.p - self.required
+        keys = self.sequences.keys.astype(np.float64, copy=False)
+        return keys[i, s] - keys[i, t]
 
     @cached_property
     def tight(self) -> np.ndarray:
         """Which constraints hold with equality, booleans of shape (m,)."""
         if self.status is not Status.OPTIMAL:
             return np.zeros(len(self.triples), dtype=bool)
-        i, s, t = self.triples.T
-        keys = self.sequences.keys
-        lengths = np.linalg.norm(keys[i, s] - keys[i, t], axis=1) * float(np.linalg.norm(self.p))
-        return self.slacks <= TIGHT_TOLERANCE * np.maximum(lengths, self.required)
+        return tight_constraints(self.slacks, lengths(self._rows) * length(self.p), self.duals)
 
     @property
     def support(self) -> tuple[tuple[int, int, int], ...]:
@@ -83,6 +101,8 @@ class MarginSolution(Solution):
     def explain(self) -> str:
         """One or two sentences a person understands."""
         if self.status is Status.TRIVIAL:
+            if len(self.triples):
+                return "No input asks for a margin, so there is nothing to separate and p = 0."
             return "Every token of every input is selected, so there is nothing to separate and p = 0."
         if self.status is Status.OPTIMAL:
             return self._explain_optimum()
@@ -96,7 +116,7 @@ class MarginSolution(Solution):
         held = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
         return (
             f"The selected tokens are separated from all others with margin {self.margin:.6g} "
-            f"(|p| = {float(np.linalg.norm(self.p)):.6g}). What limits the margin is {held}."
+            f"(|p| = {length(self.p):.6g}). What limits the margin is {held}."
         )
 
     def _explain_conflict(self) -> str:

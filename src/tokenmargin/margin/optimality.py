@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmargin._types import TokenFlags
-from tokenmargin.data import score_tie_width, scores
+from tokenmargin.data import score_tie_widths, scores
 from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import Status
@@ -28,20 +28,28 @@ def neighbor_score_gap(solution: MarginSolution) -> float:
     min over inputs i and neighbours t of gamma_i,alpha_i - gamma_it [M, App. E]. With ties the selected score is the
     mean over the selected tokens, which is the quantity of [E, Def. 16] divided by their number.
     """
+    gaps, _ = _score_gaps(solution)
+    return float(gaps.min(initial=np.inf))
+
+
+def _score_gaps(solution: MarginSolution) -> tuple[np.ndarray, np.ndarray]:
+    """For each SVM-neighbour the score advantage of the selected tokens over it, and its input."""
     gamma, chosen = scores(solution.sequences), solution.selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(neighbors(solution))
-    return float((selected[i] - gamma[i, t]).min()) if len(i) else float("inf")
+    return selected[i] - gamma[i, t], i
 
 
 def is_locally_optimal(solution: MarginSolution) -> bool:
     """Whether the selected tokens score strictly more than all their SVM-neighbours [M, Def. 2; E, Def. 16].
 
     The solution's direction is then a locally-optimal max-margin (LMM) direction. False when infeasible or trivial:
-    there is no direction then. Scores within `SCORE_TIE_TOLERANCE` are ties, and a tie is not strictly more.
+    there is no direction then. Scores of an input within `SCORE_TIE_TOLERANCE` are ties, and a tie is not strictly
+    more.
     """
     if solution.status is Status.UNDECIDED:
         raise NotDecidedError(solution.explain())
     if solution.status is not Status.OPTIMAL:
         return False
-    return neighbor_score_gap(solution) > score_tie_width(scores(solution.sequences))
+    gaps, inputs = _score_gaps(solution)
+    return bool((gaps > score_tie_widths(solution.sequences)[inputs]).all())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, InputFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -57,13 +58,15 @@ def relaxing_rate(sequences: EmbeddedSequences, selection: Selection) -> float:
     infeasible.
     """
     label, solution = _separated(sequences, selection), relaxed_svm(sequences, selection)
+    if solution.status is Status.TRIVIAL:
+        return 0.0
     if solution.status is not Status.OPTIMAL:
         return float("nan")
     inputs = solution.triples[:, 0]
-    short = solution.margin * (1.0 - solution.slacks - solution.required)
+    short = 1.0 - solution.slacks - solution.required  # in units of Xi
     spare = label.label_margin * (label.margins[inputs] - 1.0)
     asking = ~label.support[inputs] & (short > SUPPORT_TOLERANCE)
-    return float((short[asking] / spare[asking]).max()) if asking.any() else 0.0
+    return solution.margin * float((short[asking] / spare[asking]).max()) if asking.any() else 0.0
 
 
 def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: float) -> Vector:
@@ -84,6 +87,8 @@ def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: flo
     if not (isinstance(rate, int | float | np.number) and np.isfinite(rate) and rate >= 0):
         raise InvalidInputError(f"rate must be a finite number >= 0, got {rate!r}.")
     label, strict = _separated(sequences, selection), att_svm(sequences, selection)
+    if strict.status is Status.TRIVIAL:
+        raise InvalidInputError(f"there is no direction to find. {strict.explain()} Give inputs of several tokens.")
     if strict.status is not Status.OPTIMAL:
         raise InvalidInputError(f"attention cannot separate the selected tokens. {strict.explain()}")
     inputs, chosen, others = strict.triples.T
@@ -96,9 +101,9 @@ def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: flo
     low, high = strict.margin, relaxed_svm(sequences, selection).margin
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if np.linalg.norm(shortest(middle)) <= 1.0 else (low, middle)
+        low, high = (middle, high) if length(shortest(middle)) <= 1.0 else (low, middle)
     best = shortest(low)
-    return best / float(np.linalg.norm(best))
+    return best / length(best)
 
 
 def _separated(sequences: EmbeddedSequences, selection: Selection) -> LabelSolution:

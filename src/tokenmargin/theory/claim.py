@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from math import isnan
 from typing import Generic, TypeVar
 
 from tokenmargin.theory.problem import Problem
@@ -53,7 +54,8 @@ class Claim(Generic[Instance, Observation]):
         tolerance_reason: why that number.
         hypotheses: instance -> (applies, because).
         observe: instance -> what happens (follows the flow, solves the problem).
-        error: (instance, observation) -> how far the conclusion is missed, 0 when it is met exactly.
+        error: (instance, observation) -> how far the conclusion is missed, 0 when it is met exactly; NaN when what was
+            observed decides nothing, as a minimisation that did not converge.
         inside: an instance just inside the hypotheses.
         outside: an instance just outside.
         mutate: turns a true observation into a false one.
@@ -94,4 +96,8 @@ class Claim(Generic[Instance, Observation]):
     def conclude(self, instance: Instance, observation: Observation, because: str = "") -> ClaimOutcome:
         """Judge an observation."""
         slack = self.tolerance - self.error(instance, observation)
+        if isnan(slack):
+            return ClaimOutcome(
+                Applies.NOT_DECIDED, None, slack, "What was computed did not converge: it decides nothing."
+            )
         return ClaimOutcome(Applies.YES, slack >= 0, slack, because)

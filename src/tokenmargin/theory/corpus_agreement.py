@@ -63,12 +63,11 @@ def corpus_agreement(dataset: TokenDataset, embeddings: ArrayLike, query: ArrayL
     selection = corpus_selection(dataset, E, p)
     solution = corpus_svm(dataset, E, selection, start=p)
     solved = solution.status is Status.OPTIMAL
-    longest = float(np.linalg.norm(E[np.unique(dataset.counts.indices)], axis=1).max())
     return CorpusAgreement(
         selection,
         solution,
         one_minus_cosine(p, solution.p) if solved else float("nan"),
-        selection.narrowest * longest,  # `narrowest` is in units of |p| times the longest embedding
+        selection.narrowest,
         selected_weight(dataset, E @ p, selection),
     )
 

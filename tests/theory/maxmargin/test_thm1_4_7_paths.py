@@ -18,6 +18,7 @@ from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
     THEOREM_1,
     THEOREM_4,
+    THEOREM_7,
     LocalPathCase,
     PathCase,
     converges_to_axis,
@@ -67,7 +68,29 @@ class TestTheorem1:
         drift = path.radii**-0.9 * 0.01
         slow = replace(path, points=path.radii[:, None] * (u + drift[:, None] * aside))
         assert one_minus_cosine(slow.points[-1], u) < 1e-8
-        assert not THEOREM_1.conclude(case, slow).holds
+        assert THEOREM_1.conclude(case, slow).holds is False
+
+    def test_a_path_that_was_not_found_decides_nothing(self):
+        case = PathCase(fig1b())
+        path = regularization_path(case.sequences, case.loss, case.radii)
+        short = replace(path, points=path.points[::-1], converged=path.converged & (path.radii > 1e3))
+        outcome = THEOREM_1.conclude(case, short)
+        assert outcome.applies is Applies.NOT_DECIDED
+        assert outcome.holds is None
+        assert "did not converge" in outcome.because
+
+
+@pytest.mark.parametrize("claim", [THEOREM_4, THEOREM_7], ids=["Thm 4", "Thm 7"])
+def test_a_local_path_that_was_not_found_decides_nothing(claim):
+    case = claim.inside()
+    path = claim.observe(case)
+    assert claim.conclude(case, path).holds
+    outcome = claim.conclude(case, replace(path, converged=np.zeros(len(path.radii), dtype=bool)))
+    assert outcome.applies is Applies.NOT_DECIDED
+    assert outcome.holds is None
+    onto_axis = claim.mutate(path)
+    assert claim.conclude(case, onto_axis).holds is False
+    assert claim.conclude(case, replace(onto_axis, converged=~onto_axis.converged)).holds is None
 
 
 class TestTheorem4:
@@ -115,6 +138,13 @@ class TestHypotheses:
         rng = np.random.default_rng(1)
         assert in_general_position(random_sphere(rng, 2, 3, 3)) is True
         assert in_general_position(random_sphere(rng, 2, 3, 3), limit=5) is None
+
+    @pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+    def test_general_position_in_any_unit(self, unit, narrow):
+        for data in (narrow, fig1b(), planar([[(0, 0), (1, 1), (2, 2)]], [[1.0, 0.5, 0.2]])):
+            gamma = np.zeros(data.mask.shape)
+            scaled = EmbeddedSequences.from_scores(unit * data.keys, gamma)
+            assert in_general_position(scaled) is in_general_position(EmbeddedSequences.from_scores(data.keys, gamma))
 
     def test_ones_in_the_range_are_not_general(self):
         # Three differences to token 0 on the line x + y = 1: one p has margin 1 over all of them.

@@ -116,6 +116,32 @@ def test_where_mixing_helps_the_lemma_is_silent_and_descent_stays_finite():
     assert path[-1, 0] == pytest.approx(np.log(6 / 5), abs=0.05)
 
 
+def in_units(case: HeadCase, unit: float) -> HeadCase:
+    """The same case with keys `unit` times as large."""
+    data = case.risk.sequences
+    scaled = EmbeddedSequences(data.tokens, data.labels, data.head, keys=unit * data.keys, mask=data.mask)
+    return HeadCase(HeadRisk(scaled, case.risk.head), case.allowed)
+
+
+@pytest.mark.parametrize("k", range(-20, 21, 4))
+@pytest.mark.parametrize("claim", [LEMMA_14, THEOREM_8], ids=["Lemma 14", "Thm 8"])
+def test_the_unit_of_the_keys_changes_no_verdict(claim, k):
+    for case in (two_ways(), two_ways(rest_score=0.8), two_ways(rest_score=0.76), appendix_d(), mixing_helps()):
+        here, there = claim.check(case), claim.check(in_units(case, 2.0**k))
+        assert (there.applies, there.holds) == (here.applies, here.holds)
+        np.testing.assert_allclose(there.slack, here.slack, rtol=1e-6)
+    assert claim.check(in_units(two_ways(), 0.01)).holds
+    scaled = in_units(two_ways(), 2.0**k)
+    assert not claim.conclude(scaled, claim.mutate(claim.observe(scaled))).holds
+
+
+def test_lemma_14_where_nothing_can_be_separated_is_not_decided():
+    """(85) holds, but no p drives the attention outside O_i down, so no pair of points tests Assumption D."""
+    outcome = LEMMA_14.check(two_ways(second_key=(0.05, -0.4)))
+    assert outcome.applies is Applies.NOT_DECIDED
+    assert outcome.holds is None
+
+
 @pytest.mark.parametrize(
     ("case", "applies"),
     [

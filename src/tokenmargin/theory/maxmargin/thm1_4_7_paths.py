@@ -12,7 +12,8 @@ import numpy as np
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_width, scores, toys
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores, toys
+from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim
@@ -68,10 +69,11 @@ def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
 def converges_to_axis(path: LocalPath) -> float:
     """How much the last two radii say that a local path converges to its axis: 0 not at all, up to 1, inf when there.
 
-    0 when the norm stays bounded; else the share by which 1 - cos fell between them.
+    0 when the norm stays bounded; else the share by which 1 - cos fell between them. NaN, which decides nothing, when
+    the minimisation ended short of a stationary point.
     """
     if not path.converged[-2:].all():
-        return float("inf")
+        return float("nan")
     if path.is_bounded:
         return 0.0
     before, last = path.distances[-2:].tolist()
@@ -80,9 +82,9 @@ def converges_to_axis(path: LocalPath) -> float:
 
 def has_distinct_scores(sequences: EmbeddedSequences) -> bool:
     """gamma_it differ within every input [M, Thm 4]."""
-    gamma = scores(sequences)
-    ordered = [np.sort(row[mask]) for row, mask in zip(gamma, sequences.mask, strict=True)]
-    return all(bool((np.diff(row) > score_tie_width(gamma)).all()) for row in ordered)
+    ordered = [np.sort(row[mask]) for row, mask in zip(scores(sequences), sequences.mask, strict=True)]
+    widths = score_tie_widths(sequences)
+    return all(bool((np.diff(row) > width).all()) for row, width in zip(ordered, widths, strict=True))
 
 
 def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> bool | None:
@@ -103,7 +105,7 @@ def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
         )
         if not _all_independent(rows, min(d, count)):
             return False
-        if count > d and not _all_independent(np.c_[rows, np.ones(count)], d + 1):
+        if count > d and not _all_independent(np.c_[rows / np.abs(rows).max(), np.ones(count)], d + 1):
             return False
     return True
 
@@ -120,8 +122,11 @@ def _all_independent(rows: np.ndarray, size: int) -> bool:
 def _theorem_1_applies(case: PathCase) -> tuple[Applies, str]:
     if not optimal_selection(case.sequences).is_single:
         return Applies.NO, "Two tokens of an input share the highest score."
-    if global_margin(case.sequences).status is not Status.OPTIMAL:
-        return Applies.NO, "(ATT-SVM) for the optimal tokens is infeasible, so there is no GMM direction."
+    solution = global_margin(case.sequences)
+    if solution.status is Status.UNDECIDED:
+        return Applies.NOT_DECIDED, solution.explain()
+    if solution.status is not Status.OPTIMAL:
+        return Applies.NO, f"(ATT-SVM) for the optimal tokens has no GMM direction. {solution.explain()}"
     return Applies.YES, "Every input has one token of highest score, and these can be separated."
 
 
@@ -131,10 +136,10 @@ def _distances(case: PathCase, points: Sequence[np.ndarray] | np.ndarray) -> lis
 
 
 def _theorem_1_error(case: PathCase, path: RegularizationPath) -> float:
+    if not path.converged.all():  # a path that was not found says nothing about where it goes
+        return float("nan")
     distances = _distances(case, path.points)
-    if not path.converged.all() or decay_exponent(path.radii, distances) > SLOWEST_DECAY:
-        return float("inf")
-    return distances[-1]
+    return float("inf") if decay_exponent(path.radii, distances) > SLOWEST_DECAY else distances[-1]
 
 
 def _path(case: PathCase) -> RegularizationPath:
@@ -180,7 +185,10 @@ def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
     general = in_general_position(case.sequences)
     if general is False:
         return Applies.NO, "The key differences are not in general position."
-    found = local_margins(case.sequences)
+    try:
+        found = local_margins(case.sequences)
+    except (NotDecidedError, TooLargeError) as problem:
+        return Applies.NOT_DECIDED, str(problem)
     if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
         return Applies.NO, "The axis is a locally optimal max-margin direction."
     if general is None:

@@ -14,7 +14,7 @@ from tokenmargin.data import (
     EmbeddedSequences,
     Selection,
     optimal_selection,
-    score_tie_width,
+    score_tie_widths,
     scores,
     selection_of,
     toys,
@@ -43,10 +43,9 @@ def assumption_b(sequences: EmbeddedSequences) -> bool:
     if not best.is_single:
         return False
     rest = np.where(best.chosen | ~sequences.mask, np.nan, gamma)
-    kept = rest[~np.isnan(rest).all(axis=1)]
-    return (
-        bool((np.nanmax(kept, axis=1) - np.nanmin(kept, axis=1) <= score_tie_width(gamma)).all()) if len(kept) else True
-    )
+    several = ~np.isnan(rest).all(axis=1)
+    kept, widths = rest[several], score_tie_widths(sequences)[several]
+    return bool((np.nanmax(kept, axis=1) - np.nanmin(kept, axis=1) <= widths).all()) if len(kept) else True
 
 
 def _limit(run: Run) -> Limit:

@@ -19,14 +19,14 @@ from tokenmargin._types import Vector
 from tokenmargin.attention import Correlation, Exponential, Logistic
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
-from tokenmargin.data import EmbeddedSequences, Selection, score_tie_width
+from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim
 from tokenmargin.theory.problem import Problem, given
 
-#: Distance of p(R)/(Xi R) to the minimisers at R = 1e4. The theorem gives no rate; on problems in general position
-#: the distance is a constant of order one over R.
+#: Distance of p(R)/(Xi R) to the minimisers at Xi R = 1e4, in units of their norm 1/Xi. The theorem gives no rate; on
+#: problems in general position the distance is a constant of order one over R.
 PATH_TOLERANCE = 1e-3
 
 #: Norm at which the regularisation path is looked at, times Xi: far past saturation, and log-weights still carry 1e-12.
@@ -35,8 +35,12 @@ PATH_NORM = 1e4
 #: Angles of a grid, fractions of the norm tried, and grids one inside the other: a final spacing of 2e-9.
 _ANGLES, _FRACTIONS, _ZOOMS = 720, (0.25, 0.5, 0.75, 1.0), 4
 
-#: Points at which (85) is looked at for a violation, and their largest norm; a violation there is a proof, none is not.
-_PROBES, _PROBE_NORM = 64, 20.0
+#: Points at which (85) is looked at for a violation, and their largest norm times the longest key difference: from
+#: logits all equal to a softmax that is one token. A violation there is a proof, none is not.
+_PROBES, _PROBE_NORM = 64, 40.0
+
+#: Largest norm at which the sandwich of Lemma 14 is looked at, times Xi: attention outside O_i falls to e^-300.
+_SANDWICH_NORM = 300.0
 
 #: How far log risks may be out of the sandwich of Lemma 14: sums of a few exponentials in float64.
 ROUNDING = 1e-9
@@ -108,8 +112,8 @@ def _convex(risk: HeadRisk) -> bool:
 def _constant_on_hulls(case: HeadCase, nu: np.ndarray) -> bool:
     """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
     risk, chosen = case.risk, case.allowed.chosen
-    width = score_tie_width(risk.scores)
-    if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width).any():
+    width = tie_widths(risk.scores)
+    if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():
         return False
     if case.allowed.is_single or risk.head.curvature is Curvature.AFFINE:
         return True
@@ -119,7 +123,7 @@ def _constant_on_hulls(case: HeadCase, nu: np.ndarray) -> bool:
     middle = (tokens[:, :, None] + tokens[:, None]) / 2
     values = risk.sequences.labels[:, None, None] * np.asarray(_pair_values(risk.head, middle))
     pairs = chosen[:, :, None] & chosen[:, None, :]
-    return bool((np.abs(values - nu[:, None, None])[pairs] <= width).all())
+    return bool((np.abs(values - nu[:, None, None]) <= width[:, None, None])[pairs].all())
 
 
 def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
@@ -139,13 +143,21 @@ def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
 
 @keep_precision
 def _probed_outputs(case: HeadCase) -> np.ndarray:
-    """Y_i psi(X_i's_i) at random points of norms up to `_PROBE_NORM`, shape (points, n)."""
+    """Y_i psi(X_i's_i) at random points of norms up to `_PROBE_NORM` over the longest difference, shape (points, n)."""
     field = case.risk.field
     points = np.random.default_rng(0).normal(size=(_PROBES, field.keys.shape[2]))
-    points *= (np.linspace(0, _PROBE_NORM, _PROBES) / np.linalg.norm(points, axis=1))[:, None]
-    attention = np.stack([case.risk.attention(p) for p in points])
+    norms = np.linspace(0, _PROBE_NORM / _longest_difference(case), _PROBES)
+    points *= (norms / np.linalg.norm(points, axis=1))[:, None]
+    # Softmax feels no shift, but a far origin would cost digits.
+    near = EmbeddedSequences.from_scores(case.risk.sequences.relative_keys, case.risk.scores, case.risk.sequences.mask)
+    attention = np.stack([near.attention(p) for p in points])
     mixed = np.einsum("snt,ntk->snk", attention, field.tokens)
     return np.asarray(_outputs(field, mixed))
+
+
+def _longest_difference(case: HeadCase) -> float:
+    """The longest key difference to the first token of an input, the unit of keys where there is no margin; 1 if 0."""
+    return float(np.linalg.norm(case.risk.sequences.relative_keys, axis=2).max()) or 1.0
 
 
 # --- Lemma 14 ---------------------------------------------------------------------------------------------------------
@@ -163,9 +175,6 @@ class Sandwich:
 #: Delta of Assumption D at which pairs are compared; any positive number is allowed.
 _DELTA = 0.5
 
-#: How far log q_max falls, at least, over the points looked at: far past saturation.
-_LEAST_FALL = 300.0
-
 
 def _lemma_14_applies(case: HeadCase) -> tuple[Applies, str]:
     applies, because = mixing_hurts(case)
@@ -179,17 +188,20 @@ def _sandwich(case: HeadCase) -> Sandwich:
     rng = np.random.default_rng(1)
     directions = rng.normal(size=(_PROBES, case.risk.sequences.width))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    best = att_svm_any(case.risk.sequences, case.allowed).minimisers[0]
-    length, constants = float(np.linalg.norm(best)), mixing_constants(case)
-    directions[::4] = best / length
-    # Along `best` log q_max falls like -|p|/length.
-    farthest = length * max(_LEAST_FALL, 2 * abs(constants.threshold(_DELTA)) if constants is not None else 0.0)
-    sign, size, log_q = case.risk.log_excess(directions * np.linspace(0, farthest, _PROBES)[:, None], case.allowed)
+    solution, unit = att_svm_any(case.risk.sequences, case.allowed), 1.0 / _longest_difference(case)
+    if len(solution.minimisers):  # (85) does not ask that there be any
+        best, unit = solution.minimisers[0], 1.0 / solution.margin
+        directions[::4] = best / np.linalg.norm(best)
+    # Along `best` log q_max falls like -|p|/unit.
+    constants = mixing_constants(case)
+    farthest = max(_SANDWICH_NORM, 2 * abs(constants.threshold(_DELTA)) if constants is not None else 0.0)
+    norms = np.linspace(0, farthest * unit, _PROBES)
+    sign, size, log_q = case.risk.log_excess(directions * norms[:, None], case.allowed)
     return Sandwich(sign, size, log_q)
 
 
 def _lemma_14_error(case: HeadCase, seen: Sandwich) -> float:
-    """Worst miss, in logs, of the sandwich and of Assumption D; inf if no pair of points tests the assumption."""
+    """Worst miss, in logs, of the sandwich and of Assumption D; NaN if no pair of points tests the assumption."""
     constants = mixing_constants(case)
     if constants is None or (seen.sign <= 0).any():
         return float("inf")
@@ -198,7 +210,7 @@ def _lemma_14_error(case: HeadCase, seen: Sandwich) -> float:
     q = seen.log_q
     spoken = q[:, None] <= np.minimum((1 + _DELTA) * q[None], constants.threshold(_DELTA))
     if not spoken.any():
-        return float("inf")
+        return float("nan")
     behind = seen.log_excess[:, None] - seen.log_excess[None]
     return max(outside, float(behind[spoken].max()))
 
@@ -221,10 +233,7 @@ def _head_case(problem: Problem) -> HeadCase:
     matrix = problem.head_matrix
     head = LinearHead(sequences.head) if matrix is None else QuadraticHead(matrix, sequences.head)
     risk = HeadRisk(sequences, head)
-    if problem.allowed is not None:
-        return HeadCase(risk, problem.allowed)
-    gamma = np.where(sequences.mask, risk.scores, -np.inf)
-    return HeadCase(risk, Selection(gamma >= gamma.max(axis=1, keepdims=True) - score_tie_width(risk.scores)))
+    return HeadCase(risk, risk.optimal if problem.allowed is None else problem.allowed)
 
 
 LEMMA_14: Claim[HeadCase, Sandwich] = Claim(
@@ -297,6 +306,12 @@ def _scaled_path(case: HeadCase) -> Vector:
     return grid_minimiser(case, PATH_NORM / margin) / PATH_NORM
 
 
+def _theorem_8_error(case: HeadCase, p: Vector) -> float:
+    """Distance to the minimisers, in units of their norm 1/Xi."""
+    solution = att_svm_any(case.risk.sequences, case.allowed)
+    return solution.distance(p) * solution.margin
+
+
 THEOREM_8: Claim[HeadCase, Vector] = Claim(
     key="maxmargin-thm8",
     paper="M",
@@ -308,7 +323,7 @@ THEOREM_8: Claim[HeadCase, Vector] = Claim(
     "falls like 1/R",
     hypotheses=_theorem_8_applies,
     observe=_scaled_path,
-    error=lambda case, p: att_svm_any(case.risk.sequences, case.allowed).distance(p),
+    error=_theorem_8_error,
     inside=two_ways,
     outside=lambda: two_ways(second_key=(0.05, -0.4)),
     mutate=lambda p: -p,
