@@ -86,7 +86,9 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         Number("mu of (32), token 1 of Fig. 1(b)", constants.mu),
         Number("R of (39)", constants.radius),
         Number("half-angle of the cone, degrees", float(np.degrees(half_angle))),
-        Number.exact("share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0),
+        Number.exact(
+            "share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0, source="Thm 3"
+        ),
         Number.exact(
             "minus the smallest pull along the axis on the border (negative: no stationary point there)",
             -pull,

@@ -37,6 +37,7 @@ REGIMES = {"half": 0.5, "equal": 1.0, "double": 2.0}
 #: Radii R of the regularisation path, with r = R lr_v/lr_p.
 RADII = 2.0 ** np.arange(17)
 
+NOTEBOOK = "official notebook"
 CLOSED_FORM = 1e-9
 FOUR_DIGITS, THREE_DIGITS = 5e-5, 5e-4
 #: 1 - cos between p and its limit at the end of descent: p/|p| carries the start like 1/|p|, and |p| is at least 100.
@@ -82,10 +83,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     for step, attention, logistic in PROBABILITIES:
         ours = arrays["a"]["probabilities"][step]
         numbers.append(
-            Number.exact(f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS)
+            Number.exact(
+                f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS, source=NOTEBOOK
+            )
         )
         numbers.append(
-            Number.exact(f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS)
+            Number.exact(
+                f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS, source=NOTEBOOK
+            )
         )
     regimes, regime_numbers, sentence = _regimes(config)
     progress(3, 3, "joint training of Fig. 3")
@@ -121,14 +126,21 @@ def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
 
 def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
     """Solutions against closed forms, and how near descent ends."""
-    stated = {
-        "a": {"v_mm": (0.0, 1.0), "p_mm": (4 / 3, 1 / 3), "p_relax": (4 / 3, 1 / 3)},
-        "b": {"v_mm": (0.0, 1.0), "p_mm": (1.25, 0.25), "p_relax": (1.0, 0.0)},
+    by_hand = {
+        "a": {"p_mm": (4 / 3, 1 / 3), "p_relax": (4 / 3, 1 / 3)},
+        "b": {"p_mm": (1.25, 0.25), "p_relax": (1.0, 0.0)},
     }[name]
+    words = ("first", "second")
     numbers = [
-        Number.exact(f"({name}) {word} entry of {vector}", float(panel[vector][j]), value, CLOSED_FORM)
-        for vector, values in stated.items()
-        for j, (word, value) in enumerate(zip(("first", "second"), values, strict=True))
+        Number.exact(
+            f"({name}) {word} entry of v_mm", float(ours), tolerance=CLOSED_FORM, paper=printed, place="Sec. 3, App. E"
+        )
+        for word, ours, printed in zip(words, panel["v_mm"], (0.0, 1.0), strict=True)
+    ]
+    numbers += [
+        Number.exact(f"({name}) {word} entry of {vector}", float(ours), value, CLOSED_FORM, source="closed form")
+        for vector, values in by_hand.items()
+        for word, ours, value in zip(words, panel[vector], values, strict=True)
     ]
     spare = {"a": 0, "b": 1}[name]
     numbers.append(Number.exact(f"({name}) relaxed inputs", float(panel["relaxed"].sum()), spare, 0))
@@ -160,7 +172,13 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     predicted["fixed"] = rate_direction(data, OPTIMAL, 0.0)
     between = velocities["double"]
     numbers = [
-        Number.exact("(d) least growth of |v| over |p| that relaxes", relaxing_rate(data, OPTIMAL), 1.0, CLOSED_FORM),
+        Number.exact(
+            "(d) least growth of |v| over |p| that relaxes",
+            relaxing_rate(data, OPTIMAL),
+            1.0,
+            CLOSED_FORM,
+            source="closed form",
+        ),
         Number.exact("(d) lr_p = 2 lr_v: first entry of the limit", float(between[0]), 0.995, THREE_DIGITS),
         Number.exact("(d) lr_p = 2 lr_v: second entry of the limit", float(between[1]), 0.099, THREE_DIGITS),
     ]
@@ -235,7 +253,7 @@ def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
         ax.plot(curve, color=colour, label=f"{label} probability")
     for step, attention, logistic in PROBABILITIES:
         ax.plot([step, step], [attention, logistic], "o", ms=4, mfc="none", color="black")
-    ax.plot([], [], "o", ms=4, mfc="none", color="black", label="the paper's notebook")
+    ax.plot([], [], "o", ms=4, mfc="none", color="black", label="official notebook")
     ax.legend(loc="lower right")
 
 

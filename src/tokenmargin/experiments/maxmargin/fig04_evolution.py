@@ -53,8 +53,9 @@ def _mean_softmax(risk: AttentionRisk, run: Trajectory) -> np.ndarray:
     return np.array([risk.attention(p).max(axis=1).mean() for p in run.points])
 
 
+NOTEBOOK = "official notebook"
 #: (run, iteration, norm, mean softmax) as the official notebook has them, to the digits shown.
-PRINTED = (
+FROM_NOTEBOOK = (
     ("normalized", 50, 4.972, 0.99308),
     ("normalized", 100, 9.934, 0.99998),
     ("plain", 50, 2.287, 0.81773),
@@ -65,13 +66,13 @@ PRINTED = (
 def _numbers(config: Settings, arrays: Arrays) -> list[Number]:
     stated = Number.exact if config == Settings.paper() else Number
     numbers = []
-    for run, iteration, norm, softmax in PRINTED:
+    for run, iteration, norm, softmax in FROM_NOTEBOOK:
         if iteration >= len(arrays[run]["norm"]):
             continue
         ours = float(arrays[run]["norm"][iteration]), float(arrays[run]["softmax"][iteration])
         numbers += [
-            stated(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4),
-            stated(f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6),
+            stated(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4, source=NOTEBOOK),
+            stated(f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6, source=NOTEBOOK),
         ]
     return numbers
 

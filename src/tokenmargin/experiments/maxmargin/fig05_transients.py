@@ -75,6 +75,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
                         float(run.final[1]),
                         asymptote(C, name),
                         ASYMPTOTE,
+                        source="closed form",
                     )
                 )
             done += 1

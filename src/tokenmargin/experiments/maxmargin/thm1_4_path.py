@@ -47,6 +47,9 @@ FIT_FROM = 1e4
 #: How far a fitted exponent may be from -2: the next term, of relative size 1/R, is still felt at the first radii.
 EXPONENT = 0.02
 
+#: Why -2 is expected: p is a ray plus a bounded vector.
+RATE = "ray plus a bounded vector"
+
 #: Largest KKT residual |G - (G'u)u|/|G| of a path: logits of size 1e5 round to 1e-11, margins go down to 1e-2.
 KKT = 1e-8
 
@@ -204,21 +207,24 @@ def _numbers(
     last = max(float(arrays[name]["path"]["distance"][-1]) for name in PROBLEMS)
     sides = {kind: end.away / max(len(end.norm), 1) for kind, end in ends.items()}
     return (
-        Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0),
+        Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0, source="all of them"),
         Number.exact("largest KKT residual of a path", residual, at_most=KKT),
         Number.exact("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION),
-        Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT),
-        Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT),
-        Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT),
-        Number.exact("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT),
+        Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT, source=RATE),
+        Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT, source=RATE),
+        Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT, source=RATE),
+        Number.exact("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT, source=RATE),
         Number("(c) exponent of 1 - cos in |p|, normalised descent", exponents["c", "descent"]),
-        Number.exact("share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0),
-        Number.exact("share of random directions whose local path stays away", sides["random"], 1, 0),
+        Number.exact(
+            "share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0, source="Thm 4"
+        ),
+        Number.exact("share of random directions whose local path stays away", sides["random"], 1, 0, source="Thm 4"),
         Number.exact(
             "share of LMM directions whose local path, in the cone of Theorem 3, goes there",
             ends["lmm"].toward / max(len(ends["lmm"].norm), 1),
             1,
             0,
+            source="Thm 4",
         ),
         Number.exact("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0),
     )
