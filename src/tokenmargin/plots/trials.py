@@ -54,7 +54,9 @@ def draw_gap_histogram(ax: Any, gaps: Mapping[str, np.ndarray]) -> None:
     for (name, values), (colour, width, dashes) in zip(finite.items(), LINES, strict=True):
         ax.hist(values, bins=edges, histtype="step", color=colour, lw=width, ls=dashes, label=name)
     ax.axvline(0, color="black", lw=0.8, ls=":")
-    ax.set_yscale("log")
+    if len(pooled):  # nothing has no logarithm
+        ax.set_yscale("log")
+        ax.set_ylim(bottom=0.7)  # a single trial has height
     ax.set(xlabel=r"smallest score gap to a neighbour, $\underline{\gamma}$", ylabel=f"trials in a bin of {BIN:g}")
     ax.legend()
 

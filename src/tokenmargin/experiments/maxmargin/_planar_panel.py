@@ -65,7 +65,9 @@ def planar_panel(
         "scores": scores(sequences),
         "directions": np.array([solution.direction for solution in order]).reshape(-1, 2),
         "margins": np.array([solution.margin for solution in order]),
-        "selections": np.array([solution.selection.indices for solution in order]).reshape(len(order), -1),
+        "selections": np.array([solution.selection.indices for solution in order]).reshape(
+            len(order), sequences.n_inputs
+        ),
         "paths": paths,
         "starts": {
             "basin": by_direction(from_starts),

@@ -218,6 +218,16 @@ def _regime_words() -> dict[str, str]:
     return {"half": "lr_p = lr_v/2", "equal": "lr_p = lr_v", "double": "lr_p = 2 lr_v", "fixed": "v fixed"}
 
 
+def _regime_labels() -> dict[str, str]:
+    """The same for a legend."""
+    return {
+        "half": r"$\eta_p = \eta_v/2$",
+        "equal": r"$\eta_p = \eta_v$",
+        "double": r"$\eta_p = 2\,\eta_v$",
+        "fixed": "$v$ fixed",
+    }
+
+
 def draw(result: Result) -> Any:
     """The paper's three panels, and the regimes as angle of p against its norm."""
     from tokenmargin.plots import canvas, plane
@@ -229,7 +239,8 @@ def draw(result: Result) -> Any:
         figure, axes = canvas.panels(2, 2, 9.6, 8.2)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
             panel = arrays[name]
-            ax.set(xlim=(-1.8, 6.2), ylim=(-2.6, 5.4), aspect="equal", title=title)
+            ax.set(xlim=(-2.0, 9.0), ylim=(-2.6, 8.4), aspect="equal", title=title)
+            ax.set(xlabel="first coordinate", ylabel="second coordinate")
             rays = (
                 ("v_mm", r"$v^{mm}$", canvas.BLUE),
                 ("p_mm", r"$p^{mm}$ (ATT-SVM)", canvas.GREY if name == "b" else canvas.RED),
@@ -237,7 +248,7 @@ def draw(result: Result) -> Any:
             )
             for vector, label, colour in rays:
                 unit = panel[vector] / np.linalg.norm(panel[vector])
-                ax.plot(*np.outer(unit, [0.0, 12.0]), "--", color=colour, lw=1.8, label=label, zorder=1)
+                ax.plot(*np.outer(unit, [0.0, 16.0]), "--", color=colour, lw=1.8, label=label, zorder=1)
             paths = [panel["points"][:drawn], panel["heads"][:drawn]]
             plane.draw_trajectories(ax, paths, [canvas.RED, canvas.BLUE])
             plane.draw_tokens(ax, panel["keys"], panel["scores"])
@@ -249,6 +260,7 @@ def draw(result: Result) -> Any:
 
 def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
     ax.set(title="(c) probabilities in (a)", xlabel="iteration", ylim=(0.0, 1.03))
+    ax.set_ylabel("mean probability")
     for curve, label, colour in zip(curves.T, ("softmax", "logistic"), (canvas.RED, canvas.BLUE), strict=True):
         ax.plot(curve, color=colour, label=f"{label} probability")
     for step, attention, logistic in PROBABILITIES:
@@ -258,18 +270,18 @@ def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
 
 
 def _draw_regimes(ax: Any, regimes: Arrays, canvas: Any) -> None:
-    ax.set(title="(d) data of (b): the limit of p depends on how fast |v| grows", xlabel=r"$\|p\|$", xscale="log")
+    ax.set(title=r"(d) data of (b): the limit depends on the growth of $\|v\|$", xlabel=r"$\|p\|$", xscale="log")
     colours = dict(zip(_regime_words(), (canvas.GREEN, canvas.RED, canvas.ORANGE, canvas.GREY), strict=True))
-    for name, words in _regime_words().items():
+    for name, label in _regime_labels().items():
         path, limit = regimes["flows"][name], regimes["limits"][name]
         ax.plot(
             np.linalg.norm(path, axis=1),
             np.degrees(np.arctan2(path[:, 1], path[:, 0])),
             color=colours[name],
-            label=words,
+            label=label,
         )
         ax.axhline(np.degrees(np.arctan2(limit[1], limit[0])), ls="--", lw=1, color=colours[name], zorder=1)
-    ax.set(xlim=(0.5, 1e6), ylim=(-8, 24), ylabel="angle of p, degrees (dashed: predicted limit)")
+    ax.set(xlim=(0.5, 1e6), ylim=(-8, 24), ylabel="angle of $p$, degrees (dashed: predicted limit)")
     ax.legend(loc="upper right")
 
 

@@ -279,7 +279,7 @@ def draw_trials(result: Result) -> Any:
             words = "finite limit" if name == "decided" else "not saturated"
             trials.draw_bars(ax, arrays["d"], arrays[name]["counts"], arrays[name]["intervals"], words)
             ax.set(title=title, ylabel="share of trials, 95% intervals")
-            ax.legend(loc="center right")
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, frameon=False, columnspacing=1.0)
         trials.draw_gap_histogram(axes[3], {name: arrays[name]["gaps"] for name in TREATMENTS})
         axes[3].set_title("(b) score gaps of the trials that select")
     return figure

@@ -246,41 +246,51 @@ def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: di
 
 
 def draw(result: Result) -> Any:
-    """Three log-log panels of 1 - cos against the norm, and the ends of the local paths."""
+    """Three log-log panels of 1 - cos against the norm, and the distributions of the ends of the local paths."""
     from tokenmargin.plots import canvas
 
     arrays = result.arrays
-    colours = {"path": canvas.RED, "descent": canvas.GREEN, "flow": canvas.BLUE}
-    names = {"path": "regularisation path", "descent": "normalised descent", "flow": "gradient flow"}
+    looks = {
+        "path": ("regularisation path", {"color": canvas.RED, "marker": "o", "ms": 3, "lw": 1.2}),
+        "flow": ("gradient flow", {"color": canvas.BLUE, "lw": 2.4, "alpha": 0.6}),
+        "descent": ("normalised descent", {"color": canvas.GREEN, "lw": 1.2, "ls": "--"}),
+    }
     titles = {"a": "(a) n=1, tied scores", "b": "(b) n=1, distinct scores", "c": "(c) n=3, T=7"}
     with canvas.style():
-        figure, axes = canvas.panels(1, 4, 14.0, 3.6)
+        figure, axes = canvas.panels(2, 3, 11.4, 7.0)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
-            for way in WAYS:
+            for way, (label, look) in looks.items():
                 passed = arrays[name][way]
-                norms, distances = passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR)
-                marker = "o-" if way == "path" else "-"
-                ax.loglog(norms, distances, marker, color=colours[way], ms=3, lw=1.2, label=names[way])
+                ax.loglog(passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR), label=label, **look)
             guide = np.array([1e1, 1e5])
             ax.loglog(guide, guide**-2.0, ":", color=canvas.GREY, label=r"$\|p\|^{-2}$")
             ax.axhline(DISTANCE_FLOOR, color=canvas.GREY, lw=0.8, ls="--", label="rounding")
             ax.set(title=title, xlabel=r"$\|p\|$ or $R$", xlim=(0.5, 2e5), ylim=(DISTANCE_FLOOR / 5, 3))
-        axes[0].set_ylabel(r"$1-\cos$ to the GMM direction")
+            ax.set_ylabel(r"$1-\cos$ to the GMM direction")
         axes[2].legend(loc="lower left")
-        kinds = {
-            "other": ("max-margin, not LMM", canvas.RED, "s"),
-            "random": ("random direction", canvas.ORANGE, "^"),
-            "lmm": ("LMM, cone of Thm 3", canvas.BLUE, "o"),
-        }
-        for kind, (label, colour, marker) in kinds.items():
-            end = arrays["local"][kind]
-            distance = np.maximum(end["distance"], DISTANCE_FLOOR)
-            axes[3].loglog(end["norm"], distance, marker, color=colour, ms=4, mfc="none", label=label)
-        axes[3].set(
-            title="(d) ends of local paths", xlabel=r"$\|\bar p(R)\|/R$", ylabel=r"$(1-\cos$ to the axis$)/\epsilon$"
-        )
-        axes[3].legend(loc="center left")
+        _draw_ends(axes[3], axes[4], arrays["local"], canvas)
+        axes[5].legend(*axes[3].get_legend_handles_labels(), loc="upper left", frameon=False)
+        axes[5].axis("off")
     return figure
+
+
+def _draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
+    """Cumulative distributions of where the local paths end: how far off the axis, and how far out."""
+    kinds = {
+        "other": ("around max-margin directions, not LMM", canvas.RED, "-"),
+        "random": ("around random directions", canvas.ORANGE, "--"),
+        "lmm": ("around LMM directions, in the cone of Thm 3", canvas.BLUE, "-"),
+    }
+    for kind, (label, colour, line) in kinds.items():
+        end = ends[kind]
+        told = f"{label} ({len(end['norm'])})"
+        off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
+        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8, label=told)
+        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8)
+    distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
+    norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
+    for ax in (distance, norm):
+        ax.set_ylabel("cumulative share of paths")
 
 
 EXPERIMENTS = (
