@@ -17,7 +17,7 @@ from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
 from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
-from tokenmargin.experiments.experiment import Config, Number, Result, Verdict
+from tokenmargin.experiments.experiment import Config, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import MODULES, experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
@@ -169,19 +169,61 @@ def test_every_figure_module_is_registered():
     ("number", "preset", "verdict"),
     [
         (Number("x", 1.0), "paper", Verdict.REPORTED),
-        (Number("x", 1.0, paper=1.05, tolerance=0.1), "paper", Verdict.HOLDS),
-        (Number("x", 1.0, paper=1.2, tolerance=0.1), "paper", Verdict.FAILS),
-        (Number("x", 1.0, paper=1.2, tolerance=0.1), "smoke", Verdict.NOT_COMPARABLE),
-        (Number.exact("x", 1.0, paper=1.2, tolerance=0.1), "smoke", Verdict.FAILS),
+        (Number("x", 1.0, paper=1.05, place="Fig. 1", tolerance=0.1), "paper", Verdict.HOLDS),
+        (Number("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", -1.0, paper=1.0, place="Fig. 1", tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "smoke", Verdict.NOT_COMPARABLE),
+        (Number.exact("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "smoke", Verdict.FAILS),
+        (Number("x", 1.0, expected=1.05, tolerance=0.1), "paper", Verdict.HOLDS),
+        (Number("x", 1.0, expected=1.2, tolerance=0.1), "paper", Verdict.FAILS),
         (Number.exact("x", 1.0, 1.05, 0.1), "smoke", Verdict.HOLDS),
+        (Number.exact("x", 0.0, 1.05, 0.1), "smoke", Verdict.FAILS),
         (Number.exact("x", 1.0, at_most=0.5), "smoke", Verdict.FAILS),
         (Number("x", 1.0, at_most=0.5), "paper", Verdict.FAILS),
-        (Number("x", float("nan"), paper=1.0, tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", float("nan"), paper=1.0, place="Fig. 1", tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", float("nan"), expected=1.0, tolerance=0.1), "paper", Verdict.FAILS),
         (Number("x", float("nan"), at_most=1.0), "paper", Verdict.FAILS),
     ],
 )
 def test_verdicts(number, preset, verdict):
     assert number.verdict(preset) is verdict
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "interval", "verdict"),
+    [
+        (Relation.BELOW, 0.005, (0.004, 0.009), Verdict.HOLDS),
+        (Relation.BELOW, 0.005, (0.004, 0.011), Verdict.NOT_DECIDED),
+        (Relation.BELOW, 0.012, (0.009, 0.014), Verdict.NOT_DECIDED),
+        (Relation.BELOW, 0.012, (0.011, 0.014), Verdict.FAILS),
+        (Relation.BELOW, 0.01, None, Verdict.FAILS),  # strictly below
+        (Relation.BELOW, 0.009, None, Verdict.HOLDS),
+        (Relation.BELOW, float("nan"), (0.0, 0.001), Verdict.FAILS),  # nothing was measured
+        (Relation.BELOW, float("nan"), None, Verdict.FAILS),
+        (Relation.ABOVE, 0.012, (0.011, 0.014), Verdict.HOLDS),
+        (Relation.ABOVE, 0.012, (0.009, 0.014), Verdict.NOT_DECIDED),
+        (Relation.ABOVE, 0.005, (0.004, 0.009), Verdict.FAILS),
+        (Relation.ABOVE, 0.0, None, Verdict.FAILS),
+    ],
+)
+def test_a_bound_of_the_papers_is_judged_by_the_interval(relation, value, interval, verdict):
+    number = Number("x", value, paper=0.01, place="App. E", relation=relation, interval=interval)
+    assert number.verdict("paper") is verdict
+    assert number.verdict("smoke") is Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        ({"paper": 1.0, "tolerance": 0.1}, "needs the place"),
+        ({"paper": 1.0, "place": "Fig. 1"}, "needs a tolerance"),
+        ({"expected": 1.0}, "needs a tolerance"),
+        ({"paper": 1.0, "place": "Fig. 1", "expected": 1.0, "tolerance": 0.1}, "one of the two"),
+    ],
+)
+def test_a_number_says_what_it_is_compared_with_and_how(stated, reason):
+    with pytest.raises(ValueError, match=reason):
+        Number("x", 1.0, **stated)
 
 
 def test_a_run_that_breaks_leaves_the_old_result(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from tokenmargin import cli
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments import registry
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.report.number_cells import ABSENT
 
 
 def run(*arguments: str) -> int:
@@ -71,6 +73,21 @@ def test_a_failing_verdict_is_exit_code_1(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(registry, "experiments", lambda: {wrong.id: wrong})
     assert run("reproduce", "all", "--out", str(tmp_path)) == 1
     assert "FAILS  maxmargin-fake: pi" in capsys.readouterr().err
+
+
+def test_the_papers_number_and_what_is_expected_have_columns_of_their_own(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    numbers = (
+        Number.exact("pi", 3.14, paper=3.1416, place="Sec. 1", tolerance=0.1),
+        Number.exact("e", 2.7, 2.71828, 0.1, source="closed form"),
+    )
+    figure = fake(lambda *_: Result({}, numbers))
+    monkeypatch.setattr(registry, "experiments", lambda: {figure.id: figure})
+    assert run("reproduce", "all", "--out", str(tmp_path)) == 0
+    shown = [[cell.strip() for cell in re.split("[│┃]", line)] for line in capsys.readouterr().out.splitlines()]
+    assert ["number", "ours", "the paper's", "expected", "verdict"] in shown
+    assert ["pi", "3.14", "3.1416 (Sec. 1)", ABSENT, "holds"] in shown
+    assert ["e", "2.7", ABSENT, "2.71828 (closed form)", "holds"] in shown
 
 
 def test_absent_data_is_listed_and_does_not_fail(monkeypatch, tmp_path, capsys):

@@ -14,15 +14,16 @@ import pytest
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result
 from tokenmargin.report import write_page
+from tokenmargin.report.number_cells import ABSENT
 from tokenmargin.report.results_page import results_page
 
 SCRIPT = "<script>document.title = 'run'</script>"
 NUMBERS = (
     Number.exact("angle & error", 1.23456789e-9, at_most=1e-8),
-    Number("correlation", 0.99823456, paper=1.0, tolerance=0.0125),
-    Number.exact("share of starts", 0.25, paper=0.5, tolerance=0.125),
+    Number("correlation", 0.99823456, paper=1.0, place="App. E", tolerance=0.0125),
+    Number.exact("share of starts", 0.25, expected=0.5, tolerance=0.125, source="official notebook"),
     Number("norm at the end", 123456.789),
 )
 
@@ -111,10 +112,11 @@ def read(path: Path) -> Reader:
 def test_every_number_and_verdict_is_shown(tmp_path):
     fake(tmp_path)
     page = read(write_page(tmp_path))
-    assert ["angle & error", "1.23457e-09", "–", "ours ≤ 1e-08", "holds"] in page.rows  # noqa: RUF001
-    assert ["correlation", "0.998235", "1", "0.0125", "not comparable"] in page.rows
-    assert ["share of starts", "0.25", "0.5", "0.125", "fails"] in page.rows
-    assert ["norm at the end", "123457", "–", "–", "reported"] in page.rows  # noqa: RUF001
+    assert ["number", "ours", "the paper's", "expected", "allowed difference", "verdict"] in page.rows
+    assert ["angle & error", "1.23457e-09", ABSENT, "at most 1e-08", ABSENT, "holds"] in page.rows
+    assert ["correlation", "0.998235", "1 (App. E)", ABSENT, "0.0125", "not comparable"] in page.rows
+    assert ["share of starts", "0.25", ABSENT, "0.5 (official notebook)", "0.125", "fails"] in page.rows
+    assert ["norm at the end", "123457", ABSENT, ABSENT, ABSENT, "reported"] in page.rows
     verdicts = "1 holds, 1 fails, 1 not comparable, 1 reported"
     assert ["fake-fig1", "A title", "[M, Fig. 1]", "smoke", verdicts] in page.rows
 
@@ -123,7 +125,25 @@ def test_a_number_that_is_not_finite_is_shown_as_a_dash(tmp_path):
     saved = fake(tmp_path, numbers=(Number("rate", 1.0),))
     rows = [{**saved.summary["numbers"][0], "value": None}]
     page = Reader(results_page([replace(saved, summary={**saved.summary, "numbers": rows})]))
-    assert ["rate", "–", "–", "–", "reported"] in page.rows  # noqa: RUF001
+    assert ["rate", ABSENT, ABSENT, ABSENT, ABSENT, "reported"] in page.rows
+
+
+def test_a_bound_of_the_papers_is_shown_with_our_interval(tmp_path):
+    share = Number("share", 0.0128, paper=0.01, place="Fig. 10", relation=Relation.BELOW, interval=(0.009, 0.0162))
+    fake(tmp_path, preset="paper", numbers=(share,))
+    page = read(write_page(tmp_path))
+    assert ["share", "0.0128 (0.009 to 0.0162)", "< 0.01 (Fig. 10)", ABSENT, ABSENT, "not decided"] in page.rows
+    assert "0 hold, 0 fail, 1 not decided" in page.text
+    assert store.load(tmp_path / "fake-fig1" / "paper").result.numbers == (share,)
+
+
+def test_a_result_from_before_these_columns_is_named(tmp_path):
+    saved = fake(tmp_path)
+    for row in saved.summary["numbers"]:
+        del row["interval"]
+    (saved.folder / "summary.json").write_text(json.dumps(saved.summary))
+    with pytest.raises(InvalidInputError, match=r"fake-fig1.*reproduce the figure again"):
+        write_page(tmp_path)
 
 
 def test_claims_command_and_manifest_are_shown(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tokenmargin.cli import _console
 from tokenmargin.cli._config_flags import config_from_flags
@@ -94,20 +94,13 @@ def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments
 
 def _show(saved: Saved) -> None:
     """The verdict table of one figure, its sentences, and where it lies."""
-    rows = [(row["name"], _short(row["value"]), _stated(row), row["verdict"]) for row in saved.summary["numbers"]]
-    rows += [(f"claim {key}", "", "", words) for key, words in saved.manifest["claims"].items()]
+    from tokenmargin.report.number_cells import number_cells
+
+    numbers = [number_cells(row) for row in saved.summary["numbers"]]
+    rows = [(each.name, each.ours, each.paper, each.expected, each.verdict) for each in numbers]
+    rows += [(f"claim {key}", "", "", "", words) for key, words in saved.manifest["claims"].items()]
     _console.heading(f"\n{saved.summary['id']}: {saved.summary['title']}")
-    _console.table(("number", "ours", "the paper's or a bound", "verdict"), rows)
+    _console.table(("number", "ours", "the paper's", "expected", "verdict"), rows)
     for sentence in saved.summary["sentences"]:
         _console.paragraph(sentence)
     print(f"figure: {saved.folder / 'figure.png'}")
-
-
-def _stated(row: dict[str, Any]) -> str:
-    if row["paper"] is not None:
-        return _short(row["paper"])
-    return "-" if row["at_most"] is None else f"at most {_short(row['at_most'])}"
-
-
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"

@@ -8,7 +8,7 @@ loaded in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -29,57 +29,118 @@ class Verdict(Enum):
 
     HOLDS = "holds"
     FAILS = "fails"
+    NOT_DECIDED = "not decided"
     NOT_COMPARABLE = "not comparable"
     REPORTED = "reported"
 
 
+class Relation(Enum):
+    """How a paper's number is printed: as a value, or as a bound below or above which it says that ours lies."""
+
+    EQUAL = "="
+    BELOW = "<"
+    ABOVE = ">"
+
+
 @dataclass(frozen=True)
 class Number:
-    """One named number of a summary, beside what the paper (or a closed form) states for it.
+    """One named number of a summary, beside what the paper prints for it or what we expect of it.
 
     Args:
         name: what it is, in a few words.
         value: ours.
-        paper: the stated number, if there is one.
-        tolerance: how far `value` may be from `paper`; required with `paper`.
+        expected: a closed form, or a number that we expect for a reason of our own: not printed by the paper.
+        tolerance: how far `value` may be from `expected`, or from `paper`; required with either, unless `paper` is a
+            bound.
         at_most: a bound that `value` must not exceed, for checks that no paper states (errors, residuals).
         depends_on_size: whether a smaller preset computes something smaller than the paper did. Such a number is shown
             but judged at the paper's size only.
+        paper: the number that the paper prints, and nothing else.
+        place: where the paper prints it; required with `paper`.
+        relation: how the paper prints it.
+        source: where `expected` comes from, in a few words.
+        interval: 95% confidence interval of `value`, where it is an estimate. A bound is judged by it: *holds* and
+            *fails* are for intervals that lie on one side of it, and one that straddles it is *not decided*.
     """
 
     name: str
     value: float
-    paper: float | None = None
+    expected: float | None = None
     tolerance: float | None = None
     at_most: float | None = None
     depends_on_size: bool = True
+    paper: float | None = field(default=None, kw_only=True)
+    place: str = field(default="", kw_only=True)
+    relation: Relation = field(default=Relation.EQUAL, kw_only=True)
+    source: str = field(default="", kw_only=True)
+    interval: tuple[float, float] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """What is compared says with what, how closely, and where that is printed."""
+        if self.paper is not None and not self.place:
+            raise ValueError(f"{self.name}: a number of the paper's needs the place where it is printed.")
+        if self.paper is not None and self.expected is not None:
+            raise ValueError(f"{self.name}: what the paper prints is expected already; give one of the two.")
+        compared = self.expected is not None or (self.paper is not None and self.relation is Relation.EQUAL)
+        if compared and self.tolerance is None:
+            raise ValueError(f"{self.name}: a number that is compared with another needs a tolerance.")
 
     @classmethod
     def exact(
         cls,
         name: str,
         value: float,
-        paper: float | None = None,
+        expected: float | None = None,
         tolerance: float | None = None,
         at_most: float | None = None,
+        *,
+        paper: float | None = None,
+        place: str = "",
+        source: str = "",
     ) -> Number:
         """A number that every preset computes as the paper did: it is judged at every size."""
-        return cls(name, value, paper, tolerance, at_most, depends_on_size=False)
+        return cls(name, value, expected, tolerance, at_most, False, paper=paper, place=place, source=source)
 
     def verdict(self, preset: str) -> Verdict:
         """Compare at this preset."""
-        if self.paper is None and self.at_most is None:
+        if self.paper is None and self.expected is None and self.at_most is None:
             return Verdict.REPORTED
         if self.depends_on_size and preset != "paper":
             return Verdict.NOT_COMPARABLE
-        good = True
-        if self.paper is not None:
-            if self.tolerance is None:
-                raise ValueError(f"{self.name}: a number compared with the paper's needs a tolerance")
-            good = abs(self.value - self.paper) <= self.tolerance
-        if self.at_most is not None:
-            good = good and self.value <= self.at_most
-        return Verdict.HOLDS if good else Verdict.FAILS
+        if self.value != self.value:  # NaN: nothing was measured, whatever its interval says
+            return Verdict.FAILS
+        if self.at_most is not None and not self.value <= self.at_most:
+            return Verdict.FAILS
+        if self.paper is not None and self.relation is not Relation.EQUAL:
+            return self._against_bound(self.paper)
+        stated = self.expected if self.paper is None else self.paper
+        if stated is not None and self.tolerance is not None and not abs(self.value - stated) <= self.tolerance:
+            return Verdict.FAILS
+        return Verdict.HOLDS
+
+    def _against_bound(self, bound: float) -> Verdict:
+        """On which side of the bound the whole interval lies, or the value where there is none."""
+        low, high = (self.value, self.value) if self.interval is None else self.interval
+        below = self.relation is Relation.BELOW
+        if (high < bound) if below else (low > bound):
+            return Verdict.HOLDS
+        # An exact value that equals the bound is not below it; an interval that ends there is on neither side.
+        beyond = (low > bound) if below else (high < bound)
+        return Verdict.FAILS if beyond or self.interval is None else Verdict.NOT_DECIDED
+
+    def row(self, preset: str) -> dict[str, Any]:
+        """As a summary holds it, with the verdict at this preset."""
+        return {**asdict(self), "relation": self.relation.value, "verdict": self.verdict(preset).value}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Number:
+        """Read back from a summary, in which null stands for a value that is not finite."""
+        fields = {key: item for key, item in row.items() if key != "verdict"}
+        if fields["value"] is None:
+            fields["value"] = float("nan")
+        if fields["interval"] is not None:
+            fields["interval"] = tuple(fields["interval"])
+        return cls(**fields | {"relation": Relation(fields["relation"])})
 
 
 @dataclass(frozen=True)

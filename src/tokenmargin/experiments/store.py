@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def save(
             "figure": experiment.figure,
             "preset": preset,
             "claims": list(experiment.claims),
-            "numbers": [{**asdict(number), "verdict": number.verdict(preset).value} for number in result.numbers],
+            "numbers": [number.row(preset) for number in result.numbers],
             "sentences": list(result.sentences),
             "tables": dict(result.tables),
         }
@@ -127,16 +127,8 @@ def _read_arrays(path: Path) -> dict[str, Any]:
 
 def _read_result(folder: Path) -> Result:
     summary = json.loads((folder / "summary.json").read_text())
-    numbers = tuple(
-        Number(**{key: item for key, item in row.items() if key != "verdict"} | {"value": _float(row["value"])})
-        for row in summary["numbers"]
-    )
+    numbers = tuple(map(Number.from_row, summary["numbers"]))
     return Result(_read_arrays(folder / "result.npz"), numbers, tuple(summary["sentences"]), summary.get("tables", {}))
-
-
-def _float(value: float | None) -> float:
-    """A number as written: null stands for what is not finite."""
-    return float("nan") if value is None else value
 
 
 #: Stands between the names of a group and of what is in it; at the end of a name it says that the group is empty.

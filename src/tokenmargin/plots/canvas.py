@@ -39,10 +39,12 @@ def style() -> Iterator[None]:
         yield
 
 
-def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Any]]:
-    """A figure of rows x columns axes, in inches, without touching pyplot's global state."""
+def panels(
+    rows: int, columns: int, width: float, height: float, heights: tuple[float, ...] | None = None
+) -> tuple[Figure, list[Any]]:
+    """A figure of rows x columns axes, in inches, without pyplot's global state; `heights` of the rows are relative."""
     figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
+    axes = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     return figure, list(axes.flat)
 
 

@@ -14,11 +14,9 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
 from tokenmargin.report._render import render
+from tokenmargin.report.number_cells import ABSENT, COLUMNS, number_cells
 from tokenmargin.theory import registry
 from tokenmargin.theory.claim import Claim
-
-#: Shown where there is no number.
-ABSENT = "–"  # noqa: RUF001
 
 
 def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple[str, str]] = ()) -> Path:
@@ -82,7 +80,8 @@ def _figure(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> dict[s
         "counts": _verdict_counts([saved]),
         "picture": _picture(saved),
         "sentences": summary["sentences"],
-        "numbers": [_number(row) for row in summary["numbers"]],
+        "columns": [(name, "words" if name in ("number", "verdict") else "number") for name in COLUMNS],
+        "numbers": [number_cells(row) for row in summary["numbers"]],
         "claims": list(_claims(summary, manifest, claims)),
         "command": manifest["command"],
         "manifest": [(name, _plain(value)) for name, value in _flat(manifest)],
@@ -103,7 +102,7 @@ def _citation(summary: Mapping[str, Any]) -> str:
 def _verdict_counts(results: Iterable[store.Saved]) -> dict[str, Any]:
     """How many numbers hold and fail, and where there are any, how many are not judged."""
     counts = Counter(row["verdict"] for saved in results for row in saved.summary["numbers"])
-    unjudged = [verdict.value for verdict in (Verdict.NOT_COMPARABLE, Verdict.REPORTED)]
+    unjudged = [verdict.value for verdict in (Verdict.NOT_DECIDED, Verdict.NOT_COMPARABLE, Verdict.REPORTED)]
     return {
         "holds": counts[Verdict.HOLDS.value],
         "fails": counts[Verdict.FAILS.value],
@@ -116,20 +115,6 @@ def _picture(saved: store.Saved) -> bytes:
     if not file.is_file():
         raise InvalidInputError(f"{saved.folder} holds no figure.png: reproduce the figure again.")
     return file.read_bytes()
-
-
-def _number(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row of the table of numbers."""
-    bounds = [_short(row["tolerance"])] if row["tolerance"] is not None else []
-    if row["at_most"] is not None:
-        bounds.append(f"ours ≤ {_short(row['at_most'])}")
-    return {
-        "name": row["name"],
-        "ours": _short(row["value"]),
-        "paper": _short(row["paper"]),
-        "allowed": ", ".join(bounds) or ABSENT,
-        "verdict": row["verdict"],
-    }
 
 
 def _claims(
@@ -145,11 +130,6 @@ def _claims(
             "statement": claim.statement if claim else "This version has no claim of this name.",
             "correction": claim.correction if claim else "",
         }
-
-
-def _short(value: float | None) -> str:
-    """Six significant digits, and a dash for none."""
-    return ABSENT if value is None else f"{value:.6g}"
 
 
 def _plain(value: Any) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._in_words import in_words
-from tokenmargin.experiments.embeddings._review_study import ONE_ORDER, TrainingOutcome, training_outcome
+from tokenmargin.experiments.embeddings._review_study import LOSS_PLACE, ONE_ORDER, TrainingOutcome, training_outcome
 from tokenmargin.experiments.embeddings._review_training import (
     ONE_LAYER,
     TWO_LAYERS,
@@ -174,7 +174,13 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             tried[place], arrays[name][depth] = _settings_tried(place, config, key, progress)
     distances = _distances(tried)
     numbers = [
-        Number(f"{place.words}: log10 of the last loss", outcomes[READING].log10_last_loss, place.log10_loss, ONE_ORDER)
+        Number(
+            f"{place.words}: log10 of the last loss",
+            outcomes[READING].log10_last_loss,
+            tolerance=ONE_ORDER,
+            paper=place.log10_loss,
+            place=LOSS_PLACE,
+        )
         for place, outcomes in tried.items()
     ]
     numbers += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from tokenmargin.margin import local_margins
 from tokenmargin.theory import BasinMap, basin_map
 
 Window = tuple[float, float, float, float]
+
+#: Scores nearer than this are tied: they are products of a few numbers of size one.
+SAME_SCORE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ def planar_panel(
         "scores": scores(sequences),
         "directions": np.array([solution.direction for solution in order]).reshape(-1, 2),
         "margins": np.array([solution.margin for solution in order]),
-        "selections": np.array([solution.selection.indices for solution in order]).reshape(len(order), -1),
+        "selections": np.array([solution.selection.indices for solution in order]).reshape(
+            len(order), sequences.n_inputs
+        ),
         "paths": paths,
         "starts": {
             "basin": by_direction(from_starts),
@@ -80,15 +86,60 @@ def planar_panel(
     )
 
 
+def is_global(panel: Arrays) -> np.ndarray:
+    """Which directions select a token of highest score in every input: none, where those cannot be separated."""
+    table, chosen = np.asarray(panel["scores"]), np.asarray(panel["selections"], dtype=int)
+    picked = table[np.arange(len(table)), chosen]
+    return np.asarray((picked >= table.max(axis=1) - SAME_SCORE).all(axis=1))
+
+
 def direction_labels(panel: Arrays) -> list[str]:
-    """Legend entries: which direction, its margin, and the certificate of the limits that reached it."""
-    labels, starts = [], panel["starts"]
-    for j, margin in enumerate(panel["margins"]):
+    """Legend entries: which direction, and its margin."""
+    return [
+        f"{'GMM' if best else 'LMM'}, margin {margin:.4f}"
+        for best, margin in zip(is_global(panel), panel["margins"], strict=True)
+    ]
+
+
+def certificates(panel: Arrays) -> str:
+    """How well the flows from the starts certify the direction that each goes to: the caption of a panel."""
+    starts, parts = panel["starts"], []
+    for j, label in enumerate(direction_labels(panel)):
         here = starts["basin"] == j
-        certificate = (
-            f"flow: 1-cos {np.nanmax(starts['errors'][here]):.0e}, spread {starts['spreads'][here].max():.0e}"
+        parts.append(
+            f"{label}: {int(here.sum())} starts, largest 1 - cos of the velocity "
+            f"{np.nanmax(starts['errors'][here]):.0e}, largest spread of the gaps {starts['spreads'][here].max():.0e}"
             if here.any()
-            else "no start goes here"
+            else f"{label}: no start goes here"
         )
-        labels.append(f"{'GMM' if j == 0 else 'LMM'}, margin {margin:.4f}\n{certificate}")
-    return labels
+    return "; ".join(parts) + "."
+
+
+def draw_panel(ax: Any, panel: Arrays, drawn: int) -> None:
+    """The plane: basins, the first `drawn` iterations of descent, directions and tokens."""
+    from tokenmargin.plots import plane
+
+    left, right, bottom, top = panel["window"]
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="first key coordinate")
+    colours = plane.direction_colours(is_global(panel))
+    plane.draw_basins(ax, panel["grid_basin"], (left, right, bottom, top), colours)
+    plane.draw_trajectories(ax, panel["paths"][:, : drawn + 1], start_colours(panel))
+    plane.draw_directions(ax, panel["directions"], direction_labels(panel), colours)
+    plane.draw_tokens(ax, panel["keys"], panel["scores"])
+
+
+def draw_convergence(ax: Any, panel: Arrays) -> None:
+    """The angle of p to the direction that it goes to, over all iterations."""
+    from tokenmargin.plots import plane
+
+    goes = panel["starts"]["basin"] >= 0
+    colours = [colour for colour, yes in zip(start_colours(panel), goes, strict=True) if yes]
+    plane.draw_angles(ax, panel["paths"][goes], panel["directions"][panel["starts"]["basin"][goes]], colours)
+
+
+def start_colours(panel: Arrays) -> list[str]:
+    """The colour of each start: that of the direction that it goes to, grey for none."""
+    from tokenmargin.plots import canvas, plane
+
+    colours = plane.direction_colours(is_global(panel))
+    return [colours[int(b)] if b >= 0 else canvas.GREY for b in panel["starts"]["basin"]]

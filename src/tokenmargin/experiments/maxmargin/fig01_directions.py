@@ -11,13 +11,16 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._planar_panel import direction_labels, planar_panel
+from tokenmargin.experiments.maxmargin._planar_panel import certificates, draw_convergence, draw_panel, planar_panel
 from tokenmargin.margin import att_svm, global_margin
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 
-WINDOWS = {"a": (-2.0, 2.4, -1.8, 2.6), "b": (-2.0, 2.4, -1.8, 2.6), "c": (-2.0, 3.0, -2.0, 2.0)}
+#: Wide enough to see paths turn to the rays, with the tokens still apart.
+WINDOWS = {"a": (-3.0, 5.0, -2.5, 5.5), "b": (-3.0, 5.0, -2.5, 5.5), "c": (-2.0, 6.0, -3.5, 4.5)}
 CLOSED_FORM = 1e-9
-PRINTED_DIGITS = 5e-7  # six decimals
+SIX_DECIMALS = 5e-7
+#: Where expectations come from that the paper does not print.
+BY_HAND, NOTEBOOK = "closed form", "official notebook"
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             *(1 - one_minus_cosine(p, limit.velocity) for p, limit in zip(ends, panel.from_starts.limits, strict=True)),
         )
         sentences.append(f"({name}) " + "; ".join(panel.from_starts.explain().splitlines()) + ".")
+        sentences.append(f"({name}) {certificates(panel.arrays)}")
     arrays["drawn"] = np.array(config.drawn)
     local = arrays["b"]["starts"]["basin"]
     first, second = (att_svm(toys.fig1b(), Selection.from_indices([t], 3)).p for t in (0, 1))
@@ -75,12 +79,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     return Result(
         arrays,
         (
-            Number.exact("(a, b) |p|^2/2 of token 0", 0.5 * float(first @ first), 50 / 101, CLOSED_FORM),
-            Number.exact("(a, b) |p|^2/2 of token 1", 0.5 * float(second @ second), 0.5, CLOSED_FORM),
-            Number.exact("(b) starts that go to token 0", float((local == 0).sum()), 4, 0),
-            Number.exact("(b) starts that go to token 1", float((local == 1).sum()), 2, 0),
-            Number.exact("(c) first entry of p_mm", float(three[0]), 0.844626, PRINTED_DIGITS),
-            Number.exact("(c) second entry of p_mm", float(three[1]), 0.171122, PRINTED_DIGITS),
+            Number.exact(
+                "(a, b) |p|^2/2 of token 0", 0.5 * float(first @ first), 50 / 101, CLOSED_FORM, source=BY_HAND
+            ),
+            Number.exact("(a, b) |p|^2/2 of token 1", 0.5 * float(second @ second), 0.5, CLOSED_FORM, source=BY_HAND),
+            Number.exact("(b) starts that go to token 0", float((local == 0).sum()), 4, 0, source=NOTEBOOK),
+            Number.exact("(b) starts that go to token 1", float((local == 1).sum()), 2, 0, source=NOTEBOOK),
+            Number.exact("(c) first entry of p_mm", float(three[0]), 0.844626, SIX_DECIMALS, source=NOTEBOOK),
+            Number.exact("(c) second entry of p_mm", float(three[1]), 0.171122, SIX_DECIMALS, source=NOTEBOOK),
             Number.exact(
                 "largest 1 - cos, velocity of the flow to its max-margin direction", velocity, at_most=SAME_DIRECTION
             ),
@@ -93,27 +99,25 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
 
 
 def draw(result: Result) -> Any:
-    """Three panels, tokens and trajectories in one plane, basins behind."""
+    """Above: tokens and trajectories in one plane, basins behind. Below: how the angle to the limit falls."""
     from tokenmargin.plots import canvas, plane
 
     arrays = result.arrays
     titles = {"a": "(a) global convergence, n=1", "b": "(b) local convergence, n=1", "c": "(c) n=3, T=7"}
     with canvas.style():
-        figure, axes = canvas.panels(1, 3, 12.0, 4.4)
-        for ax, (name, title) in zip(axes, titles.items(), strict=True):
+        figure, axes = canvas.panels(2, 3, 11.4, 7.6, heights=(1.6, 1.0))
+        for ax, below, (name, title) in zip(axes[:3], axes[3:], titles.items(), strict=True):
             panel = arrays[name]
-            left, right, bottom, top = panel["window"]
-            ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="first key coordinate", aspect="equal")
-            plane.draw_basins(ax, panel["grid_basin"], (left, right, bottom, top))
-            plane.draw_trajectories(ax, panel["paths"][:, : int(arrays["drawn"]) + 1])
-            plane.draw_directions(ax, panel["directions"], direction_labels(panel))
-            plane.draw_tokens(ax, panel["keys"], panel["scores"])
+            draw_panel(ax, panel, int(arrays["drawn"]))
+            ax.set_title(title)
             if name == "c":
                 plane.draw_separator(ax, panel["keys"], panel["selections"][0], panel["directions"][0])
             else:
                 plane.label_scores(ax, panel["keys"], panel["scores"])
-            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False)
+            ax.legend(loc="lower right")
+            draw_convergence(below, panel)
         axes[0].set_ylabel("second key coordinate")
+        axes[3].set_ylabel("angle of p to its limit, degrees")
     return figure
 
 

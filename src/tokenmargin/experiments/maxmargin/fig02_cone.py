@@ -30,8 +30,10 @@ class Settings(Config):
     """Starts on the border of the cone."""
     grid: int = 121
     """Basin map: points along each side."""
-    trajectories: int = 7
-    """Flows drawn, from angles spread over the basin at norm R."""
+    inside: int = 4
+    """Flows drawn from inside the cone, at norm R."""
+    outside: int = 6
+    """Flows drawn from angles spread over the basin and beyond, at norm R."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -69,9 +71,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     at_radius = np.abs(np.linalg.norm(points, axis=1) - constants.radius) < 2.5 * reach / config.grid
     angles = _angle_to(points[mine & at_radius], solution.direction)
     widest = float(np.degrees(angles.max()))
+    angles = np.concatenate(
+        [
+            np.linspace(-0.9, 0.9, config.inside) * half_angle,
+            np.linspace(-0.95, 0.95, config.outside) * np.radians(widest),
+        ]
+    )
     flows = [
-        follow(risk, _at(constants.radius, tilt + np.radians(degrees)), Flow(until_norm=1e5, atol=1e-7)).points
-        for degrees in np.linspace(-0.95 * widest, 0.95 * widest, config.trajectories)
+        follow(risk, _at(constants.radius, tilt + angle), Flow(until_norm=1e5, atol=1e-9)).points for angle in angles
     ]
     arrays = {
         "direction": solution.direction,
@@ -86,7 +93,9 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         Number("mu of (32), token 1 of Fig. 1(b)", constants.mu),
         Number("R of (39)", constants.radius),
         Number("half-angle of the cone, degrees", float(np.degrees(half_angle))),
-        Number.exact("share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0),
+        Number.exact(
+            "share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0, source="Thm 3"
+        ),
         Number.exact(
             "minus the smallest pull along the axis on the border (negative: no stationary point there)",
             -pull,
@@ -134,7 +143,8 @@ def draw(result: Result) -> Any:
     reach = float(arrays["axis"][-1])
     with canvas.style():
         figure, (left, right) = canvas.panels(1, 2, 10.0, 4.6)
-        left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="the plane of p, to scale")
+        left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="(a) the plane of p, to scale")
+        left.set(xlabel="$p_1$", ylabel="$p_2$")
         plane.draw_basins(left, arrays["basin"], (-reach, reach, -reach, reach))
         turn = np.linspace(0, 2 * np.pi, 300)
         left.plot(radius * np.cos(turn), radius * np.sin(turn), ":", color="black", lw=1, label=f"R = {radius:.1f}")
@@ -144,9 +154,10 @@ def draw(result: Result) -> Any:
         left.fill(*wedge.T, color=canvas.BLUE, alpha=0.9, lw=0, label=rf"cone, $\mu$ = {mu:.1e}")
         captured = [bool(np.degrees(abs(np.arctan2(p[-1, 1], p[-1, 0]) - tilt)) < 1) for p in flows]
         colours = [canvas.BLUE if yes else canvas.RED for yes in captured]
+        flows = [plane.refined(path) for path in flows]
         plane.draw_trajectories(left, [path[np.linalg.norm(path, axis=1) < 4 * reach] for path in flows], colours)
-        left.legend(loc="upper left")
-        right.set(xscale="log", title="norm and angle", xlabel=r"$\|p\|$", ylabel=r"angle to $p^{mm}$, degrees")
+        left.legend(loc="lower left")
+        right.set(xscale="log", title="(b) norm and angle", xlabel=r"$\|p\|$", ylabel=r"angle to $p^{mm}$, degrees")
         for path, colour in zip(flows, colours, strict=True):
             signed = np.degrees(np.arctan2(path[:, 1], path[:, 0]) - tilt)
             right.plot(np.linalg.norm(path, axis=1), signed, color=colour, lw=1.1)
@@ -154,11 +165,11 @@ def draw(result: Result) -> Any:
         degrees = np.degrees(half_angle)
         right.fill_between([radius, 1e5], -degrees, degrees, color=canvas.BLUE, alpha=0.35, lw=0, label=r"$C_{\mu,R}$")
         right.axhline(0, color=canvas.BLUE, ls="--", lw=1.2, label=r"$p^{mm}$ of token 1")
-        right.set_xlim(0.8 * radius, 1e5)
-        right.set_yscale("symlog", linthresh=2.0)  # the cone is a degree wide, the basin a hundred
+        right.set(xlim=(0.7 * radius, 1e5), ylim=(-200, 200))
+        right.set_yscale("asinh", linear_width=0.7)  # the cone is a degree wide, the basin a hundred
         ticks = [-100, -30, -10, -1, 0, 1, 10, 30, 100]
         right.set_yticks(ticks, [str(tick) for tick in ticks])
-        right.legend(loc="center right", bbox_to_anchor=(1.0, 0.75))
+        right.legend(loc="center right", bbox_to_anchor=(1.0, 0.8))
     return figure
 
 

@@ -37,6 +37,7 @@ REGIMES = {"half": 0.5, "equal": 1.0, "double": 2.0}
 #: Radii R of the regularisation path, with r = R lr_v/lr_p.
 RADII = 2.0 ** np.arange(17)
 
+NOTEBOOK = "official notebook"
 CLOSED_FORM = 1e-9
 FOUR_DIGITS, THREE_DIGITS = 5e-5, 5e-4
 #: 1 - cos between p and its limit at the end of descent: p/|p| carries the start like 1/|p|, and |p| is at least 100.
@@ -82,10 +83,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     for step, attention, logistic in PROBABILITIES:
         ours = arrays["a"]["probabilities"][step]
         numbers.append(
-            Number.exact(f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS)
+            Number.exact(
+                f"(a) softmax probability, iteration {step}", float(ours[0]), attention, FOUR_DIGITS, source=NOTEBOOK
+            )
         )
         numbers.append(
-            Number.exact(f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS)
+            Number.exact(
+                f"(a) logistic probability, iteration {step}", float(ours[1]), logistic, FOUR_DIGITS, source=NOTEBOOK
+            )
         )
     regimes, regime_numbers, sentence = _regimes(config)
     progress(3, 3, "joint training of Fig. 3")
@@ -121,14 +126,21 @@ def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
 
 def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
     """Solutions against closed forms, and how near descent ends."""
-    stated = {
-        "a": {"v_mm": (0.0, 1.0), "p_mm": (4 / 3, 1 / 3), "p_relax": (4 / 3, 1 / 3)},
-        "b": {"v_mm": (0.0, 1.0), "p_mm": (1.25, 0.25), "p_relax": (1.0, 0.0)},
+    by_hand = {
+        "a": {"p_mm": (4 / 3, 1 / 3), "p_relax": (4 / 3, 1 / 3)},
+        "b": {"p_mm": (1.25, 0.25), "p_relax": (1.0, 0.0)},
     }[name]
+    words = ("first", "second")
     numbers = [
-        Number.exact(f"({name}) {word} entry of {vector}", float(panel[vector][j]), value, CLOSED_FORM)
-        for vector, values in stated.items()
-        for j, (word, value) in enumerate(zip(("first", "second"), values, strict=True))
+        Number.exact(
+            f"({name}) {word} entry of v_mm", float(ours), tolerance=CLOSED_FORM, paper=printed, place="Sec. 3, App. E"
+        )
+        for word, ours, printed in zip(words, panel["v_mm"], (0.0, 1.0), strict=True)
+    ]
+    numbers += [
+        Number.exact(f"({name}) {word} entry of {vector}", float(ours), value, CLOSED_FORM, source="closed form")
+        for vector, values in by_hand.items()
+        for word, ours, value in zip(words, panel[vector], values, strict=True)
     ]
     spare = {"a": 0, "b": 1}[name]
     numbers.append(Number.exact(f"({name}) relaxed inputs", float(panel["relaxed"].sum()), spare, 0))
@@ -160,7 +172,13 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     predicted["fixed"] = rate_direction(data, OPTIMAL, 0.0)
     between = velocities["double"]
     numbers = [
-        Number.exact("(d) least growth of |v| over |p| that relaxes", relaxing_rate(data, OPTIMAL), 1.0, CLOSED_FORM),
+        Number.exact(
+            "(d) least growth of |v| over |p| that relaxes",
+            relaxing_rate(data, OPTIMAL),
+            1.0,
+            CLOSED_FORM,
+            source="closed form",
+        ),
         Number.exact("(d) lr_p = 2 lr_v: first entry of the limit", float(between[0]), 0.995, THREE_DIGITS),
         Number.exact("(d) lr_p = 2 lr_v: second entry of the limit", float(between[1]), 0.099, THREE_DIGITS),
     ]
@@ -200,6 +218,16 @@ def _regime_words() -> dict[str, str]:
     return {"half": "lr_p = lr_v/2", "equal": "lr_p = lr_v", "double": "lr_p = 2 lr_v", "fixed": "v fixed"}
 
 
+def _regime_labels() -> dict[str, str]:
+    """The same for a legend."""
+    return {
+        "half": r"$\eta_p = \eta_v/2$",
+        "equal": r"$\eta_p = \eta_v$",
+        "double": r"$\eta_p = 2\,\eta_v$",
+        "fixed": "$v$ fixed",
+    }
+
+
 def draw(result: Result) -> Any:
     """The paper's three panels, and the regimes as angle of p against its norm."""
     from tokenmargin.plots import canvas, plane
@@ -211,7 +239,8 @@ def draw(result: Result) -> Any:
         figure, axes = canvas.panels(2, 2, 9.6, 8.2)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
             panel = arrays[name]
-            ax.set(xlim=(-1.8, 6.2), ylim=(-2.6, 5.4), aspect="equal", title=title)
+            ax.set(xlim=(-2.0, 9.0), ylim=(-2.6, 8.4), aspect="equal", title=title)
+            ax.set(xlabel="first coordinate", ylabel="second coordinate")
             rays = (
                 ("v_mm", r"$v^{mm}$", canvas.BLUE),
                 ("p_mm", r"$p^{mm}$ (ATT-SVM)", canvas.GREY if name == "b" else canvas.RED),
@@ -219,7 +248,7 @@ def draw(result: Result) -> Any:
             )
             for vector, label, colour in rays:
                 unit = panel[vector] / np.linalg.norm(panel[vector])
-                ax.plot(*np.outer(unit, [0.0, 12.0]), "--", color=colour, lw=1.8, label=label, zorder=1)
+                ax.plot(*np.outer(unit, [0.0, 16.0]), "--", color=colour, lw=1.8, label=label, zorder=1)
             paths = [panel["points"][:drawn], panel["heads"][:drawn]]
             plane.draw_trajectories(ax, paths, [canvas.RED, canvas.BLUE])
             plane.draw_tokens(ax, panel["keys"], panel["scores"])
@@ -231,27 +260,28 @@ def draw(result: Result) -> Any:
 
 def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
     ax.set(title="(c) probabilities in (a)", xlabel="iteration", ylim=(0.0, 1.03))
+    ax.set_ylabel("mean probability")
     for curve, label, colour in zip(curves.T, ("softmax", "logistic"), (canvas.RED, canvas.BLUE), strict=True):
         ax.plot(curve, color=colour, label=f"{label} probability")
     for step, attention, logistic in PROBABILITIES:
         ax.plot([step, step], [attention, logistic], "o", ms=4, mfc="none", color="black")
-    ax.plot([], [], "o", ms=4, mfc="none", color="black", label="the paper's notebook")
+    ax.plot([], [], "o", ms=4, mfc="none", color="black", label="official notebook")
     ax.legend(loc="lower right")
 
 
 def _draw_regimes(ax: Any, regimes: Arrays, canvas: Any) -> None:
-    ax.set(title="(d) data of (b): the limit of p depends on how fast |v| grows", xlabel=r"$\|p\|$", xscale="log")
+    ax.set(title=r"(d) data of (b): the limit depends on the growth of $\|v\|$", xlabel=r"$\|p\|$", xscale="log")
     colours = dict(zip(_regime_words(), (canvas.GREEN, canvas.RED, canvas.ORANGE, canvas.GREY), strict=True))
-    for name, words in _regime_words().items():
+    for name, label in _regime_labels().items():
         path, limit = regimes["flows"][name], regimes["limits"][name]
         ax.plot(
             np.linalg.norm(path, axis=1),
             np.degrees(np.arctan2(path[:, 1], path[:, 0])),
             color=colours[name],
-            label=words,
+            label=label,
         )
         ax.axhline(np.degrees(np.arctan2(limit[1], limit[0])), ls="--", lw=1, color=colours[name], zorder=1)
-    ax.set(xlim=(0.5, 1e6), ylim=(-8, 24), ylabel="angle of p, degrees (dashed: predicted limit)")
+    ax.set(xlim=(0.5, 1e6), ylim=(-8, 24), ylabel="angle of $p$, degrees (dashed: predicted limit)")
     ax.legend(loc="upper right")
 
 

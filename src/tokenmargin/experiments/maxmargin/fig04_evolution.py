@@ -53,8 +53,9 @@ def _mean_softmax(risk: AttentionRisk, run: Trajectory) -> np.ndarray:
     return np.array([risk.attention(p).max(axis=1).mean() for p in run.points])
 
 
+NOTEBOOK = "official notebook"
 #: (run, iteration, norm, mean softmax) as the official notebook has them, to the digits shown.
-PRINTED = (
+FROM_NOTEBOOK = (
     ("normalized", 50, 4.972, 0.99308),
     ("normalized", 100, 9.934, 0.99998),
     ("plain", 50, 2.287, 0.81773),
@@ -65,13 +66,13 @@ PRINTED = (
 def _numbers(config: Settings, arrays: Arrays) -> list[Number]:
     stated = Number.exact if config == Settings.paper() else Number
     numbers = []
-    for run, iteration, norm, softmax in PRINTED:
+    for run, iteration, norm, softmax in FROM_NOTEBOOK:
         if iteration >= len(arrays[run]["norm"]):
             continue
         ours = float(arrays[run]["norm"][iteration]), float(arrays[run]["softmax"][iteration])
         numbers += [
-            stated(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4),
-            stated(f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6),
+            stated(f"|p| after {iteration} {run} steps", ours[0], norm, 5e-4, source=NOTEBOOK),
+            stated(f"mean softmax after {iteration} {run} steps", ours[1], softmax, 5e-6, source=NOTEBOOK),
         ]
     return numbers
 
@@ -94,8 +95,14 @@ def draw(result: Result) -> Any:
         for name, (label, colour) in names.items():
             left.plot(result.arrays[name]["softmax"], color=colour, label=label)
             right.plot(result.arrays[name]["norm"], color=colour, label=label)
-        left.set(title="(a) mean softmax probability of the selected tokens", xlabel="iteration", ylim=(0, 1.03))
-        right.set(title=r"(b) norm of attention weights $\|p\|$", xlabel="iteration")
+        left.set(
+            title="(a) softmax", xlabel="iteration", ylim=(0, 1.03), ylabel="mean probability of the selected tokens"
+        )
+        right.set(title="(b) norm of the attention weights", xlabel="iteration", ylabel=r"$\|p\|$")
+        for run, iteration, norm, softmax in FROM_NOTEBOOK:
+            told = "official notebook" if (run, iteration) == FROM_NOTEBOOK[0][:2] else None
+            left.plot(iteration, softmax, "o", ms=4, mfc="none", color="black", label=told)
+            right.plot(iteration, norm, "o", ms=4, mfc="none", color="black", label=told)
         left.legend(loc="lower right")
         right.legend(loc="upper left")
     return figure

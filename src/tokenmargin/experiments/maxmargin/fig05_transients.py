@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.attention import AttentionRisk, Flow, Loss, correlation, follow, logistic
+from tokenmargin.attention import AttentionRisk, Flow, Loss, NormalizedDescent, correlation, follow, logistic
 from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
@@ -35,6 +35,10 @@ class Settings(Config):
     """Norm to which the flow is followed."""
     atol: float = 1e-9
     """Tolerance of the flow."""
+    lr: float = 0.1
+    """Learning rate of normalised descent."""
+    steps: int = 1000
+    """Iterations of descent."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -55,18 +59,19 @@ def asymptote(C: float, loss: str) -> float:
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
-    """The flow for every score and both losses; nothing is random."""
+    """Descent and flow for every score and both losses; nothing is random."""
     del key
     paths: dict[str, dict[str, np.ndarray]] = {name: {} for name in LOSSES}
+    descents: dict[str, dict[str, np.ndarray]] = {name: {} for name in LOSSES}
     numbers: list[Number] = []
     total, done = len(config.scores) * len(LOSSES), 0
     for name, loss in LOSSES.items():
         errors = []
         for C in config.scores:
-            run = follow(
-                AttentionRisk(toys.fig5(C), loss), [0, 0], Flow(until_norm=config.until_norm, atol=config.atol)
-            )
-            paths[name][f"{C:g}"] = run.points
+            risk = AttentionRisk(toys.fig5(C), loss)
+            run = follow(risk, [0, 0], Flow(until_norm=config.until_norm, atol=config.atol))
+            steps = follow(risk, [0, 0], NormalizedDescent(config.lr), steps=config.steps)
+            paths[name][f"{C:g}"], descents[name][f"{C:g}"] = run.points, steps.points
             errors.append(abs(float(run.final[1]) - asymptote(C, name)))
             if name == "logistic" and C in (2.0, 5.0, 10.0):
                 numbers.append(
@@ -75,12 +80,16 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
                         float(run.final[1]),
                         asymptote(C, name),
                         ASYMPTOTE,
+                        source="closed form",
                     )
                 )
             done += 1
             progress(done, total, "flows of Fig. 5")
         numbers.append(Number.exact(f"{name}: largest distance of p2 to its asymptote", max(errors), at_most=ASYMPTOTE))
-    return Result({"scores": np.array(config.scores)} | paths, tuple(numbers), (_sentence(config),))
+        left = max(abs(float(descents[name][f"{C:g}"][-1, 1]) - asymptote(C, name)) for C in config.scores)
+        numbers.append(Number(f"{name}: largest distance of p2 to its asymptote, {config.steps} steps", left))
+    arrays = {"scores": np.array(config.scores), "flow": paths, "descent": descents}
+    return Result(arrays, tuple(numbers), (_sentence(config),))
 
 
 def _sentence(config: Settings) -> str:
@@ -93,13 +102,13 @@ def _sentence(config: Settings) -> str:
 
 
 def draw(result: Result) -> Any:
-    """One panel per loss: paths and, dotted, their asymptotes."""
+    """One panel per loss: descent, the flow over it in thin black, and, dotted, their asymptotes."""
     from tokenmargin.plots import canvas, plane
 
     scores = result.arrays["scores"]
     colours = canvas.shades(len(scores))
     titles = {"correlation": r"(a) correlation loss $\ell(x) = -x$", "logistic": "(b) logistic loss"}
-    windows = {"correlation": (-0.5, 8, -1.6, 3.2), "logistic": (-0.5, 8, -4.0, 1.6)}
+    windows = {"correlation": (-0.5, 14, -1.6, 3.2), "logistic": (-0.5, 14, -4.0, 1.6)}
     keys = np.array([[(0, 0), (1, 1)], [(0, 0), (1, -1)]], dtype=float)
     with canvas.style():
         figure, axes = canvas.panels(1, 2, 9.0, 3.9)
@@ -107,10 +116,12 @@ def draw(result: Result) -> Any:
             left, right, bottom, top = windows[name]
             ax.set(xlim=(left, right), ylim=(bottom, top), title=title, xlabel="$p_1$", ylabel="$p_2$")
             for C, colour in zip(scores, colours, strict=True):
-                path = result.arrays[name][f"{C:g}"]
-                ax.plot(path[:, 0], path[:, 1], color=colour, lw=1.3, label=f"C = {C:g}")
+                descent, flow = (result.arrays[way][name][f"{C:g}"] for way in ("descent", "flow"))
+                ax.plot(*descent.T, color=colour, lw=2.2, label=f"C = {C:g}")
+                ax.plot(*flow.T, "--", color="black", lw=0.6)
                 ax.axhline(asymptote(float(C), name), color=colour, lw=0.8, ls=":")
             ax.plot([0, right], [0, 0], "--", color=canvas.RED, lw=1.5, label="GMM direction")
+            ax.plot([], [], "--", color="black", lw=0.6, label="gradient flow")
             plane.draw_tokens(ax, keys, np.array([[0.0, 1.0], [0.0, 1.0]]))
         axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return figure

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import jax
@@ -21,6 +23,7 @@ from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
 from tokenmargin.theory import compare, one_minus_cosine
 from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, run_trials, trial
@@ -86,15 +89,17 @@ def draw_one_trial(result: Result) -> Any:
         norms = np.maximum(flow["norms"], 1e-2)
         for i, values in enumerate(flow["softmax"].T):
             axes[0].plot(norms, values, label=f"input {i}, token {arrays['selected'][i]}")
-        axes[0].set(xscale="log", xlabel=r"$\|p\|$", title=f"softmax of the selected tokens, d={d}, trial {number}")
+        axes[0].set(xscale="log", xlabel=r"$\|p\|$", title=f"d={d}, trial {number}")
+        axes[0].set_ylabel("softmax of the selected tokens")
         axes[0].legend()
         axes[1].plot(norms[1:], flow["errors"][1:], color=canvas.RED, label="flow")
         axes[1].plot(descent["norms"][1:], descent["errors"][1:], color=canvas.BLUE, label="descent")
-        axes[1].set(xscale="log", yscale="log", xlabel=r"$\|p\|$", title="1 - cos to the limit")
+        axes[1].set(xscale="log", yscale="log", xlabel=r"$\|p\|$", ylabel=r"$1-\cos$ to the limit")
         axes[1].legend()
         if d == 2:
-            axes[2].set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="the plane")
-            plane.draw_directions(axes[2], arrays["direction"][None], ["limit"])
+            axes[2].set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="the plane of p")
+            axes[2].set(xlabel="first key coordinate", ylabel="second key coordinate")
+            plane.draw_directions(axes[2], arrays["direction"][None], ["limit"], [canvas.RED])
             plane.draw_trajectories(axes[2], [flow["points"]])
             plane.draw_tokens(axes[2], arrays["keys"], arrays["scores"])
     return figure
@@ -124,6 +129,8 @@ class Settings(Config):
     """Norm to which the flow is followed (decided)."""
     atol: float = 1e-4
     """Tolerance of the flow (decided)."""
+    seeds: int = 5
+    """Sets of trials that are run as printed, for the share of negative gaps; the first is run in every treatment."""
     recheck: int = 1000
     """Trials of each width decided again at atol/100, to count those that change their tokens."""
     trial: str = ""
@@ -134,7 +141,7 @@ class Settings(Config):
     @classmethod
     def smoke(cls) -> Settings:
         """Few trials at three widths."""
-        return cls(trials=40, d=(2, 5, 10), recheck=10)
+        return cls(trials=40, d=(2, 5, 10), seeds=2, recheck=10)
 
     @classmethod
     def paper(cls) -> Settings:
@@ -149,34 +156,53 @@ class GapSettings(Settings):
     @classmethod
     def smoke(cls) -> GapSettings:
         """Few trials at three widths."""
-        return cls(trials=40, d=(2, 5, 10), recheck=0)
+        return cls(trials=40, d=(2, 5, 10), seeds=1, recheck=0)
 
     @classmethod
     def paper(cls) -> GapSettings:
         """As printed."""
-        return cls(recheck=0)
+        return cls(seeds=1, recheck=0)
 
 
 def compute_trials(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """All treatments of all trials; the key seeds every trial's own random stream."""
-    seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
+    seed = _seed(key)
     study = _study(config)
     if config.trial:
         return one_trial(study, seed, config.trial)
-    tables = {name: TrialTable(config.d) for name in TREATMENTS}
-    total, done = len(config.d) * len(TREATMENTS) * config.trials, 0
-    for d in config.d:
-        for name in TREATMENTS:
-            for begin in range(0, config.trials, BLOCK):
-                numbers = range(begin, min(begin + BLOCK, config.trials))
-                tables[name].add(d, *_block(config, seed, d, numbers, name))
-                done += len(numbers)
-                progress(done, total, "trials")
+    tables = {name: _table(config, seed, name, progress) for name in TREATMENTS}
     arrays: dict[str, Any] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
     arrays |= {name: table.arrays() for name, table in tables.items()}
     numbers_judged, sentences = summarise(tables)
+    summary: dict[str, Any] = {name: table.summary() for name, table in tables.items()}
+    if config.seeds > 1:
+        seeds = [seed, *(_seed(jax.random.fold_in(key, j)) for j in range(1, config.seeds))]
+        others = [_table(config, other, "printed", progress).negative_gaps() for other in seeds[1:]]
+        gaps = [tables["printed"].negative_gaps(), *others]
+        together = reduce(add, gaps)
+        numbers_judged += together.numbers(f"printed, {config.seeds} seeds")
+        sentences += [over_seeds(gaps), together.sentence(f"{config.seeds} seeds together")]
+        summary["negative gaps as printed, by seed"] = by_seed(seeds, gaps)
     numbers_judged += _rechecked(config, seed, tables["decided"], progress)
-    return Result(arrays, tuple(numbers_judged), tuple(sentences), {n: t.summary() for n, t in tables.items()})
+    return Result(arrays, tuple(numbers_judged), tuple(sentences), summary)
+
+
+def _table(config: Settings, seed: int, treatment: str, progress: Progress) -> TrialTable:
+    """One treatment of all trials of one seed."""
+    table = TrialTable(config.d)
+    total, done = len(config.d) * config.trials, 0
+    for d in config.d:
+        for begin in range(0, config.trials, BLOCK):
+            numbers = range(begin, min(begin + BLOCK, config.trials))
+            table.add(d, *_block(config, seed, d, numbers, treatment))
+            done += len(numbers)
+            progress(done, total, f"trials, {treatment}, seed {seed}")
+    return table
+
+
+def _seed(key: jax.Array) -> int:
+    """The seed of every trial's own random stream."""
+    return int(jax.random.randint(key, (), 0, 2**31 - 1))
 
 
 def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress) -> Result:
@@ -185,17 +211,19 @@ def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress) -> Res
         raise InvalidInputError("one trial has no distribution of gaps: give --trial to maxmargin-fig9.")
     study = compute_trials(config, key, progress).arrays
     gaps = {name: study[name]["gaps"] for name in TREATMENTS}
-    below = {name: float(np.mean(values < 0)) for name, values in gaps.items()}
+    below = {name: NegativeGaps.of(gaps[name], int(study[name]["counts"][:, 0].sum())) for name in TREATMENTS}
+    stable, decided = below["stable"].saturated, below["decided"].saturated
     return Result(
         gaps,
         (
-            Number("printed: share of gaps below zero", below["printed"], 0.01, 0.005),
-            Number("stable: share of gaps below zero", below["stable"]),
-            Number.exact("decided: share of gaps below zero", below["decided"], at_most=0.0),
+            *below["printed"].numbers("printed"),
+            Number("stable: share of negative gaps, of saturated trials", stable.value, interval=stable.interval),
+            Number.exact("decided: share of negative gaps, of diverging trials", decided.value, at_most=0.0),
         ),
         (
-            f"As printed {below['printed']:.2%} of the gaps are negative, computed stably {below['stable']:.2%}, "
-            f"followed to the limit {below['decided']:.2%}.",
+            below["printed"].sentence("As printed"),
+            f"Computed stably, negative gaps are {stable} of the saturated trials; followed to the limit, {decided} of "
+            "those that diverge.",
         ),
     )
 
@@ -243,17 +271,17 @@ def draw_trials(result: Result) -> Any:
     arrays = result.arrays
     if "which" in arrays:
         return draw_one_trial(result)
+    titles = dict(zip(TREATMENTS, ("(a) as printed", "(a) computed stably", "(a) followed to the limit"), strict=True))
     with canvas.style():
-        figure, axes = canvas.panels(1, 4, 13.0, 3.4)
-        for ax, name in zip(axes, TREATMENTS, strict=False):
+        figure, axes = canvas.panels(2, 2, 9.6, 7.0)
+        for ax, (name, title) in zip(axes, titles.items(), strict=False):
             # Only what is decided knows a finite limit from a run that was too short.
-            trials.draw_bars(
-                ax, arrays["d"], arrays[name]["counts"], "finite" if name == "decided" else "not saturated"
-            )
-            ax.set_title(name)
+            words = "finite limit" if name == "decided" else "not saturated"
+            trials.draw_bars(ax, arrays["d"], arrays[name]["counts"], arrays[name]["intervals"], words)
+            ax.set(title=title, ylabel="share of trials, 95% intervals")
+            ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, frameon=False, columnspacing=1.0)
         trials.draw_gap_histogram(axes[3], {name: arrays[name]["gaps"] for name in TREATMENTS})
-        axes[0].set_ylabel("share of trials")
-        axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
+        axes[3].set_title("(b) score gaps of the trials that select")
     return figure
 
 
@@ -261,12 +289,14 @@ def draw_gaps(result: Result) -> Any:
     """The whole curve, and its step at zero."""
     from tokenmargin.plots import canvas, trials
 
+    least = 0.5 / max(len(values) for values in result.arrays.values())  # half a trial
     with canvas.style():
-        figure, (whole, near) = canvas.panels(1, 2, 9.0, 3.4)
+        figure, (whole, near) = canvas.panels(1, 2, 9.6, 3.8)
         trials.draw_gap_curve(whole, result.arrays)
         trials.draw_gap_curve(near, result.arrays)
-        whole.set(title="cumulative share", xlim=(-0.2, 1.0))
-        near.set(title="near zero", xlim=(-0.05, 0.05), ylim=(0, 0.2))
+        whole.set(title="trials that select one token per input")
+        near.set(title="the same near zero; the paper prints < 1% below it")
+        trials.near_zero(near, PRINTED_BOUND, least)
     return figure
 
 

@@ -47,6 +47,9 @@ FIT_FROM = 1e4
 #: How far a fitted exponent may be from -2: the next term, of relative size 1/R, is still felt at the first radii.
 EXPONENT = 0.02
 
+#: Why -2 is expected: p is a ray plus a bounded vector.
+RATE = "ray plus a bounded vector"
+
 #: Largest KKT residual |G - (G'u)u|/|G| of a path: logits of size 1e5 round to 1e-11, margins go down to 1e-2.
 KKT = 1e-8
 
@@ -204,21 +207,24 @@ def _numbers(
     last = max(float(arrays[name]["path"]["distance"][-1]) for name in PROBLEMS)
     sides = {kind: end.away / max(len(end.norm), 1) for kind, end in ends.items()}
     return (
-        Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0),
+        Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0, source="all of them"),
         Number.exact("largest KKT residual of a path", residual, at_most=KKT),
         Number.exact("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION),
-        Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT),
-        Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT),
-        Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT),
-        Number.exact("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT),
+        Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT, source=RATE),
+        Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT, source=RATE),
+        Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT, source=RATE),
+        Number.exact("(b) exponent of 1 - cos in |p|, flow", exponents["b", "flow"], -2, EXPONENT, source=RATE),
         Number("(c) exponent of 1 - cos in |p|, normalised descent", exponents["c", "descent"]),
-        Number.exact("share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0),
-        Number.exact("share of random directions whose local path stays away", sides["random"], 1, 0),
+        Number.exact(
+            "share of non-LMM max-margin directions whose local path stays away", sides["other"], 1, 0, source="Thm 4"
+        ),
+        Number.exact("share of random directions whose local path stays away", sides["random"], 1, 0, source="Thm 4"),
         Number.exact(
             "share of LMM directions whose local path, in the cone of Theorem 3, goes there",
             ends["lmm"].toward / max(len(ends["lmm"].norm), 1),
             1,
             0,
+            source="Thm 4",
         ),
         Number.exact("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0),
     )
@@ -240,41 +246,51 @@ def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: di
 
 
 def draw(result: Result) -> Any:
-    """Three log-log panels of 1 - cos against the norm, and the ends of the local paths."""
+    """Three log-log panels of 1 - cos against the norm, and the distributions of the ends of the local paths."""
     from tokenmargin.plots import canvas
 
     arrays = result.arrays
-    colours = {"path": canvas.RED, "descent": canvas.GREEN, "flow": canvas.BLUE}
-    names = {"path": "regularisation path", "descent": "normalised descent", "flow": "gradient flow"}
+    looks = {
+        "path": ("regularisation path", {"color": canvas.RED, "marker": "o", "ms": 3, "lw": 1.2}),
+        "flow": ("gradient flow", {"color": canvas.BLUE, "lw": 2.4, "alpha": 0.6}),
+        "descent": ("normalised descent", {"color": canvas.GREEN, "lw": 1.2, "ls": "--"}),
+    }
     titles = {"a": "(a) n=1, tied scores", "b": "(b) n=1, distinct scores", "c": "(c) n=3, T=7"}
     with canvas.style():
-        figure, axes = canvas.panels(1, 4, 14.0, 3.6)
+        figure, axes = canvas.panels(2, 3, 11.4, 7.0)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
-            for way in WAYS:
+            for way, (label, look) in looks.items():
                 passed = arrays[name][way]
-                norms, distances = passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR)
-                marker = "o-" if way == "path" else "-"
-                ax.loglog(norms, distances, marker, color=colours[way], ms=3, lw=1.2, label=names[way])
+                ax.loglog(passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR), label=label, **look)
             guide = np.array([1e1, 1e5])
             ax.loglog(guide, guide**-2.0, ":", color=canvas.GREY, label=r"$\|p\|^{-2}$")
             ax.axhline(DISTANCE_FLOOR, color=canvas.GREY, lw=0.8, ls="--", label="rounding")
             ax.set(title=title, xlabel=r"$\|p\|$ or $R$", xlim=(0.5, 2e5), ylim=(DISTANCE_FLOOR / 5, 3))
-        axes[0].set_ylabel(r"$1-\cos$ to the GMM direction")
+            ax.set_ylabel(r"$1-\cos$ to the GMM direction")
         axes[2].legend(loc="lower left")
-        kinds = {
-            "other": ("max-margin, not LMM", canvas.RED, "s"),
-            "random": ("random direction", canvas.ORANGE, "^"),
-            "lmm": ("LMM, cone of Thm 3", canvas.BLUE, "o"),
-        }
-        for kind, (label, colour, marker) in kinds.items():
-            end = arrays["local"][kind]
-            distance = np.maximum(end["distance"], DISTANCE_FLOOR)
-            axes[3].loglog(end["norm"], distance, marker, color=colour, ms=4, mfc="none", label=label)
-        axes[3].set(
-            title="(d) ends of local paths", xlabel=r"$\|\bar p(R)\|/R$", ylabel=r"$(1-\cos$ to the axis$)/\epsilon$"
-        )
-        axes[3].legend(loc="center left")
+        _draw_ends(axes[3], axes[4], arrays["local"], canvas)
+        axes[5].legend(*axes[3].get_legend_handles_labels(), loc="upper left", frameon=False)
+        axes[5].axis("off")
     return figure
+
+
+def _draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
+    """Cumulative distributions of where the local paths end: how far off the axis, and how far out."""
+    kinds = {
+        "other": ("around max-margin directions, not LMM", canvas.RED, "-"),
+        "random": ("around random directions", canvas.ORANGE, "--"),
+        "lmm": ("around LMM directions, in the cone of Thm 3", canvas.BLUE, "-"),
+    }
+    for kind, (label, colour, line) in kinds.items():
+        end = ends[kind]
+        told = f"{label} ({len(end['norm'])})"
+        off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
+        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8, label=told)
+        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8)
+    distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
+    norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
+    for ax in (distance, norm):
+        ax.set_ylabel("cumulative share of paths")
 
 
 EXPERIMENTS = (

@@ -1,0 +1,123 @@
+"""How often the smallest score gap is negative, of saturated trials and of all, seed by seed [M, App. E].
+
+The paper prints "less than 1% of the problems" beside Figure 9(b), whose histogram is of saturated trials alone, and
+the same of Figure 10. Which trials it divides by is not said, so both shares are shown, each with Wilson's interval.
+The bound holds or fails where the interval lies on one side of it, and is not decided where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.experiments.experiment import Number, Relation, Verdict
+
+#: What the paper prints of the share, and where.
+PRINTED_BOUND, PLACE = 0.01, "App. E, of Fig. 9(b) and 10"
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    count: int
+    trials: int
+
+    @property
+    def value(self) -> float:
+        """count/trials; NaN of no trial."""
+        return self.count / self.trials if self.trials else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval."""
+        return wilson(self.count, self.trials)
+
+    def __add__(self, other: Share) -> Share:
+        """Both, taken together."""
+        return Share(self.count + other.count, self.trials + other.trials)
+
+    def __str__(self) -> str:
+        """As a sentence says it."""
+        low, high = self.interval
+        return f"{self.count} of {self.trials:,} ({self.value:.2%}, 95% interval {low:.2%} to {high:.2%})"
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share; everything if there was no trial."""
+    if trials == 0:
+        return 0.0, 1.0
+    from scipy.stats import binomtest  # slow to import
+
+    interval = binomtest(successes, trials).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+@dataclass(frozen=True)
+class NegativeGaps:
+    """Negative gaps of the trials of one seed, or of several together."""
+
+    saturated: Share
+    every: Share
+
+    @classmethod
+    def of(cls, gaps: np.ndarray, trials: int) -> NegativeGaps:
+        """Count the gaps of the saturated trials, one each (NaN: no neighbour, or no solution), of so many trials."""
+        negative = int((gaps < 0).sum())
+        return cls(Share(negative, len(gaps)), Share(negative, trials))
+
+    def __add__(self, other: NegativeGaps) -> NegativeGaps:
+        """Both, taken together."""
+        return NegativeGaps(self.saturated + other.saturated, self.every + other.every)
+
+    def numbers(self, whose: str) -> list[Number]:
+        """Both shares against the paper's bound."""
+        return [
+            _against_the_paper(f"{whose}: share of negative gaps, of saturated trials", self.saturated),
+            _against_the_paper(f"{whose}: share of negative gaps, of all trials", self.every),
+        ]
+
+    def sentence(self, whose: str) -> str:
+        """What the two shares say of the paper's bound."""
+        said = {
+            Verdict.HOLDS: "is below 1%",
+            Verdict.FAILS: "is not below 1%",
+            Verdict.NOT_DECIDED: "may be below 1% or not: these trials do not decide",
+        }
+        if not self.saturated.trials:
+            return f"{whose}, no trial saturated: there is no gap to look at."
+        parts = [
+            f"of {what} trials {share}, which {said[_against_the_paper(whose, share).verdict('paper')]}"
+            for what, share in (("the saturated", self.saturated), ("all", self.every))
+        ]
+        return f"{whose}, negative gaps: {'; '.join(parts)}. The paper prints less than 1%, and not of which trials."
+
+
+def _against_the_paper(name: str, share: Share) -> Number:
+    return Number(name, share.value, paper=PRINTED_BOUND, place=PLACE, relation=Relation.BELOW, interval=share.interval)
+
+
+def by_seed(seeds: Sequence[int], gaps: Sequence[NegativeGaps]) -> Mapping[str, Any]:
+    """One row a seed, for the summary."""
+    return {
+        f"seed {seed}": {
+            "negative gaps": each.every.count,
+            "saturated trials": each.saturated.trials,
+            "share of saturated trials": each.saturated.value,
+            "its 95% interval": each.saturated.interval,
+            "trials": each.every.trials,
+            "share of all trials": each.every.value,
+            "its 95% interval, of all trials": each.every.interval,
+        }
+        for seed, each in zip(seeds, gaps, strict=True)
+    }
+
+
+def over_seeds(gaps: Sequence[NegativeGaps]) -> str:
+    """The shares of every seed, in one sentence."""
+    saturated = ", ".join(f"{each.saturated.value:.2%}" for each in gaps)
+    every = ", ".join(f"{each.every.value:.2%}" for each in gaps)
+    return f"Negative gaps as printed, seed by seed: {saturated} of the saturated trials; {every} of all trials."
