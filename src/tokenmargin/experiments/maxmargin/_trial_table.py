@@ -136,6 +136,7 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         Number("stable: 1 - mean correlation, pooled", 1 - _average(stable.ended("correlation")), at_most=2e-4),
         Number("stable: share of negative gaps, of saturated trials", stable.negative_gaps().saturated.value),
         Number.exact("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0),
+        Number("decided: mixed limits, of which a part is finite", float(decided.column("mixed").sum())),
         Number.exact(
             "decided: diverging trials that are not an LMM", float((decided.ended("is_lmm") == 0).sum()), at_most=0
         ),
