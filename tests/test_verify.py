@@ -290,3 +290,22 @@ def test_the_verifier_needs_no_solver_and_no_numpy():
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
     assert {name for name in names if name.split(".")[0] not in sys.stdlib_module_names} == {"tokenmargin.errors"}
+
+
+def test_what_has_no_certificate_is_refused_in_words_and_leaves_no_file(tmp_path):
+    from tokenmargin import AttentionRisk, EmbeddedSequences, Flow, JointRisk, follow, label_svm
+    from tokenmargin.data import toys
+
+    tug = EmbeddedSequences.from_scores([[(1, 0), (0, 0)], [(-1, 0), (0, 0)], [(0, 1), (0, 0)]], [[1.0, 0.0]] * 3)
+    mixed = follow(AttentionRisk(tug), [0.0, 0.0], Flow()).limit
+    joint = follow(JointRisk(toys.fig3((0.5, 1.0))), ((-1.0, 0.0), (0.0, -1.0)), Flow()).limit
+    label = label_svm([[1.0, 0.0], [0.0, -1.0]], [1, -1])
+    for answer, words in (
+        (mixed, "the limit is mixed"),
+        (joint, "a JointLimit"),
+        (label, "a LabelSolution"),
+        (3, "int"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            write_certificate(answer, tmp_path / "proof.json")
+    assert list(tmp_path.iterdir()) == []

@@ -24,13 +24,18 @@ from tokenmargin.verify import FORMAT, VERSION, seal
 BOUND_ALLOWANCE = 1e-12
 
 
-def write_certificate(answer: MarginSolution | Limit, path: str | Path) -> None:
+def write_certificate(answer: Any, path: str | Path) -> None:
     """Write what proves an optimal margin, an infeasible selection or a diverging limit.
 
     Args:
         answer: a solution of `att_svm` and its kin, optimal or infeasible, or a limit that diverges.
         path: of the file, JSON.
     """
+    if not isinstance(answer, MarginSolution | Limit):
+        raise InvalidInputError(
+            f"there is no certificate file for a {type(answer).__name__}: give a solution of att_svm and its kin, or "
+            "the limit of a run of p that diverges."
+        )
     content = _limit(answer) if isinstance(answer, Limit) else _solution(answer)
     content = {"format": FORMAT, "version": VERSION, **content}
     content["seal"] = seal(content)
