@@ -17,7 +17,7 @@ from tokenmargin.attention import (
 )
 from tokenmargin.data import EmbeddedSequences, Selection, toys
 from tokenmargin.margin import att_svm, is_locally_optimal
-from tokenmargin.theory import Agreement, JointAgreement, compare, one_minus_cosine
+from tokenmargin.theory import Agreement, JointAgreement, basin_map, compare, one_minus_cosine
 
 START = ((-1.0, 0.0), (0.0, -1.0))
 
@@ -131,3 +131,38 @@ def test_a_joint_limit_that_goes_elsewhere_does_not_agree():
     wrong = compare(replace(limit, selection=Selection.from_indices([0, 0, 0], 2)))
     assert not wrong.agrees
     assert np.isnan(wrong.head_error)
+
+
+def tied_best(second=(0.0, 1.0)):
+    """Two tokens share the highest score; the third, at the origin, is what either is separated from."""
+    return EmbeddedSequences.from_scores([[(1.0, 0.0), second, (0.0, 0.0)]], [[1.0, 1.0, 0.0]])
+
+
+def test_with_tied_best_scores_the_problem_is_the_one_that_either_solves():
+    """Token 0 at (1, 0) and token 1 at (.9, .1) tie: (ATT-SVM) for token 0 asks them apart, which nothing pulls for."""
+    data = tied_best((0.9, 0.1))
+    limit = follow(AttentionRisk(data), [3.0, -3.0], Flow()).limit
+    assert limit.selection == Selection.from_indices([0], 3)
+    agreement = compare(limit)
+    assert agreement.agrees
+    assert one_minus_cosine(limit.velocity, (1.0, 0.0)) <= 1e-12
+    strict = att_svm(data, limit.selection)
+    assert one_minus_cosine(limit.velocity, strict.direction) > 0.1
+    assert limit.sequences.mask.tolist() == [[True, False, True]]
+    assert basin_map(data, [(3.0, -3.0)]).agreements[0].agrees
+
+
+def test_of_two_tied_tokens_the_one_of_larger_margin_is_the_globally_optimal():
+    data = tied_best((0.0, 0.5))
+    far, near = (follow(AttentionRisk(data), start, Flow()).limit for start in ([3.0, -3.0], [-6.0, 3.0]))
+    assert far.selection == Selection.from_indices([0], 3)
+    assert near.selection == Selection.from_indices([1], 3)
+    assert compare(far).agrees
+    assert compare(near).agrees
+    assert compare(far).is_gmm
+    assert not compare(near).is_gmm
+
+
+def test_tokens_of_equal_margin_that_tie_are_both_globally_optimal():
+    for start in ([3.0, -3.0], [-3.0, 3.0]):
+        assert compare(follow(AttentionRisk(tied_best()), start, Flow()).limit).is_gmm

@@ -15,7 +15,7 @@ import numpy as np
 from tokenmargin._types import Vector
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 
 
 class LimitKind(Enum):
@@ -59,7 +59,13 @@ class LimitVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Limit(LimitVerdict):
-    """The limit of a trajectory with the numbers that certify it."""
+    """The limit of a trajectory with the numbers that certify it.
+
+    When p diverges and no two tokens of an input tie in score, the velocity and the support weights are a dual
+    certificate of (ATT-SVM) for the selection. A token that ties with the selected one pulls on nothing, so it may fall
+    behind by as little as it likes: then they certify the problem without it, in which either of the two will do
+    [M, (ATT-SVM')]; `sequences` is that problem. In a mixed limit they certify the part that diverges.
+    """
 
     kind: LimitKind
     risk: PointRisk = field(repr=False)
@@ -81,14 +87,26 @@ class Limit(LimitVerdict):
     def sequences(self) -> EmbeddedSequences:
         """The problem whose max-margin direction this is to be compared with: see `felt` of the risk.
 
-        In a mixed limit the selected tokens of an input share its attention for ever, so they all have the score that
-        they have together.
+        Tokens that tie in score with a selected one and are not selected are masked: nothing holds them back. In a
+        mixed limit the selected tokens of an input share its attention for ever, so they all have the score that they
+        have together.
         """
         felt = self.risk.felt(self.p)
         if not self.mixed:
-            return felt
+            return _without_tied(felt, self.selection.chosen)
         gamma = np.where(felt.mask, scores(felt), 0.0)
         share = np.where(self.selection.chosen, self.risk.attention(self.p), 0.0)
         together = (share * gamma).sum(axis=1) / share.sum(axis=1)
         gamma = np.where(self.selection.chosen, together[:, None], gamma)
         return EmbeddedSequences.from_scores(felt.keys, gamma, felt.mask)
+
+
+def _without_tied(data: EmbeddedSequences, chosen: np.ndarray) -> EmbeddedSequences:
+    """The data without the tokens that tie in score with a selected one of their input and are not selected."""
+    gamma = scores(data)
+    selected = np.where(chosen, gamma, -np.inf).max(axis=1)
+    tied = ~chosen & data.mask & (np.abs(gamma - selected[:, None]) <= score_tie_widths(data)[:, None])
+    if not tied.any():
+        return data
+    keys = None if data.keys_are_tokens else data.keys
+    return EmbeddedSequences(data.tokens, data.labels, data.head, keys=keys, mask=data.mask & ~tied)

@@ -14,6 +14,7 @@ from tokenmargin.margin import (
     MarginSolution,
     Status,
     att_svm,
+    att_svm_any,
     is_locally_optimal,
     rate_direction,
     selected_label_svm,
@@ -34,7 +35,7 @@ class Agreement:
     velocity_error: float  #: 1 - cos(velocity, p_mm)
     weight_error: float  #: largest |support weight - normalised dual|; NaN with ties, whose rows are split
     is_lmm: bool  #: the selected tokens are locally optimal [M, Def. 2]
-    is_gmm: bool  #: they are the tokens of highest score [M, Def. 1]
+    is_gmm: bool  #: they are the tokens of highest score [M, Def. 1], or with ties a minimiser of [M, (ATT-SVM')]
 
     @property
     def agrees(self) -> bool:
@@ -138,8 +139,19 @@ def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
         one_minus_cosine(limit.velocity, solution.direction) if solved else float("nan"),
         _weight_error(limit, solution) if solved else float("nan"),
         is_locally_optimal(solution),
-        limit.selection == limit.risk.optimal,
+        _is_global(limit),
     )
+
+
+def _is_global(limit: Limit) -> bool:
+    """Whether the limit is the globally optimal direction; any of the best tokens will do where several tie."""
+    best = limit.risk.optimal
+    if limit.selection == best:
+        return True
+    if best.is_single or (limit.selection.chosen & ~best.chosen).any():
+        return False
+    shortest = att_svm_any(limit.risk.felt(limit.p), best)
+    return any(one_minus_cosine(limit.velocity, p) <= SAME_DIRECTION for p in shortest.minimisers)
 
 
 def one_minus_cosine(a: ArrayLike, b: ArrayLike) -> float:

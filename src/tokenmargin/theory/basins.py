@@ -72,12 +72,12 @@ def basin_map(
     risk = AttentionRisk(sequences, loss)
     ends = follow_all([risk] * len(points), points, Flow() if method is None else method, progress=progress)
     limits = limits_of([risk] * len(points), [trajectory.final for trajectory in ends])
-    reached: dict[Selection, int] = {}
+    reached: dict[Selection, list[Limit]] = {}
     for limit in limits:
         if limit.diverges or limit.mixed:
-            reached[limit.selection] = reached.get(limit.selection, 0) + 1
-    order = sorted(reached, key=lambda selection: -reached[selection])
-    solutions = {selection: att_svm(sequences, selection) for selection in order}
+            reached.setdefault(limit.selection, []).append(limit)
+    order = sorted(reached, key=lambda selection: -len(reached[selection]))
+    solutions = {selection: att_svm(reached[selection][0].sequences, selection) for selection in order}
     place = {selection: j for j, selection in enumerate(order)}
     basin = np.array(
         [FINITE if limit.finite else STALLED if limit.stalled else place[limit.selection] for limit in limits]
