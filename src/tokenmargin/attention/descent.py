@@ -30,6 +30,7 @@ class Descent(Method):
 
     lr: float
     is_isotropic: ClassVar[bool] = True
+    takes_lanes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         """Check the learning rate."""
@@ -43,7 +44,7 @@ class Descent(Method):
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr times its length."""
         del excess
-        moves = [(self.lr * jnp.exp(block.log_scale)) * block.direction for block in gradient.descent]
+        moves = [(self.lr * jnp.exp(block.log_scale))[None] * block.direction for block in gradient.descent]
         return p + jnp.concatenate(moves), state
 
 
@@ -58,6 +59,7 @@ class NormalizedDescent(Method):
     lr: float
     epsilon: float = 0.0
     is_isotropic: ClassVar[bool] = True
+    takes_lanes: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         """Check learning rate and epsilon."""
@@ -76,12 +78,13 @@ class NormalizedDescent(Method):
         return p + jnp.concatenate([self._move(block) for block in gradient.descent]), state
 
     def _move(self, block: Block) -> AnyArray:
-        size = jnp.sqrt(jnp.sum(block.direction**2))
+        size = jnp.sqrt(jnp.sum(block.direction**2, axis=0))
         moving = size > 0
         log_norm = block.log_scale + jnp.log(jnp.where(moving, size, 1.0))
         # g/(|g| + epsilon) = (g/|g|) / (1 + epsilon/|g|), in logarithms so that |g| may underflow.
         damping = 1.0 + jnp.where(self.epsilon > 0, jnp.exp(jnp.log(self.epsilon) - log_norm), 0.0)
-        return jnp.where(moving, self.lr / (jnp.where(moving, size, 1.0) * damping), 0.0) * block.direction
+        length = jnp.where(moving, self.lr / (jnp.where(moving, size, 1.0) * damping), 0.0)
+        return length[None] * block.direction
 
 
 def descend(
@@ -123,7 +126,7 @@ def _descend(
     fields: LaneField | StackedFields, starts: AnyArray, kappa: AnyArray, method: Method, records: int, every: int
 ) -> AnyArray:
     """Points of shape (records, r, lanes)."""
-    in_every_lane = jax.vmap(method.step, in_axes=-1, out_axes=-1)
+    in_every_lane = method.step if method.takes_lanes else jax.vmap(method.step, in_axes=-1, out_axes=-1)
 
     def step(_: AnyArray, now: Moving) -> Moving:
         z, state = now

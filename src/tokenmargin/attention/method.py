@@ -107,6 +107,10 @@ class Method(eqx.Module):
     #: differences, which is what makes wide problems cheap; one that looks at coordinates, as Adam, is not.
     is_isotropic: ClassVar[bool] = False
 
+    #: Whether `step` works on many points side by side along a last axis as it stands. Where it does not it is mapped
+    #: over them, which turns arrays round and back: half the speed of a short step.
+    takes_lanes: ClassVar[bool] = False
+
     @abstractmethod
     def init(self, p: AnyArray) -> State:
         """The state to begin with at p, shape (d,): any tree of arrays."""
