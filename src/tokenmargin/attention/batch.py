@@ -16,7 +16,6 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._coordinates import rounded_length
 from tokenmargin.attention._lane_field import LaneField
 from tokenmargin.attention.descent import Descent, NormalizedDescent, descend
 from tokenmargin.attention.losses import Loss, logistic
@@ -35,21 +34,19 @@ def descend_batch(
 
     The keys are used in the coordinates they are given in: `in_span_of_differences` makes them short.
     """
-    fields, kappa = lane_fields(problems, loss)
     starts = np.zeros((len(problems), problems.keys.shape[3]))
-    return descend(fields, starts, kappa, method, steps, steps)[:, -1]
+    return descend(lane_fields(problems, loss), starts, method, steps, steps)[:, -1]
 
 
-def lane_fields(problems: ProblemBatch, loss: Loss) -> tuple[LaneField, np.ndarray]:
-    """All problems, a lane for each, in units of their longest key difference kappa, and these units, shape (B,)."""
+def lane_fields(problems: ProblemBatch, loss: Loss) -> LaneField:
+    """All problems, a lane for each."""
     keys = problems.keys - problems.keys[:, :, :1]
     gamma = ties_made_equal(problems.scores, problems.tie_widths()[:, :, None])
     log_multiplicity = np.zeros_like(gamma)
     for j in np.flatnonzero(_has_repeats(keys)).tolist():
         merged = AttentionRisk(problems[j], loss).pair_field
         gamma[j], log_multiplicity[j] = merged.scores, merged.log_multiplicity
-    kappa = rounded_length(keys.reshape(len(keys), -1, keys.shape[3]))
-    return LaneField.of(keys / kappa[:, None, None, None], gamma, log_multiplicity, loss), kappa
+    return LaneField.of(keys, gamma, log_multiplicity, loss)
 
 
 def _has_repeats(keys: np.ndarray) -> np.ndarray:

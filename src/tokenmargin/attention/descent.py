@@ -90,7 +90,6 @@ class NormalizedDescent(Method):
 def descend(
     fields: LaneField | StackedFields,
     starts: np.ndarray,
-    kappa: np.ndarray,
     method: Method,
     steps: int,
     every: int,
@@ -98,9 +97,8 @@ def descend(
     """Run a batch for `steps` steps.
 
     Args:
-        fields: B problems of one shape, a lane for each, in the coordinates kappa z of a point z.
-        starts: z, shape (B, r).
-        kappa: shape (B,), the unit of each problem's keys.
+        fields: B problems of one shape, a lane for each, in the units that their keys came in.
+        starts: shape (B, r).
         method: the rule.
         steps: how many steps.
         every: record every so many steps.
@@ -109,30 +107,25 @@ def descend(
         Points of shape (B, 1 + number recorded, r), the start first.
     """
     rule = jax.tree.map(lambda x: x.astype(starts.dtype) if eqx.is_inexact_array(x) else x, as_data(method))
-    scales = kappa.astype(starts.dtype)
     path = np.empty((len(starts), 1 + steps // every, starts.shape[1]), starts.dtype)
     path[:, 0] = starts
     for begin in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - begin)
         # A last block that is short repeats its first problem, so that one compilation serves all blocks.
         rows = begin + np.arange(min(LANES, len(starts))) % count
-        passed = _descend(fields.lanes(rows), starts[rows].T, scales[rows], rule, steps // every, every)
+        passed = _descend(fields.lanes(rows), starts[rows].T, rule, steps // every, every)
         path[begin : begin + count, 1:] = np.moveaxis(np.asarray(passed), -1, 0)[:count]
     return path
 
 
 @eqx.filter_jit
-def _descend(
-    fields: LaneField | StackedFields, starts: AnyArray, kappa: AnyArray, method: Method, records: int, every: int
-) -> AnyArray:
+def _descend(fields: LaneField | StackedFields, starts: AnyArray, method: Method, records: int, every: int) -> AnyArray:
     """Points of shape (records, r, lanes)."""
     in_every_lane = method.step if method.takes_lanes else jax.vmap(method.step, in_axes=-1, out_axes=-1)
 
     def step(_: AnyArray, now: Moving) -> Moving:
         z, state = now
-        gradient, excess = fields.descent(kappa[None] * z)
-        # The keys are in units of kappa, so the gradient in z is kappa times that in kappa z; a power of two is exact.
-        gradient = Gradient(tuple(Block(kappa[None] * b.direction, b.log_scale) for b in gradient.descent))
+        gradient, excess = fields.descent(z)
         after, state = checked_step(in_every_lane(gradient, excess, state, z), now)
         return fields.moved(z, after), state
 

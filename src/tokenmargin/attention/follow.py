@@ -264,15 +264,18 @@ def _descents(risks: list[Any], points: list[np.ndarray], method: Method, steps:
     fields = [risk.in_span[0] if isotropic else risk.own_field for risk in risks]
     paths: dict[int, np.ndarray] = {}
     for members in alike(fields):
-        own = [fields[j] for j in members]
+        # A descent feels no unit: the keys go back to theirs, by a power of two and so exactly.
+        units = [risks[j].in_span[1].kappa if isotropic else 1.0 for j in members]
+        own = [
+            eqx.tree_at(lambda f: f.keys, fields[j], fields[j].keys * k) for j, k in zip(members, units, strict=True)
+        ]
         lanes = _in_lanes(own) if isinstance(own[0], PairField) else StackedFields.of(own)
         coordinates = [risks[j].in_span[1] if isotropic else None for j in members]
-        scales = np.array([1.0 if c is None else c.kappa for c in coordinates])
         inside = [
             points[j] if c is None else (c.inward(points[j]) / c.kappa).astype(points[j].dtype)
             for j, c in zip(members, coordinates, strict=True)
         ]
-        passed = descend(lanes, np.stack(inside), scales, method, steps, every)
+        passed = descend(lanes, np.stack(inside), method, steps, every)
         for path, j, c in zip(passed, members, coordinates, strict=True):
             paths[j] = path if c is None else c.outward(path * c.kappa, points[j])
             paths[j][0] = points[j]
