@@ -16,6 +16,7 @@ from tokenmargin.attention import (
     follow,
 )
 from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import att_svm, is_locally_optimal
 from tokenmargin.theory import Agreement, JointAgreement, basin_map, compare, one_minus_cosine
 
@@ -166,3 +167,12 @@ def test_of_two_tied_tokens_the_one_of_larger_margin_is_the_globally_optimal():
 def test_tokens_of_equal_margin_that_tie_are_both_globally_optimal():
     for start in ([3.0, -3.0], [-3.0, 3.0]):
         assert compare(follow(AttentionRisk(tied_best()), start, Flow()).limit).is_gmm
+
+
+def test_what_is_no_limit_and_what_is_no_problem_is_refused_in_words():
+    from tokenmargin.theory import check
+
+    with pytest.raises(InvalidInputError, match="limit of a run"):
+        compare(None)
+    with pytest.raises(InvalidInputError, match="Problem or EmbeddedSequences"):
+        check(None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.attention import JointLimit, Limit
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import (
     LabelSolution,
     MarginSolution,
@@ -97,7 +98,7 @@ class JointAgreement:
 def compare(limit: Limit) -> Agreement | None: ...
 @overload
 def compare(limit: JointLimit) -> JointAgreement | None: ...
-def compare(limit: Limit | JointLimit) -> Agreement | JointAgreement | None:
+def compare(limit: Any) -> Agreement | JointAgreement | None:
     """Solve the max-margin problem of what a limit selects and compare; None when the limit does not diverge.
 
     For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head; tokens that
@@ -106,6 +107,8 @@ def compare(limit: Limit | JointLimit) -> Agreement | JointAgreement | None:
 
     An infeasible problem gives an agreement with errors NaN that does not agree: the limit then contradicts [M].
     """
+    if not isinstance(limit, Limit | JointLimit):
+        raise InvalidInputError(f"limit must be the limit of a run, follow(...).limit, got {type(limit).__name__}.")
     if not (limit.diverges or limit.mixed):
         return None
     if isinstance(limit, JointLimit):

@@ -27,13 +27,18 @@ class ClaimAnswer:
         return self.outcome is not None
 
 
-def check(problem: Problem | EmbeddedSequences, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
+def check(problem: Any, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
     """Ask claims of a problem: one answer a claim, in the order of the papers.
 
     Args:
         problem: what `load_problem` or `problem_of_arrays` made, or sequences alone.
         keys: names of claims, such as "maxmargin-thm2"; all of them when absent.
     """
+    if not isinstance(problem, Problem | EmbeddedSequences):
+        raise InvalidInputError(
+            f"problem must be a Problem or EmbeddedSequences, got {type(problem).__name__}: read a file by "
+            "load_problem."
+        )
     known = claims()
     for key in keys or ():
         if key not in known:
