@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_checks": {"errors"},
     "_progress": set(),
-    "_atomic": set(),
+    "_atomic": {"errors"},
     "_precision": set(),
     "_isometry": set(),
     "verify": {"errors"},

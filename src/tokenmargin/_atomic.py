@@ -9,6 +9,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tokenmargin.errors import InvalidInputError
+
+
+def check_writable(folder: Path) -> None:
+    """Notice now, not after an hour's work, that nothing can be written into a folder; it is made where it is absent."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileExistsError:
+        raise InvalidInputError(f"{folder} is a file: name a folder to write into.") from None
+    except NotADirectoryError:
+        raise InvalidInputError(f"{folder} lies below a file: name a folder to write into.") from None
+    except OSError as problem:
+        raise InvalidInputError(
+            f"nothing can be written into {folder} ({problem.strerror or problem}): name another folder, or mend this one."
+        ) from None
+
 
 @contextmanager
 def complete_file(target: Path) -> Iterator[Path]:

@@ -1,11 +1,13 @@
 """The command line: list, reproduce, check, verify, report.
 
-Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, and 130
-when interrupted.
+Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
+figure that was named lacks its data, and 130 when interrupted.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -44,13 +46,29 @@ COMMANDS = (list_figures, reproduce, check, verify, report)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(words)
     except (Misuse, TokenMarginError) as problem:
         print(f"tokenmargin: {problem}", file=sys.stderr)
         return MISUSE
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (what is still in the buffer goes there at exit)
+        return HOLDS
+    except OSError as problem:
+        where = f" ({problem.filename})" if problem.filename else ""
+        print(
+            f"tokenmargin: {problem.strerror or problem}{where}; nothing half-written was left behind, and what was "
+            "there before is as it was",
+            file=sys.stderr,
+        )
+        return MISUSE
     except KeyboardInterrupt:
-        print("tokenmargin: interrupted; nothing half-written was left behind", file=sys.stderr)
+        print(
+            "tokenmargin: interrupted; nothing half-written was left behind. To go on: "
+            f"{shlex.join(['tokenmargin', *words])}",
+            file=sys.stderr,
+        )
         return INTERRUPTED
 
 

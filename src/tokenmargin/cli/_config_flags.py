@@ -29,7 +29,10 @@ def config_from_flags(experiment: Experiment, preset: Config, flags: Sequence[st
     try:
         given = vars(_flags_parser(experiment, preset).parse_args([_as_argparse_reads_it(word) for word in flags]))
         types = get_type_hints(experiment.config)
-        return replace(preset, **{name: _as_declared(value, types[name], name) for name, value in given.items()})
+        chosen = {name: _as_declared(value, types[name], name) for name, value in given.items()}
+        for name, value in chosen.items():
+            _check_size(value, name, experiment)
+        return replace(preset, **chosen)
     except Misuse as problem:
         raise Misuse(
             f"{experiment.id} does not understand {' '.join(flags)!r}: {problem}; "
@@ -102,6 +105,19 @@ def _as_declared(value: Any, kind: Any, name: str) -> Any:
     if len(value) % group:
         raise Misuse(f"argument {_flag(name)}: expected groups of {group} values")
     return tuple(zip(*[iter(value)] * group, strict=True))
+
+
+def _check_size(value: Any, name: str, experiment: Experiment) -> None:
+    """Refuse a whole number that is no size: a size is at least 1, or 0 where a preset says so (0 for all, for none)."""
+    sizes = value if isinstance(value, tuple) else (value,)
+    if not all(type(size) is int for size in sizes):
+        return
+    usual = [getattr(experiment.preset(each), name) for each in experiment.presets]
+    usual.append(getattr(experiment.config, name, 1))
+    least = min([1, *(size for each in usual for size in (each if isinstance(each, tuple) else (each,)))])
+    for size in sizes:
+        if size < least:
+            raise Misuse(f"argument {_flag(name)}: {size} is less than {least}")
 
 
 def _as_argparse_reads_it(word: str) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 HOLDS, FAILED, MISUSE = 0, 1, 2
 
+#: A figure that was named needs data that are not there.
+DATA_ABSENT = 3
+
 #: What shells report for a program that Ctrl-C ended: 128 + SIGINT.
 INTERRUPTED = 130
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tokenmargin.cli import _console
 from tokenmargin.cli._config_flags import config_from_flags
-from tokenmargin.cli._exit import FAILED, HOLDS, Misuse
+from tokenmargin.cli._exit import DATA_ABSENT, FAILED, HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments
 from tokenmargin.errors import DataAbsentError
 
@@ -70,9 +70,10 @@ def _chosen(ids: list[str]) -> list[Experiment]:
 
 
 def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments) -> int:
-    from tokenmargin.experiments.run import failures, reproduce
+    from tokenmargin.experiments.run import check_ready, failures, reproduce
     from tokenmargin.report import write_page
 
+    check_ready(known.out)
     failed: list[str] = []
     missing: list[tuple[str, str]] = []
     for experiment, config in zip(chosen, configs, strict=True):
@@ -89,7 +90,9 @@ def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments
         print(f"page: {write_page(known.out, missing=missing)}")
     for name in failed:
         print(f"FAILS  {name}", file=sys.stderr)
-    return FAILED if failed else HOLDS
+    if failed:
+        return FAILED
+    return DATA_ABSENT if missing and known.ids != ["all"] else HOLDS
 
 
 def _show(saved: Saved) -> None:

@@ -201,11 +201,15 @@ class Experiment:
     data: tuple[str, ...] = field(default=())
     precision: str = "float64"
 
+    @property
+    def presets(self) -> tuple[str, ...]:
+        """Names of its presets."""
+        return tuple(each for each in PRESETS if hasattr(self.config, each))
+
     def preset(self, name: str) -> Config:
         """The configuration of a preset: "smoke", "paper", and for some figures "cpu"."""
         maker = getattr(self.config, name, None) if name in PRESETS else None
         if maker is None:
-            has = ", ".join(each for each in PRESETS if hasattr(self.config, each))
-            raise InvalidInputError(f"{self.id} has no preset {name!r}: it has {has}.")
+            raise InvalidInputError(f"{self.id} has no preset {name!r}: it has {', '.join(self.presets)}.")
         made: Config = maker()
         return made

@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import jax
 
+from tokenmargin._atomic import check_writable
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
+from tokenmargin.errors import MissingExtraError
 from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
 from tokenmargin.experiments.store import Saved, save
@@ -40,12 +43,20 @@ def reproduce(
     """
     chosen = experiment.preset(preset) if config is None else config
     begin = time.perf_counter()
+    # Until the result lies on disk: a disk that is full then costs the last step, not the study.
     with _kept_until_done(chosen, out / ".unfinished" / experiment.id / preset) as resumable:
         result = _compute(experiment, resumable, seed, progress)
-    outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
-    return save(
-        experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
-    )
+        outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
+        return save(
+            experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
+        )
+
+
+def check_ready(out: Path) -> None:
+    """Notice before computing what would stop the saving of a result: nothing to draw with, nowhere to write."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("Drawing figures", "figures")
+    check_writable(out)
 
 
 @contextmanager

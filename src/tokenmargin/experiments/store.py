@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -19,6 +22,10 @@ from tokenmargin._atomic import complete_file, complete_folder
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+
+
+#: What reading a file that was cut short or changed raises.
+DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,15 @@ def load(folder: Path) -> Saved:
     for name in ("result.npz", "summary.json", "manifest.json"):
         if not (folder / name).is_file():
             raise InvalidInputError(f"{folder} holds no {name}: reproduce the figure again.")
-    return Saved(
-        folder,
-        _read_result(folder),
-        json.loads((folder / "summary.json").read_text()),
-        json.loads((folder / "manifest.json").read_text()),
-    )
+    try:
+        return Saved(
+            folder,
+            _read_result(folder),
+            json.loads((folder / "summary.json").read_text()),
+            json.loads((folder / "manifest.json").read_text()),
+        )
+    except DAMAGED as problem:
+        raise InvalidInputError(f"{folder} cannot be read ({problem}): reproduce the figure again.") from None
 
 
 def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]) -> Arrays:
@@ -92,7 +102,8 @@ def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]
     mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
     path = Path(folder) / f"{name}-{mark}.npz"
     if path.is_file():
-        return _read_arrays(path)
+        with suppress(*DAMAGED):  # a part that cannot be read is computed again
+            return _read_arrays(path)
     arrays = compute()
     with complete_file(path) as partial:
         _write_arrays(partial, arrays)
@@ -121,7 +132,8 @@ def _write_arrays(path: Path, arrays: Arrays) -> None:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as stored:
+    # Opened here: numpy leaves a file open that turns out to be no archive.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         return nested(stored)
 
 

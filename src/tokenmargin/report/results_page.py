@@ -52,7 +52,7 @@ def saved_results(results: Path, preset: str | None = None) -> list[store.Saved]
         if not any(part.startswith(".") for part in file.relative_to(results).parts)
         and preset in (None, file.parent.name)
     ]
-    return sorted(map(_load, folders), key=_order)
+    return sorted(map(store.load, folders), key=_order)
 
 
 def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, str]] = ()) -> str:
@@ -150,15 +150,6 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{above}{name} · ")
         else:
             yield f"{above}{name}", value
-
-
-def _load(folder: Path) -> store.Saved:
-    try:
-        return store.load(folder)
-    except InvalidInputError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(f"{folder} cannot be read ({error}): reproduce the figure again.") from error
 
 
 def _order(saved: store.Saved) -> tuple[bool, list[tuple[int, str]]]:
