@@ -31,7 +31,7 @@ def config_from_flags(experiment: Experiment, preset: Config, flags: Sequence[st
         types = get_type_hints(experiment.config)
         chosen = {name: _as_declared(value, types[name], name) for name, value in given.items()}
         for name, value in chosen.items():
-            _check_size(value, name, experiment)
+            _check_size(value, name, preset)
         return replace(preset, **chosen)
     except Misuse as problem:
         raise Misuse(
@@ -107,13 +107,12 @@ def _as_declared(value: Any, kind: Any, name: str) -> Any:
     return tuple(zip(*[iter(value)] * group, strict=True))
 
 
-def _check_size(value: Any, name: str, experiment: Experiment) -> None:
-    """Refuse a whole number that is no size: a size is at least 1, or 0 where a preset says so (0 for all, for none)."""
+def _check_size(value: Any, name: str, preset: Config) -> None:
+    """Refuse a whole number that is no size: one is at least 1, or 0 where that is a default (for all, for none)."""
     sizes = value if isinstance(value, tuple) else (value,)
     if not all(type(size) is int for size in sizes):
         return
-    usual = [getattr(experiment.preset(each), name) for each in experiment.presets]
-    usual.append(getattr(experiment.config, name, 1))
+    usual = (getattr(preset, name), getattr(type(preset), name, 1))
     least = min([1, *(size for each in usual for size in (each if isinstance(each, tuple) else (each,)))])
     for size in sizes:
         if size < least:

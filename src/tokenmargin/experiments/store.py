@@ -23,7 +23,6 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 
-
 #: What reading a file that was cut short or changed raises.
 DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError)
 
