@@ -13,7 +13,7 @@ from tokenmargin.errors import InvalidInputError
 
 
 def check_writable(folder: Path) -> None:
-    """Notice now, not after an hour's work, that nothing can be written into a folder; it is made where it is absent."""
+    """Notice now, not after an hour, that nothing can be written into a folder; it is made where it is absent."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -24,7 +24,7 @@ def check_writable(folder: Path) -> None:
         raise InvalidInputError(f"{folder} lies below a file: name a folder to write into.") from None
     except OSError as problem:
         raise InvalidInputError(
-            f"nothing can be written into {folder} ({problem.strerror or problem}): name another folder, or mend this one."
+            f"nothing can be written into {folder} ({problem.strerror or problem}): name another folder."
         ) from None
 
 

@@ -109,14 +109,16 @@ def _as_declared(value: Any, kind: Any, name: str) -> Any:
 
 def _check_size(value: Any, name: str, preset: Config) -> None:
     """Refuse a whole number that is no size: one is at least 1, or 0 where that is a default (for all, for none)."""
-    sizes = value if isinstance(value, tuple) else (value,)
-    if not all(type(size) is int for size in sizes):
-        return
-    usual = (getattr(preset, name), getattr(type(preset), name, 1))
-    least = min([1, *(size for each in usual for size in (each if isinstance(each, tuple) else (each,)))])
+    sizes, usual = _whole(value), _whole(getattr(preset, name)) + _whole(getattr(type(preset), name, 1))
+    least = min([1, *usual])
     for size in sizes:
         if size < least:
             raise Misuse(f"argument {_flag(name)}: {size} is less than {least}")
+
+
+def _whole(value: Any) -> list[int]:
+    """The whole numbers of a value."""
+    return [item for item in (value if isinstance(value, tuple) else (value,)) if type(item) is int]
 
 
 def _as_argparse_reads_it(word: str) -> str:
