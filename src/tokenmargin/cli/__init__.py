@@ -80,5 +80,6 @@ def _run(arguments: list[str]) -> int:
         parser.print_help()
         return HOLDS
     known, rest = parser.parse_known_args(arguments)
+    known.words = arguments
     exit_code: int = known.run(known, rest)
     return exit_code

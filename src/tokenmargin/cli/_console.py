@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +13,13 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from tokenmargin._progress import Progress
+
+
+#: Parts of the strongest word of a text below which a word is not marked, and below which it is marked faintly.
+FAINTEST, FAINT = 0.1, 0.35
+
+#: Where no bar can be drawn.
+SECONDS_BETWEEN_LINES = 60.0
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -36,9 +45,26 @@ def paragraph(words: str) -> None:
     _console().print(words, markup=False)
 
 
+def highlighted(parts: Iterable[tuple[str, float]]) -> None:
+    """Print a text whose words are marked by how strongly they speak: from -1, against, to 1, for.
+
+    Colour never stands alone: what speaks for is bold, what speaks against is underlined.
+    """
+    from rich.text import Text
+
+    shown = Text()
+    for words, strength in parts:
+        look = "" if abs(strength) < FAINTEST else "bold green" if strength > 0 else "underline red"
+        shown.append(words, style=f"dim {look}" if look and abs(strength) < FAINT else look)
+    _console().print(shown)
+
+
 @contextmanager
 def progress(name: str) -> Iterator[Progress]:
-    """A bar with the time left, on a terminal; an empty line elsewhere."""
+    """A bar with the time left, on a terminal; where output is redirected, a line a minute."""
+    if not _console().is_terminal:
+        yield _LineAMinute(name)
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -56,6 +82,26 @@ def progress(name: str) -> Iterator[Progress]:
             bars.update(tasks[what], completed=done)
 
         yield show
+
+
+class _LineAMinute:
+    """Progress as lines in a log: the first after a minute, so that what is quick stays silent."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.said = time.monotonic()
+        self.began: dict[str, float] = {}
+
+    def __call__(self, done: int, total: int | None, what: str) -> None:
+        """Say how far the work has come, if a minute has passed."""
+        now = time.monotonic()
+        begin = self.began.setdefault(what, now)
+        if now - self.said < SECONDS_BETWEEN_LINES:
+            return
+        self.said = now
+        far = f"{done:,}" if total is None else f"{done / max(total, 1):.0%}"
+        left = f", about {(now - begin) * (total - done) / done:.0f} s left" if total and done else ""
+        print(f"{self.name}: {what}: {far}{left}", file=sys.stderr, flush=True)
 
 
 def _console() -> Console:

@@ -15,8 +15,8 @@ import jax
 from tokenmargin._atomic import check_writable
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
+from tokenmargin._provenance import commit
 from tokenmargin.errors import MissingExtraError
-from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
 from tokenmargin.experiments.store import Saved, save
 from tokenmargin.theory.claim import ClaimOutcome
