@@ -6,6 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from tokenmargin.text import Recipe
+from tokenmargin.text._clean import cleaned
+from tokenmargin.text._lexicon import Spelling
+from tokenmargin.text._words import split_words
+
 
 def by_tokenizers(vocabulary_file: str) -> Callable[[str], list[str]]:
     """Text to WordPieces as a user of Hugging Face's library gets them."""
@@ -45,3 +50,28 @@ def purged(documents: Sequence[Counter[str]], minimum_count: int) -> list[Counte
     for document in documents:
         totals.update(document)
     return [Counter({t: c for t, c in document.items() if totals[t] >= minimum_count}) for document in documents]
+
+
+def words_of(text: str, recipe: Recipe) -> list[str]:
+    """The words of a text, cleaned and split one step after another."""
+    (clean,) = cleaned([text], recipe)
+    return [word.encode("utf-8", "replace").decode() for word in split_words(clean, recipe)]
+
+
+def runs_of(text: str, recipe: Recipe) -> list[tuple[str, ...]]:
+    """The stems of a text, and its n-grams as runs of stems; a word that is dropped parts its neighbours."""
+    spelling = Spelling(recipe)
+    stems = [None if word in spelling.stop_words else spelling.stems([word])[0] for word in words_of(text, recipe)]
+    found = []
+    for size in range(1, recipe.ngrams + 1):
+        for start in range(len(stems) - size + 1):
+            run = stems[start : start + size]
+            if None not in run:
+                found.append(tuple(run))
+    return found
+
+
+def counted(texts: Sequence[str], recipe: Recipe) -> list[Counter[str]]:
+    """Each text's tokens with their counts, those too rare in all texts together left out."""
+    documents = [Counter(" ".join(run) for run in runs_of(text, recipe)) for text in texts]
+    return purged(documents, recipe.minimum_count)

@@ -15,11 +15,11 @@ from tokenmargin.sources import DATA_VARIABLE
 from tokenmargin.text import Alphabet, Markup, Recipe
 from tokenmargin.text import _wordpiece as vocabulary
 from tokenmargin.text import _words as words
-from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
+from tokenmargin.text._clean import cleaned, lower_case, without_accents, without_apostrophes, without_markup
 from tokenmargin.text._lexicon import Lexicon
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
 from tokenmargin.text._wordpiece import BERT_SIZE, UNKNOWN, WordPieces, find_vocabulary, read_vocabulary
-from tokenmargin.text._words import cleaned, number_words, split_words
+from tokenmargin.text._words import number_words, split_words
 
 
 def bert():

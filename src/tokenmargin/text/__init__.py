@@ -1,8 +1,23 @@
 """From texts to counts of tokens, each step a switch of a recipe."""
 
-from tokenmargin.text.corpus import TextReport, TokenizedCorpus
+from tokenmargin.text.corpus import CountedTexts, TextReport, TokenizedCorpus
+from tokenmargin.text.counter import Located, TokenCounter
+from tokenmargin.text.counting import count_tokens
 from tokenmargin.text.pipeline import tokenize
-from tokenmargin.text.recipe import Alphabet, Markup, Recipe
+from tokenmargin.text.recipe import Alphabet, Markup, Recipe, plain_recipe
 from tokenmargin.text.word_map import WordMap
 
-__all__ = ["Alphabet", "Markup", "Recipe", "TextReport", "TokenizedCorpus", "WordMap", "tokenize"]
+__all__ = [
+    "Alphabet",
+    "CountedTexts",
+    "Located",
+    "Markup",
+    "Recipe",
+    "TextReport",
+    "TokenCounter",
+    "TokenizedCorpus",
+    "WordMap",
+    "count_tokens",
+    "plain_recipe",
+    "tokenize",
+]

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+import unicodedata
 from array import array
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.text._clean import without_apostrophes
+from tokenmargin.text._clean import without_accents, without_apostrophes
+from tokenmargin.text._ngrams import GAP, parted
 from tokenmargin.text._stem import stem
-from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
+from tokenmargin.text._stopwords import stop_words_of
 from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text._words import NumberedWords
-from tokenmargin.text.recipe import Recipe
+from tokenmargin.text.recipe import Alphabet, Recipe
+
+
+class Spelling:
+    """From words to stems by a recipe."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """With the stop words as they look after cleaning."""
+        self.recipe = recipe
+        listed = stop_words_of(str(recipe.language)) if recipe.drops_listed else frozenset()
+        clean = {without_apostrophes(word, recipe.apostrophes) for word in listed}
+        self.stop_words = frozenset(
+            ({without_accents(word) for word in clean} if recipe.fold_accents else clean) | set(recipe.also_drop)
+        )
+
+    def stems(self, words: Sequence[str]) -> list[str]:
+        """The stem of each word; letters that can be written in two ways (é, or e and an accent) become one."""
+        same = list(words)
+        if self.recipe.alphabet is Alphabet.UNICODE:
+            same = [word if word.isascii() else unicodedata.normalize("NFC", word) for word in same]
+        if not self.recipe.cuts_stems or not same:
+            return same
+        found = stem(same, str(self.recipe.language))
+        return [root or word for root, word in zip(found, same, strict=True)]
+
+    def pieces(self) -> WordPieces | None:
+        """The WordPieces that stems are cut into, where they are."""
+        if not self.recipe.word_piece:
+            return None
+        path = find_vocabulary(self.recipe.vocabulary)
+        return WordPieces(read_vocabulary(path, any_vocabulary=self.recipe.any_vocabulary))
 
 
 class Lexicon:
@@ -24,22 +56,25 @@ class Lexicon:
     def __init__(self, recipe: Recipe) -> None:
         """Without a word yet."""
         self.recipe = recipe
-        listed = ENGLISH_STOP_WORDS if recipe.stop_words else frozenset()
-        without = {without_apostrophes(word, recipe.apostrophes) for word in listed}
-        self.stop_words = frozenset(without | set(recipe.also_drop))
+        self.spelling = Spelling(recipe)
         self.stems: dict[str, list[int]] = {}  #: distinct stems with their tokens
         self.words: list[str] = []
         self.totals = np.zeros(0, np.int64)  #: occurrences of each word
         self.tokens = array("i")  #: of all words, one word after another
         self.starts = array("i", [0])
         self.names: list[str] = []  #: of tokens
+        self.foreign = 0  #: documents most of whose letters are none of the alphabet's
         self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)  #: a new word gets the next number
         self._split = self._splitter()
+        self._sequences: list[tuple[np.ndarray, np.ndarray]] = []  #: words in their order, where n-grams need it
 
     def count(self, batch: NumberedWords) -> sp.csr_array:
         """How often each token occurs in each document of a batch, shape (documents, tokens known so far)."""
         own = self._add(batch.words)
         self.totals[own] += np.bincount(batch.ids, minlength=len(own))
+        self.foreign += batch.foreign
+        if self.recipe.ngrams > 1:
+            self._sequences.append((own[batch.ids], batch.starts))
         # Over the batch's own words: the product then works on tables that fit in cache.
         shape = (len(batch.starts) - 1, len(own))
         words = sp.csr_array((np.ones(len(batch.ids), np.int32), batch.ids, batch.starts), shape=shape)
@@ -47,17 +82,29 @@ class Lexicon:
         counts.sort_indices()
         return counts
 
+    def sequences(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The words of each batch in their order, with a gap after each document; and where documents began."""
+        for words, starts in self._sequences:
+            yield parted(words, starts), starts
+
+    def token_of_word(self) -> np.ndarray:
+        """The one token of each word, or a gap for a stop word; where a word may have several, none has one."""
+        result = np.full(len(self.words), GAP, np.int64)
+        has_one = np.diff(np.array(self.starts, np.int64)) == 1
+        result[has_one] = np.array(self.tokens, np.int64)
+        return result
+
     def is_stop_word(self) -> np.ndarray:
         """Which words were dropped as stop words."""
-        return np.fromiter((word in self.stop_words for word in self.words), bool, len(self.words))
+        dropped = self.spelling.stop_words
+        return np.fromiter((word in dropped for word in self.words), bool, len(self.words))
 
     def _add(self, words: list[bytes]) -> np.ndarray:
         """The corpus-wide numbers of a batch's words; those that are new get the next ones, and their tokens."""
         numbers = np.fromiter(map(self._numbers.__getitem__, words), np.int32, len(words))
         spelled = [words[j].decode() for j in np.flatnonzero(numbers >= len(self.words)).tolist()]
-        stems = stem(spelled) if self.recipe.stem and spelled else spelled
-        for word, root in zip(spelled, stems, strict=True):
-            if word not in self.stop_words:
+        for word, root in zip(spelled, self.spelling.stems(spelled), strict=True):
+            if word not in self.spelling.stop_words:
                 tokens = self.stems.get(root)
                 if tokens is None:
                     tokens = self.stems[root] = self._split(root)
@@ -75,10 +122,9 @@ class Lexicon:
 
     def _splitter(self) -> Callable[[str], list[int]]:
         """From a stem to the numbers of its tokens."""
-        if not self.recipe.word_piece:
+        pieces = self.spelling.pieces()
+        if pieces is None:
             return self._own_token
-        path = find_vocabulary(self.recipe.vocabulary)
-        pieces = WordPieces(read_vocabulary(path, any_vocabulary=self.recipe.any_vocabulary))
         self.names = list(pieces.pieces)
         return pieces.split
 
@@ -86,12 +132,6 @@ class Lexicon:
         """A stem as a token of its own."""
         self.names.append(root)
         return [len(self.names) - 1]
-
-    def in_order(self) -> np.ndarray:
-        """Token numbers in the order of the vocabulary: that of the WordPieces, or the alphabet."""
-        if self.recipe.word_piece:
-            return np.arange(len(self.names))
-        return np.array(sorted(range(len(self.names)), key=self.names.__getitem__), dtype=np.int64)
 
 
 def ragged_take(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

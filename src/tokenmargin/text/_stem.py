@@ -1,17 +1,24 @@
-"""Words cut back to their stems by Snowball's English stemmer: the only file that sees PyStemmer."""
+"""Words cut back to their stems by Snowball's stemmers: the only file that sees PyStemmer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tokenmargin.errors import MissingExtraError
+from tokenmargin.errors import InvalidInputError, MissingExtraError
 
 
-def stem(words: Sequence[str]) -> list[str]:
-    """The stem of each word; "movies" and "movie" share "movi"."""
+def stem(words: Sequence[str], language: str = "english") -> list[str]:
+    """The stem of each word; the English "movies" and "movie" share "movi"."""
     try:
         import Stemmer
     except ImportError:
         raise MissingExtraError("Stemming", "text") from None
-    # Each word comes once, so the stemmer's own cache would only cost time.
-    return list(Stemmer.Stemmer("english", 0).stemWords(list(words)))
+    try:
+        # Each word comes once, so the stemmer's own cache would only cost time.
+        stemmer = Stemmer.Stemmer(language, 0)
+    except KeyError:
+        raise InvalidInputError(
+            f"the PyStemmer that is installed ({Stemmer.version()}) has no {language} stemmer: "
+            "pip install --upgrade PyStemmer, or pass stem=False."
+        ) from None
+    return list(stemmer.stemWords(list(words)))

@@ -1,11 +1,15 @@
-"""English words that carry grammar rather than meaning, dropped before stemming [E, App. E].
+"""Words that carry grammar rather than meaning, dropped before stemming [E, App. E].
 
-The list is scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause, see LICENSE-stopwords), made by the Glasgow Information
-Retrieval Group. It is written out here, and compared with scikit-learn's in the tests, so that counting words does not
-import scikit-learn.
+The English list is scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause, see LICENSE-stopwords), made by the Glasgow
+Information Retrieval Group. It is written out here, and compared with scikit-learn's in the tests, so that counting
+words does not import scikit-learn. Those of other languages are stopwords-iso's: this is the only file that sees
+stopwordsiso.
 """
 
 from __future__ import annotations
+
+from tokenmargin.errors import MissingExtraError
+from tokenmargin.text._language import CODES
 
 _LISTED = """
 a about above across after afterwards again against all almost alone along already also although always am among
@@ -28,3 +32,14 @@ whom whose why will with within without would yet you your yours yourself yourse
 """
 
 ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_LISTED.split())
+
+
+def stop_words_of(language: str) -> frozenset[str]:
+    """The stop words of a language that has a list of them."""
+    if language == "english":
+        return ENGLISH_STOP_WORDS
+    try:
+        import stopwordsiso
+    except ImportError:
+        raise MissingExtraError(f"The list of {language} stop words", "text") from None
+    return frozenset(stopwordsiso.stopwords(CODES[language]))

@@ -61,12 +61,17 @@ def read_vocabulary(path: Path, *, any_vocabulary: bool = False) -> tuple[str, .
             f"{path} has {len(pieces):,} lines, but bert-base-uncased has {BERT_SIZE:,} pieces: the file is cut short "
             "or another model's. Get the right one, or pass any_vocabulary=True to use it as it is."
         )
-    if hashlib.sha256(("\n".join(pieces) + "\n").encode()).hexdigest() != BERT_SHA256:
+    if fingerprint(pieces) != BERT_SHA256:
         raise InvalidInputError(
             f"{path} has the right length but not the pieces of bert-base-uncased (its SHA-256 differs): "
             "get the right file, or pass any_vocabulary=True to use it as it is."
         )
     return pieces
+
+
+def fingerprint(pieces: Sequence[str]) -> str:
+    """The SHA-256 of a file that holds these pieces, a line each."""
+    return hashlib.sha256(("\n".join(pieces) + "\n").encode()).hexdigest()
 
 
 UNKNOWN = "[UNK]"

@@ -9,20 +9,34 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin.text._clean import lower_case, without_accents, without_apostrophes, without_markup
-from tokenmargin.text.recipe import Alphabet, Markup, Recipe
+from tokenmargin.text._clean import cleaned
+from tokenmargin.text.recipe import Alphabet, Recipe
 
 _SPACE = 32
-_LETTERS = {Alphabet.ASCII: "[A-Za-z0-9]+", Alphabet.UNICODE: r"[^\W_]+"}
 #: Byte to byte: ASCII letters and digits stay, everything else (each byte of a non-ASCII letter too) is a space.
 _ONLY_ASCII_WORDS = bytes(b if chr(b).isalnum() and b < 128 else _SPACE for b in range(256))
+#: The same, but bytes of other letters stay: for texts in which all that is not ASCII is part of a word already.
+_ASCII_MARKS_OUT = bytes(b if chr(b).isalnum() or b >= 128 else _SPACE for b in range(256))
+
+#: Scripts that are written without spaces, katakana apart (UAX 29): Thai and Lao, Burmese, Khmer, Han with its
+#: repetition marks, hiragana, Tangut, Nushu, and the rarer ideographs.
+_UNSPACED = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F)),
+    *((0x3005, 0x3007), (0x3021, 0x3029), (0x3038, 0x303B), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)),
+    *((0x3041, 0x309F), (0x1B150, 0x1B152), (0x17000, 0x18DFF), (0x1B170, 0x1B2FF), (0x20000, 0x3FFFF)),
+)
+#: Zero-width joiner and non-joiner, which Persian and the scripts of India write inside words.
+_JOINERS = "\u200c\u200d"
+#: Above this plane there are no letters; marks of variants are the last that are not private.
+_LAST_LETTER, _VARIANTS = 0x3FFFF, (0xE0100, 0xE01EF)
 
 
 class NumberedWords(NamedTuple):
@@ -31,47 +45,75 @@ class NumberedWords(NamedTuple):
     words: list[bytes]  #: distinct, in the order of their first appearance, as UTF-8
     ids: np.ndarray
     starts: np.ndarray
+    foreign: int = 0  #: documents most of whose letters are none of the alphabet's
 
 
-def cleaned(texts: Sequence[str], recipe: Recipe) -> list[str]:
-    """The texts after every step that comes before splitting."""
-    steps: list[tuple[bool, Callable[[str], str]]] = [
-        (recipe.markup is not Markup.KEEP, partial(without_markup, markup=recipe.markup)),
-        (bool(recipe.apostrophes), partial(without_apostrophes, apostrophes=recipe.apostrophes)),
-        (recipe.fold_accents, without_accents),
-        (recipe.lower_case, lower_case),
-    ]
-    result = list(texts)
-    for is_on, step in steps:
-        if is_on:
-            result = [step(text) for text in result]
-    return result
+@cache
+def word_pattern(alphabet: Alphabet, punctuation: bool) -> re.Pattern[str]:
+    """What matches the words of a cleaned text, one after another."""
+    if alphabet is Alphabet.ASCII:
+        return re.compile("[A-Za-z0-9]+" + (r"|[^\w\s]|_" if punctuation else ""))
+    letters, unspaced, marks = _character_classes()
+    word = f"[{letters}][{letters}{marks}]*(?:[{_JOINERS}]+[{letters}{marks}]+)*|[{unspaced}][{marks}]*"
+    return re.compile(word + (rf"|[^\w\s{marks}{_JOINERS}]|_" if punctuation else ""))
 
 
 def split_words(text: str, recipe: Recipe) -> list[str]:
     """The words of one cleaned text, in their order: the obvious version of what `number_words` does to many."""
-    mark = r"|[^\w\s]|_" if recipe.punctuation else ""
-    return re.findall(_LETTERS[recipe.alphabet] + mark, text)
+    return word_pattern(recipe.alphabet, recipe.punctuation).findall(text)
+
+
+def _character_classes() -> tuple[str, str, str]:
+    """Letters and digits, letters of scripts without spaces, and combining marks, as the insides of [...]."""
+    unspaced = {code for first, last in _UNSPACED for code in range(first, last + 1)}
+    kinds: dict[str, list[int]] = {"letters": [], "unspaced": [], "marks": []}
+    for code in (*range(_LAST_LETTER + 1), *range(_VARIANTS[0], _VARIANTS[1] + 1)):
+        character = chr(code)
+        if character.isalnum():
+            is_digit = character.isdecimal()
+            kinds["unspaced" if code in unspaced and not is_digit else "letters"].append(code)
+        elif unicodedata.category(character).startswith("M"):
+            kinds["marks"].append(code)
+    return _ranges(kinds["letters"]), _ranges(kinds["unspaced"]), _ranges(kinds["marks"])
+
+
+def _ranges(codes: Iterable[int]) -> str:
+    """Ascending code points as ranges of a character class; none of them has a meaning there."""
+    runs = [[code for _, code in run] for _, run in itertools.groupby(enumerate(codes), lambda pair: pair[1] - pair[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
 def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:
     """Clean the texts, split them into words and number the distinct ones."""
     ready = cleaned(texts, recipe)
-    is_plain = recipe.alphabet is Alphabet.ASCII and not recipe.punctuation
-    if not is_plain:
-        ready = [" ".join(split_words(text, recipe)) for text in ready]
+    is_ascii = recipe.alphabet is Alphabet.ASCII
+    if recipe.punctuation:
+        split = [" ".join(split_words(text, recipe)) for text in ready]
+    elif is_ascii:
+        split = ready
+    else:  # in a text that is all ASCII, words end where letters and digits do, whatever the alphabet
+        split = [text if text.isascii() else " ".join(split_words(text, recipe)) for text in ready]
     # A lone surrogate (half a character) has no UTF-8; it is no letter either, so a question mark stands for it.
-    documents = [text.encode("utf-8", errors="replace") for text in ready]
+    documents = [text.encode("utf-8", errors="replace") for text in split]
     block = b" " + b" ".join(documents) + b" "
-    if is_plain:
-        block = block.translate(_ONLY_ASCII_WORDS)
+    if not recipe.punctuation:
+        block = block.translate(_ONLY_ASCII_WORDS if is_ascii else _ASCII_MARKS_OUT)
     begins, ends, letters = _word_edges(block)
     sizes = np.fromiter((len(document) + 1 for document in documents), np.int64, len(documents))
     starts = np.searchsorted(begins, np.concatenate([[0], np.cumsum(sizes)]) + 1)
     words, ids = _number(letters, ends - begins)
     # Counts of a chunk fit in 32 bits unless it holds 2^31 words, and then SciPy's products take half the time.
     small = len(ids) <= np.iinfo(np.int32).max
-    return NumberedWords(words, ids, starts.astype(np.int32) if small else starts)
+    foreign = sum(map(_is_foreign, ready)) if is_ascii else 0
+    return NumberedWords(words, ids, starts.astype(np.int32) if small else starts, foreign)
+
+
+def _is_foreign(text: str) -> bool:
+    """Whether most letters of a text are none of a-z; texts of few such characters are not looked at closely."""
+    if text.isascii() or 2 * len(text.encode("ascii", "ignore")) > len(text):
+        return False
+    letters = [character for character in text if character.isalpha()]
+    return 2 * sum(letter.isascii() for letter in letters) < len(letters)
 
 
 def _word_edges(block: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

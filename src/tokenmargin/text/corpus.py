@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import scipy.sparse as sp
+
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.sources.reading import ReadingReport
 from tokenmargin.text.recipe import Recipe
@@ -15,7 +18,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class TextReport:
-    """What each step found; occurrences are counted over the whole corpus."""
+    """What each step found; occurrences are counted over the whole corpus, n-grams among the tokens."""
 
     documents: int
     words: int  #: occurrences of words
@@ -23,13 +26,15 @@ class TextReport:
     stop_words: int  #: occurrences that were dropped as stop words
     distinct_stems: int
     tokens: int  #: occurrences of tokens, before the minimum count
-    distinct_tokens: int
+    distinct_tokens: int  #: of n-grams those that were counted: none with a word that is itself too rare
     tokens_purged: int  #: occurrences that the minimum count purged
     tokens_kept: int  #: occurrences left
     vocabulary: int  #: distinct tokens left
     distinct_kept: int  #: sum over documents of the distinct tokens left in each
     empty_documents: tuple[int, ...]  #: rows (from 0) without a token left
     dropped_documents: int  #: how many of those are left out of the data set
+    ngrams: int = 0  #: how many of the distinct tokens left are of two words or more
+    notes: tuple[str, ...] = ()  #: what the recipe asked for and did not get
 
     @property
     def mean_tokens(self) -> float:
@@ -46,14 +51,16 @@ class TextReport:
         count = len(self.empty_documents)
         rows = ", ".join(map(str, self.empty_documents[:SHOWN])) + (", ..." if count > SHOWN else "")
         empty = f"{count:,} documents empty" + (f" (rows {rows})" if count else "")
+        ngrams = f" ({self.ngrams:,} of two words or more)" if self.ngrams else ""
         return "\n".join(
             [
                 f"{self.documents:,} documents of {self.words:,} words ({self.distinct_words:,} distinct)",
                 f"  {self.stop_words:,} stop words dropped; {self.distinct_stems:,} distinct stems",
                 f"  {self.tokens:,} tokens ({self.distinct_tokens:,} distinct); {self.tokens_purged:,} purged",
-                f"  {self.vocabulary:,} distinct tokens kept: {self.mean_tokens:.1f} a document, "
+                f"  {self.vocabulary:,} distinct tokens kept{ngrams}: {self.mean_tokens:.1f} a document, "
                 f"{self.mean_distinct:.1f} of them distinct",
                 f"  {empty}, {self.dropped_documents:,} left out",
+                *(f"  {note}" for note in self.notes),
             ]
         )
 
@@ -77,3 +84,28 @@ class TokenizedCorpus:
     report: TextReport
     reading: ReadingReport | None = None
     splits: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CountedTexts:
+    """What `count_tokens` gives: counts without any demand on labels.
+
+    Args:
+        counts: (n, V) int32, one row a text, those without a token too.
+        vocabulary: V tokens as readable pieces.
+        word_map: which words each token came from.
+        recipe: how it was made.
+        report: what each step found and dropped.
+        labels: shape (n,), whole numbers or strings, where there are labels.
+        splits: the split of each text, such as "train"; None where the source has none.
+        reading: what was found while reading, where the texts came from a source.
+    """
+
+    counts: sp.csr_array
+    vocabulary: tuple[str, ...]
+    word_map: WordMap
+    recipe: Recipe
+    report: TextReport
+    labels: np.ndarray | None = None
+    splits: tuple[str, ...] | None = None
+    reading: ReadingReport | None = None
