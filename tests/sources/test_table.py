@@ -78,10 +78,11 @@ def test_invalid_utf8_in_parquet(tmp_path):
     assert loaded.report.places == {Oddity.INVALID_UTF8: (2,), Oddity.NO_TEXT: (3,)}
 
 
-def test_utf16_is_refused(tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\nx,a\n", encoding="utf-16")
-    with pytest.raises(InvalidInputError, match="UTF-16"):
-        table(tmp_path / "a.csv").load()
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_mark_tells_the_encoding(tmp_path, encoding):
+    for name, content in (("a.csv", "text,label\nünï,a\n"), ("a.jsonl", '{"text": "ünï", "label": "a"}\n')):
+        (tmp_path / name).write_text(content, encoding=encoding)
+        assert table(tmp_path / name).load().texts == ("ünï",)
 
 
 def test_every_odd_row_is_counted_and_named(tmp_path):

@@ -1,6 +1,8 @@
 """Where labelled texts come from: bytes in, texts and labels out; no tokenising."""
 
 from tokenmargin._progress import Progress
+from tokenmargin.sources.embedded import sentence_polarity
+from tokenmargin.sources.guess import OpenedTable, open_table
 from tokenmargin.sources.imdb import imdb
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.sources.locate import DATA_VARIABLE
@@ -13,12 +15,15 @@ __all__ = [
     "Format",
     "LabelledTexts",
     "Oddity",
+    "OpenedTable",
     "Progress",
     "ReadingReport",
     "TextChunk",
     "YelpReport",
     "YelpSelection",
     "imdb",
+    "open_table",
+    "sentence_polarity",
     "table",
     "yelp",
     "yelp_report",

@@ -1,122 +1,154 @@
-"""Formats made of lines (CSV, TSV, JSON lines), by the standard library alone, with the line number of every row."""
+"""Tables of separated fields (CSV, TSV and their kin), by the standard library, with the line number of every row."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import io
-import json
-import zlib
-from collections.abc import Iterable, Iterator
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._rows import Columns, Oddity, Row
+from tokenmargin.sources._bytes import DecodedLines, opened
+from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-
-class _Decoded:
-    """The lines of a file as text, remembering whether any since the last question was not UTF-8."""
-
-    def __init__(self, file: Iterable[bytes], path: Path) -> None:
-        self.file, self.path, self.is_bad = file, path, False
-
-    def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(self.file):
-            if number == 0 and line[:2] in _UTF16_MARKS:
-                raise InvalidInputError(f"{self.path} is UTF-16: save it as UTF-8 and read that.")
-            raw = line.removeprefix(_BYTE_ORDER_MARK) if number == 0 else line
-            try:
-                yield raw.decode("utf-8")
-            except UnicodeDecodeError:
-                self.is_bad = True
-                yield raw.decode("utf-8", errors="replace")
-
-    def problems(self) -> tuple[Oddity, ...]:
-        """INVALID_UTF8 if a line since the last call was bad."""
-        found = (Oddity.INVALID_UTF8,) if self.is_bad else ()
-        self.is_bad = False
-        return found
+#: What fields may be separated by.
+DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+#: A field may be this long; csv's own limit is 131,072 characters.
+_LONGEST_FIELD = 2**31 - 1
+_BATCH = 256
+#: Records looked at to tell the delimiter.
+_RECORDS = 200
 
 
-def separated_rows(path: Path, columns: Columns, separator: str) -> Iterator[Row]:
-    """The rows of a CSV or TSV file with a header; a row's place is the line on which it begins."""
-    with _open(path) as file:
-        lines = _Decoded(file, path)
-        reader = csv.reader(lines, delimiter=separator, strict=True)
-        start = 1
-        try:
-            header = next(reader, None)
-            if header is None:
-                raise InvalidInputError(f"{path} is empty: a header line with the columns' names is needed.")
-            at = _column_numbers(path, columns, header)
-            lines.problems()
-            start = reader.line_num + 1
-            for cells in reader:
-                place, start, problems = start, reader.line_num + 1, lines.problems()
-                if not cells:
-                    continue
-                if len(cells) != len(header):
-                    yield Row(place, problems=(*problems, Oddity.BAD_ROW))
-                    continue
-                text, label, split, name = (None if j is None else cells[j] for j in at)
-                yield Row(place, text, label, split, name, problems)
-        except csv.Error as problem:
-            raise InvalidInputError(
-                f"{path} cannot be read as {'tab' if separator == chr(9) else 'comma'}-separated from line {start} on "
-                f"({problem}): look for a quotation mark there that is not closed or not doubled; for texts of "
-                "more than 131,072 characters raise csv.field_size_limit, or use JSON lines."
-            ) from None
+@dataclass(frozen=True)
+class Dialect:
+    """How a table of separated fields is written.
+
+    Args:
+        delimiter: between fields.
+        quoted: whether fields may be wrapped in quotation marks.
+        header: whether the first row names the columns; else their names are "1", "2", ...
+        encoding: of the file; by its mark, or UTF-8, when absent.
+    """
+
+    delimiter: str
+    quoted: bool = True
+    header: bool = True
+    encoding: str | None = None
+
+    def reader(self, lines: Iterable[str], *, strict: bool = True) -> Any:
+        """The records of these lines."""
+        if self.quoted:
+            return csv.reader(lines, delimiter=self.delimiter, strict=strict)
+        return csv.reader(lines, delimiter=self.delimiter, strict=strict, quoting=csv.QUOTE_NONE)
 
 
-def json_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """The rows of a file with one JSON object a line; a row's place is its line."""
-    with _open(path) as file:
-        lines = _Decoded(file, path)
-        is_first = True
-        for place, line in enumerate(lines, start=1):
-            problems = lines.problems()
-            if not line.strip():
-                continue
-            try:
-                cells = json.loads(line)
-            except ValueError:
-                cells = None
-            if not isinstance(cells, dict):
-                yield Row(place, problems=(*problems, Oddity.BAD_ROW))
-                continue
+def separated_rows(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
+    """The rows of a table; a row's place is the line on which it begins."""
+    records = separated_records(path, dialect)
+    header = next(records)[1]
+    missing = [column for column in columns if column is not None and column not in header]
+    if missing:
+        raise missing_columns(path, missing, header)
+    at = [None if column is None else header.index(column) for column in columns]
+    for place, cells, problems in records:
+        if len(cells) != len(header):
+            yield Row(place, problems=(*problems, Oddity.BAD_ROW))
+            continue
+        text, label, split, name = (None if j is None else cells[j] for j in at)
+        yield Row(place, text, label, split, name, problems)
+
+
+def separated_records(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str], tuple[Oddity, ...]]]:
+    """The header (or the numbers of the columns, at line 0), then each row: its line, its cells, what was bad."""
+    with opened(path) as file:
+        lines = DecodedLines(file, dialect.encoding)
+        reader = dialect.reader(lines)
+        start, is_first = 1, True
+        while True:
+            batch: list[tuple[int, list[str], tuple[Oddity, ...]]] = []
+            with _any_field_size():
+                try:
+                    for cells in itertools.islice(reader, _BATCH):
+                        batch.append((start, cells, lines.problems()))
+                        start = reader.line_num + 1
+                except csv.Error as problem:
+                    raise InvalidInputError(
+                        f"{path} cannot be read as fields separated by {DELIMITERS.get(dialect.delimiter)} from line "
+                        f"{start} on ({problem}): look for a quotation mark there that is not closed or not doubled."
+                    ) from None
             if is_first:
-                _column_numbers(path, columns, list(cells))
+                if not batch:
+                    raise InvalidInputError(f"{path} is empty: a header line with the columns' names is needed.")
+                if not dialect.header:
+                    yield 0, [str(j) for j in range(1, len(batch[0][1]) + 1)], ()
                 is_first = False
-            text, label, split, name = (None if column is None else cells.get(column) for column in columns)
-            yield Row(place, text, label, split, name, problems)
+            elif not batch:
+                return
+            yield from (row for row in batch if row[1])
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[io.BufferedIOBase]:
-    """The file's bytes, unpacked where its name ends in .gz; a packed file that is cut short is an error in words."""
+def _any_field_size() -> Iterator[None]:
+    """csv's limit is the process's own: lifted while we read, and put back."""
+    before = csv.field_size_limit(_LONGEST_FIELD)
     try:
-        with gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
-        raise InvalidInputError(f"{path} is truncated or damaged ({problem}): copy or download it again.") from None
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
-def _column_numbers(path: Path, columns: Columns, header: list[Any]) -> list[int | None]:
-    """Where each column stands; those that are asked for and absent are an error that lists what there is."""
-    missing = [column for column in columns if column is not None and column not in header]
-    if missing:
-        raise missing_columns(path, missing, [str(name) for name in header])
-    return [None if column is None else header.index(column) for column in columns]
+def guessed_delimiter(lines: Sequence[str], likely: str) -> str | None:
+    """The delimiter by which most of the first rows have the same number of fields; None where none parts them.
+
+    `likely` is what the file's name tells; it wins where it does as well.
+    """
+    scores = {}
+    for delimiter in DELIMITERS:
+        evenness = max(_evenness(lines, Dialect(delimiter, quoted)) for quoted in (True, False))
+        scores[delimiter] = (round(evenness, 2), delimiter == likely)
+    best = max(scores, key=scores.__getitem__)
+    return best if scores[best][0] > 0 else None
 
 
-def missing_columns(path: Path, missing: list[str], found: list[str]) -> InvalidInputError:
-    """The error for a table that lacks a column."""
-    return InvalidInputError(
-        f"{path} has no column {', '.join(map(repr, missing))}: it has {', '.join(map(repr, found))}. "
-        "Name the columns that hold the text and the label."
-    )
+def _evenness(lines: Sequence[str], dialect: Dialect) -> float:
+    """The share of rows that have the commonest number of fields; 0 where that is one field."""
+    with _any_field_size():
+        try:
+            records = [cells for cells in itertools.islice(dialect.reader(lines, strict=False), _RECORDS) if cells]
+        except csv.Error:
+            return 0.0
+    counts = Counter(map(len, records))
+    fields, rows = counts.most_common(1)[0] if counts else (1, 0)
+    return rows / len(records) if fields > 1 else 0.0
+
+
+def is_unquoted(path: Path, dialect: Dialect) -> bool:
+    """Whether quotation marks in a table are part of its texts: read as wrapping fields they would swallow line ends.
+
+    So it is where nearly every line has the same number of delimiters, and reading with quotation marks fails or gives
+    fewer rows than there are lines.
+    """
+    counts: Counter[int] = Counter()
+    has_marks = False
+    with opened(path) as file:
+        for line in DecodedLines(file, dialect.encoding):
+            if line.strip("\r\n"):
+                counts[line.count(dialect.delimiter)] += 1
+                has_marks = has_marks or '"' in line
+    fields, lines = counts.most_common(1)[0]
+    if not has_marks or not fields or lines < _NEARLY_ALL * counts.total():
+        return False
+    try:
+        rows = sum(1 for place, _, _ in separated_records(path, dialect) if place)
+    except InvalidInputError:
+        return True
+    return rows < counts.total()
+
+
+#: Of the lines of a table without quotation marks, so many at least have the same number of fields.
+_NEARLY_ALL = 0.95

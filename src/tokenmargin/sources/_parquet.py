@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError, MissingExtraError
-from tokenmargin.sources._lines import missing_columns
-from tokenmargin.sources._rows import Columns, Oddity, Row
+from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 
 #: Rows decoded at a time.
 _BATCH = 2048
@@ -32,6 +31,19 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
             ]
             for j, (text, label, split, name) in enumerate(zip(texts, *rest, strict=True)):
                 yield Row(place + j, text, label, split, name, (Oddity.INVALID_UTF8,) if j in bad else ())
+            place += batch.num_rows
+
+
+def parquet_records(path: Path) -> Iterator[tuple[int, dict[str, Any], tuple[Oddity, ...]]]:
+    """Each row's number, and its columns that hold one value each; an unreadable value shows when it is asked for."""
+    pyarrow, _ = _pyarrow()
+    with _opened(path) as file:
+        single = [field.name for field in file.schema_arrow if not pyarrow.types.is_nested(field.type)]
+        place = 1
+        for batch in file.iter_batches(batch_size=_BATCH, columns=single):
+            columns = [_texts(column)[0] for column in batch.columns]
+            for j, cells in enumerate(zip(*columns, strict=True)):
+                yield place + j, dict(zip(batch.schema.names, cells, strict=True)), ()
             place += batch.num_rows
 
 

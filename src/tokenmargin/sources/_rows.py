@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import Label, TextChunk, count_labels
 from tokenmargin.sources.reading import MAX_PLACES, Oddity, Place, ReadingReport
 
@@ -63,13 +65,15 @@ class _Pile:
         return TextChunk(tuple(self.texts), tuple(self.labels), splits, report)
 
 
-def chunked(
-    rows: Iterable[Row], label_of: Callable[[object], Label | None], size: int, *, with_splits: bool = False
-) -> Iterator[TextChunk]:
+#: From what a file has as a label to the class.
+LabelOf = Callable[[object], Label | Oddity | None]
+
+
+def chunked(rows: Iterable[Row], label_of: LabelOf, size: int, *, with_splits: bool = False) -> Iterator[TextChunk]:
     """Judge the rows and give them in chunks of `size` rows; at least one chunk, so that an empty source reports too.
 
-    `label_of` gives a row's class, or None where its label means nothing. Texts and ids seen are remembered by their
-    hashes (8 bytes and a set entry a row), which is what finding duplicates costs.
+    `label_of` gives a row's class, or None (or an oddity of its own) where its label means nothing. Texts and ids seen
+    are remembered by their hashes (8 bytes and a set entry a row), which is what finding duplicates costs.
     """
     seen_texts: set[int] = set()
     seen_ids: set[int] = set()
@@ -87,8 +91,8 @@ def chunked(
             pile.note(Oddity.NO_TEXT, row.place)
             continue
         label = label_of(row.label)
-        if label is None:
-            pile.note(Oddity.NO_LABEL, row.place)
+        if label is None or isinstance(label, Oddity):
+            pile.note(label or Oddity.NO_LABEL, row.place)
             continue
         for kind in _oddities(row, seen_texts, seen_ids):
             pile.note(kind, row.place)
@@ -110,6 +114,8 @@ def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Od
     # Counting first: a pattern over every review that holds a <br /> would cost more than reading it.
     if ("&" in text or text.count("<") > text.count("<br />")) and MARKUP.search(text):
         yield Oddity.MARKUP
+    if "\0" in text:
+        yield Oddity.NUL
     if row.id is not None:
         if hash(row.id) in seen_ids:
             yield Oddity.DUPLICATE_ID
@@ -125,3 +131,11 @@ def label_as_given(value: object) -> Label | None:
     if isinstance(value, str):
         return value.strip() or None
     return value if isinstance(value, int) else None
+
+
+def missing_columns(path: Path, missing: list[str], found: list[str]) -> InvalidInputError:
+    """The error for a table that lacks a column."""
+    return InvalidInputError(
+        f"{path} has no column {', '.join(map(repr, missing))}: it has {', '.join(map(repr, found))}. "
+        "Name the columns that hold the text and the label."
+    )

@@ -24,14 +24,16 @@ class Oddity(Enum):
     EMPTY_TEXT = "an empty text; kept"
     DUPLICATE_ID = "an id that an earlier row has; kept"
     DUPLICATE_TEXT = "a text that an earlier row has; kept"
+    NUL = "a NUL character in the text; kept"
     NO_TEXT = "no text; left out"
     NO_LABEL = "no label, or one that is not known; left out"
+    UNNAMED_LABEL = "a label that the label map does not name; left out"
     BAD_ROW = "not the fields that the header or the format asks for; left out"
 
     @property
     def is_kept(self) -> bool:
         """Whether a row with this problem was kept."""
-        return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.BAD_ROW)
+        return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.UNNAMED_LABEL, Oddity.BAD_ROW)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources._lines import json_rows, separated_rows
+from tokenmargin.sources._json import json_rows
+from tokenmargin.sources._label_map import LabelMap, label_reader
+from tokenmargin.sources._lines import Dialect, separated_rows
 from tokenmargin.sources._parquet import parquet_rows, parquet_size
-from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
-from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk
+from tokenmargin.sources._rows import Columns, LabelOf, Row, chunked
+from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 
 
 class Format(Enum):
@@ -19,7 +21,7 @@ class Format(Enum):
 
     CSV = "comma-separated with a header"
     TSV = "tab-separated with a header"
-    JSON_LINES = "one JSON object a line"
+    JSON_LINES = "one JSON object a line, or an array of objects, or an object of columns"
     PARQUET = "Parquet"
 
 
@@ -32,6 +34,8 @@ _BY_ENDING = {
     ".parquet": Format.PARQUET,
 }
 
+_PACKED = (".gz", ".xz", ".bz2")
+
 
 def table(
     path: str | Path,
@@ -40,25 +44,28 @@ def table(
     *,
     split: str | None = None,
     id: str | None = None,
-    format: Format | None = None,
+    label_map: LabelMap | None = None,
+    format: Format | str | None = None,
 ) -> LabelledTexts:
-    """The texts and labels of a table.
+    """The texts and labels of a table; `open_table` is for one whose columns and format are not known.
 
     Args:
-        path: of the file; a name that ends in .gz is unpacked while reading (not Parquet).
+        path: of the file; one packed by gzip, xz or bzip2 is unpacked while reading (not Parquet).
         text: the column of texts.
         label: the column of labels, which are kept as the file has them.
         split: a column that says which part of the data a row belongs to.
         id: a column of ids, which should differ; those that do not are reported.
-        format: taken from the name's ending when absent.
+        label_map: which labels make which class, as `open_table` takes it; rows of other labels are left out.
+        format: a `Format` or its name ("csv"); taken from the name's ending when absent.
     """
-    return labelled_table(Path(path), Columns(text, label, split, id), label_as_given, format=format)
+    kind = None if format is None else named_format(format)
+    return labelled_table(Path(path), Columns(text, label, split, id), label_reader(label_map), format=kind)
 
 
 def labelled_table(
     path: Path,
     columns: Columns,
-    label_of: Callable[[object], Label | None],
+    label_of: LabelOf,
     *,
     name: str | None = None,
     format: Format | None = None,
@@ -82,12 +89,24 @@ def table_rows(path: Path, columns: Columns, format: Format | None = None) -> Ca
         return partial(parquet_rows, path, columns)
     if kind is Format.JSON_LINES:
         return partial(json_rows, path, columns)
-    return partial(separated_rows, path, columns, "," if kind is Format.CSV else "\t")
+    return partial(separated_rows, path, columns, Dialect("," if kind is Format.CSV else "\t"))
+
+
+def named_format(given: Format | str) -> Format:
+    """A format from its name in any case; any other is refused, with what there is."""
+    if isinstance(given, Format):
+        return given
+    name = str(given).strip().lstrip(".").upper().replace(" ", "_").replace("-", "_")
+    aliases = {"JSON": "JSON_LINES", "JSONL": "JSON_LINES", "NDJSON": "JSON_LINES"}
+    if aliases.get(name, name) not in Format.__members__:
+        known = ", ".join(kind.name.lower() for kind in Format)
+        raise InvalidInputError(f"format={given!r} is not known: give one of {known}, or leave it out.")
+    return Format[aliases.get(name, name)]
 
 
 def format_of(path: Path) -> Format:
     """The format that a file's name tells."""
-    endings = [ending.lower() for ending in path.suffixes if ending.lower() != ".gz"]
+    endings = [ending.lower() for ending in path.suffixes if ending.lower() not in _PACKED]
     if not endings or endings[-1] not in _BY_ENDING:
         known = ", ".join(_BY_ENDING)
         raise InvalidInputError(f"the name of {path} does not tell its format ({known}): pass format=Format.CSV, ...")

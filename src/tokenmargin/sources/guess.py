@@ -1,0 +1,242 @@
+"""A table that nobody has described: its format, encoding, delimiter, header and columns are guessed, and said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opened_file
+from tokenmargin.sources._label_map import LabelMap, label_reader
+from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
+from tokenmargin.sources.labelled import LabelledTexts, TextChunk
+from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.table import Format
+
+#: What the rows of a column are called that tells which part of the data a row belongs to.
+SPLITS = frozenset(["train", "training", "test", "testing", "dev", "valid", "validation", "val", "unsup"])
+
+#: More classes than this are no classes.
+MOST_CLASSES = 100
+#: Rows whose texts are measured.
+MEASURED = 2000
+#: A second column of texts this much as long as the longest makes a guess unsafe.
+NEARLY_AS_LONG = 0.6
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """A table with its columns known, and what was guessed on the way, a sentence each."""
+
+    source: LabelledTexts
+    text: str
+    label: str
+    said: tuple[str, ...]
+
+
+def open_table(
+    path: str | Path,
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    label_map: LabelMap | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    format: Format | str | None = None,
+) -> OpenedTable:
+    """The texts and labels of any table: CSV, TSV, JSON, JSON lines or Parquet, packed by gzip, xz, bzip2 or not.
+
+    The table is read through once to find its columns and classes out; the source then reads it a chunk at a time.
+    What cannot be told apart is an error that lists what there is and names the option that decides.
+
+    Args:
+        path: of the file.
+        text: the column of texts (its number from 1 where there is no header); when absent, that with the longest.
+        label: the column of labels; when absent, one called label, class, ... or the only one with few values.
+        label_map: which labels make which class: "positive=4,5;negative=1,2", {"positive": [4, 5], ...}, or from label
+            to class {4: "positive", ...}. Rows of other labels are left out and counted.
+        encoding: of the file, such as "cp1252".
+        delimiter: between fields, such as ";".
+        format: a `Format` or its name; the content tells it when absent.
+    """
+    file = opened_file(Path(path), encoding, delimiter, format, (text, label))
+    label_of = label_reader(label_map)
+    survey = _Survey.of(file, label, label_of)
+    chosen_text = _text_column(file.path, survey, text, label)
+    chosen_label = _label_column(file.path, survey, chosen_text, label)
+    classes = _classes(file.path, survey, chosen_label, label_of)
+    split = next((c.name for c in survey.columns if c.is_split and c.name not in (chosen_text, chosen_label)), None)
+    said = [*file.said, *survey.said(text is None, label is None, chosen_text, chosen_label, classes)]
+    if split is not None:
+        said.append(f"the column {split!r} tells the split of each row")
+    columns = Columns(chosen_text, chosen_label, split)
+
+    def read(size: int) -> Iterator[TextChunk]:
+        return chunked(file.rows(columns), label_of, size, with_splits=split is not None)
+
+    source = LabelledTexts(file.path.name, str(file.path), read, survey.rows)
+    return OpenedTable(source, chosen_text, chosen_label, tuple(said))
+
+
+@dataclass
+class _Column:
+    """What was seen of a column."""
+
+    name: str
+    values: Counter[str] | None = field(default_factory=Counter)  #: None once there are too many
+    texts: int = 0
+    characters: int = 0
+    wordy: int = 0  #: texts that hold more than one word, or a script that may not show it
+
+    def see(self, value: object, is_measured: bool) -> None:
+        given = None if self.values is None else label_as_given(value)
+        if self.values is not None and given is not None:
+            self.values[str(given)] += 1
+            if len(self.values) > MOST_CLASSES:
+                self.values = None
+        if is_measured and isinstance(value, str):
+            self.texts += 1
+            self.characters += len(value)
+            self.wordy += " " in value.strip() or not value.isascii()
+
+    @property
+    def mean(self) -> float:
+        return self.characters / max(self.texts, 1)
+
+    @property
+    def is_text(self) -> bool:
+        return 2 * self.wordy >= self.texts > 0
+
+    @property
+    def is_split(self) -> bool:
+        return bool(self.values) and {value.lower() for value in self.values or ()} <= SPLITS
+
+
+@dataclass
+class _Survey:
+    """The columns of a table after all its rows were seen."""
+
+    columns: list[_Column]
+    rows: int
+    classes: Counter[str]  #: of the column that was named, read by the label map
+
+    @classmethod
+    def of(cls, file: OpenedFile, label: str | None, label_of: LabelOf) -> _Survey:
+        columns: dict[str, _Column] = {}
+        rows, classes = 0, Counter[str]()
+        for cells in file.records():
+            rows += 1
+            for name in cells or ():
+                if name not in columns:
+                    columns[name] = _Column(str(name))
+            is_measured = rows <= MEASURED
+            for column in columns.values() if cells else ():
+                if is_measured or column.values is not None:
+                    column.see((cells or {}).get(column.name), is_measured)
+            if label is not None and cells and label in cells:
+                found = label_of(cells[label])
+                if found is not None and not isinstance(found, Oddity) and len(classes) <= MOST_CLASSES:
+                    classes[str(found)] += 1
+        if not columns:
+            raise InvalidInputError(
+                f"{file.path} holds no rows: give a table with a column of texts and one of labels."
+            )
+        return cls(list(columns.values()), rows, classes)
+
+    def said(
+        self, is_text_guessed: bool, is_label_guessed: bool, text: str, label: str, classes: Counter[str]
+    ) -> Iterator[str]:
+        by_name = {column.name: column for column in self.columns}
+        if is_text_guessed:
+            yield f"the texts are taken from the column {text!r} ({by_name[text].mean:.0f} characters on average)"
+        if is_label_guessed:
+            yield f"the labels are taken from the column {label!r}"
+        shown = ", ".join(f"{count:,} {name}" for name, count in sorted(classes.items()))
+        yield f"{len(classes)} classes: {shown}"
+
+
+def _text_column(path: Path, survey: _Survey, told: str | None, label: str | None) -> str:
+    names = [column.name for column in survey.columns]
+    if told is not None:
+        if told not in names:
+            raise missing_columns(path, [told], names)
+        return told
+    texts = sorted((c for c in survey.columns if c.is_text and c.name != label), key=lambda c: -c.mean)
+    if not texts:
+        raise InvalidInputError(
+            f"{path} has no column of texts: its columns are {_listed(survey.columns)}. Name it (--text COL)."
+        )
+    named = [column for column in texts if column.name.strip().lower() in TEXT_NAMES]
+    if len(named) == 1:
+        return named[0].name
+    if len(texts) > 1 and texts[1].mean >= NEARLY_AS_LONG * texts[0].mean:
+        raise InvalidInputError(f"{path} has several columns of texts, {_listed(texts)}: name one (--text COL).")
+    return texts[0].name
+
+
+def _label_column(path: Path, survey: _Survey, text: str, told: str | None) -> str:
+    names = [column.name for column in survey.columns]
+    if told is not None:
+        if told not in names:
+            raise missing_columns(path, [told], names)
+        if told == text:
+            raise InvalidInputError(f"the column {told!r} of {path} cannot be both text and label: name another.")
+        return told
+    others = [column for column in survey.columns if column.name != text]
+    for name in LABEL_NAMES:
+        for column in others:
+            if column.name.strip().lower() == name:
+                return column.name
+    few = [c for c in others if c.values and len(c.values) > 1 and not _is_too_many(c.values) and not c.is_split]
+    if len(few) == 1:
+        return few[0].name
+    if few:
+        raise InvalidInputError(
+            f"{path} has several columns that may be labels, {_listed(few)}: name one (--label COL)."
+        )
+    raise InvalidInputError(
+        f"{path} has no column of labels that can be told (2 to {MOST_CLASSES} values): its columns are "
+        f"{_listed(survey.columns)}. Name it (--label COL)."
+    )
+
+
+def _listed(columns: Iterable[_Column]) -> str:
+    return ", ".join(repr(column.name) for column in columns)
+
+
+def _is_too_many(classes: Mapping[str, int]) -> bool:
+    """Whether values are so many that they name rows and not classes; two are never too many."""
+    return len(classes) > MOST_CLASSES or (len(classes) > 2 and 2 * len(classes) > sum(classes.values()))
+
+
+def _classes(path: Path, survey: _Survey, label: str, label_of: LabelOf) -> Counter[str]:
+    """The classes of the column of labels, which must be at least two and not too many."""
+    column = next(column for column in survey.columns if column.name == label)
+    classes = survey.classes
+    if not classes:
+        classes = Counter()
+        for value, count in (column.values or {}).items():
+            found = label_of(value)
+            if found is not None and not isinstance(found, Oddity):
+                classes[str(found)] += count
+        if column.values is None:
+            raise _too_many(path, label, f"more than {MOST_CLASSES}")
+    if _is_too_many(classes):
+        raise _too_many(path, label, f"{len(classes)}" if len(classes) <= MOST_CLASSES else f"more than {MOST_CLASSES}")
+    if len(classes) < 2:
+        found = f"one class only, {next(iter(classes))!r}" if classes else "no label at all"
+        has = ", ".join(map(repr, list(column.values or ())[:10])) or "nothing"
+        raise InvalidInputError(
+            f"the column {label!r} of {path} gives {found} (it holds {has}): at least two are needed to tell apart. "
+            "Name another column (--label COL) or other labels (--label-map)."
+        )
+    return classes
+
+
+def _too_many(path: Path, label: str, count: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the column {label!r} of {path} has {count} distinct values, too many for classes: name another column "
+        "(--label COL), or say which values make which class (--label-map 'positive=4,5;negative=1,2')."
+    )
