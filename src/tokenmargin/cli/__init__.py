@@ -1,4 +1,4 @@
-"""The command line: list, reproduce, check, verify, report.
+"""The command line: fit, explain, predict for people with texts; list, reproduce, check, verify, report for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
 figure that was named lacks its data, and 130 when interrupted.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tokenmargin import __version__
-from tokenmargin.cli import check, list_figures, report, reproduce, verify
+from tokenmargin.cli import check, explain, fit, list_figures, report, reproduce, verify
 from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
@@ -22,13 +22,17 @@ __all__ = ["main"]
 DESCRIPTION = """\
 Which tokens does softmax attention select, and why those?
 
-tokenmargin reproduces the figures of two theory papers and judges every number it can:
+tokenmargin learns from labelled texts which words decide, and shows them on one page. It also reproduces the figures of
+two theory papers and judges every number it can:
   [M] Max-Margin Token Selection in Attention Mechanism
   [E] Attention with Trained Embeddings Provably Selects Important Tokens
 """
 
 EXAMPLES = """\
 examples:
+  tokenmargin fit reviews.csv                          which words decide: one page, a model, a table
+  tokenmargin explain fit-reviews 'Not bad at all.'    the words that decided a text
+  tokenmargin predict fit-reviews new.csv              the class of every text of a file
   tokenmargin list                                     what can be reproduced
   tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
   tokenmargin reproduce maxmargin-fig1 --preset paper  the same at the paper's size
@@ -41,7 +45,7 @@ examples:
 """
 
 #: In the order in which the help lists them.
-COMMANDS = (list_figures, reproduce, check, verify, report)
+COMMANDS = (fit, explain, list_figures, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,8 +12,9 @@ from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
+from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
-from tokenmargin.report.number_cells import ABSENT, COLUMNS, number_cells
+from tokenmargin.report.number_cells import COLUMNS, number_cells
 from tokenmargin.theory import registry
 from tokenmargin.theory.claim import Claim
 
@@ -84,7 +84,7 @@ def _figure(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> dict[s
         "numbers": [number_cells(row) for row in summary["numbers"]],
         "claims": list(_claims(summary, manifest, claims)),
         "command": manifest["command"],
-        "manifest": [(name, _plain(value)) for name, value in _flat(manifest)],
+        "manifest": manifest_rows(manifest),
     }
 
 
@@ -130,26 +130,6 @@ def _claims(
             "statement": claim.statement if claim else "This version has no claim of this name.",
             "correction": claim.correction if claim else "",
         }
-
-
-def _plain(value: Any) -> str:
-    """A value from a JSON file as one line: lists with commas, nothing as a dash, no digit lost."""
-    if value is None:
-        return ABSENT
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and value and not any(isinstance(item, list | dict) for item in value):
-        return ", ".join(_plain(item) for item in value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The entries of nested mappings, one to a line, named by their path."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{name} · ")
-        else:
-            yield f"{above}{name}", value
 
 
 def _order(saved: store.Saved) -> tuple[bool, list[tuple[int, str]]]:

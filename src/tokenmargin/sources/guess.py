@@ -240,3 +240,21 @@ def _too_many(path: Path, label: str, count: str) -> InvalidInputError:
         f"the column {label!r} of {path} has {count} distinct values, too many for classes: name another column "
         "(--label COL), or say which values make which class (--label-map 'positive=4,5;negative=1,2')."
     )
+
+
+def read_texts(path: str | Path, *, text: str | None = None) -> list[str]:
+    """The texts of a table without labels, one a row, or the lines of a file whose name ends in .txt.
+
+    A row without a text is an empty text, so that answers stand in the order of the file.
+
+    Args:
+        path: of the file.
+        text: the column of texts; when absent, the one with the longest.
+    """
+    place = Path(path)
+    if place.suffix == ".txt" and text is None:
+        return place.read_text(encoding="utf-8", errors="replace").splitlines()
+    file = opened_file(place, None, None, None, (text,))
+    chosen = _text_column(place, _Survey.of(file, None, label_reader(None)), text, None)
+    cells = (record.get(chosen) if record else None for record in file.records())
+    return [cell if isinstance(cell, str) else "" for cell in cells]

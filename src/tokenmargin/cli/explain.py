@@ -1,0 +1,136 @@
+"""`tokenmargin explain` and `tokenmargin predict`: what a fitted model says of new texts, and which words decided."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tokenmargin._atomic import complete_file
+from tokenmargin.cli import _console
+from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._parse import Arguments, refuse
+
+if TYPE_CHECKING:
+    from tokenmargin.cli._parse import Commands
+    from tokenmargin.explain.text_model import Explanation, TextModel
+
+#: Words of a text that are listed beside it.
+LISTED = 8
+
+
+def add_to(commands: Commands) -> None:
+    """Take two places among the commands."""
+    explain = commands.add_parser(
+        "explain",
+        help="the words that decided, in a text or in every text of a file",
+        description="Show which words of a text decided, with sign and share.",
+    )
+    explain.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
+    explain.add_argument("text", metavar="TEXT|FILE", help="a text, or a table or a file with a text a line")
+    explain.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each word that decided")
+    explain.add_argument("--html", type=Path, metavar="FILE", help="write a page with the words highlighted")
+    explain.set_defaults(run=_explain)
+    predict = commands.add_parser(
+        "predict",
+        help="the class of every text of a file",
+        description="Print the predicted class of every text of a file and the probability of each class, as CSV.",
+    )
+    predict.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
+    predict.add_argument("file", type=Path, metavar="FILE", help="a table, or a file with a text a line")
+    predict.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
+    for parser in (explain, predict):
+        parser.add_argument("--column", metavar="COL", help="the column of texts in a table (default: guessed)")
+    predict.set_defaults(run=_predict)
+
+
+def _explain(known: Arguments, rest: list[str]) -> int:
+    refuse(known, rest)
+    from tokenmargin.explain import load
+
+    model = load(known.model)
+    told = model.explain_all(_texts(known.text, known.column))
+    if known.csv is None and known.html is None:
+        for each in told:
+            _show(each)
+        return HOLDS
+    if known.html is not None:
+        kept = list(told)
+        _write_html(model, kept, known.html)
+        told = iter(kept)
+    if known.csv is not None:
+        with complete_file(known.csv) as file, file.open("w", encoding="utf-8", newline="") as stream:
+            _write_words(told, stream)
+    return HOLDS
+
+
+def _predict(known: Arguments, rest: list[str]) -> int:
+    refuse(known, rest)
+    from tokenmargin.explain import load
+
+    model = load(known.model)
+    if not known.file.is_file():
+        raise Misuse(f"{known.file} is not there; tokenmargin explain takes a text itself")
+    texts = list(_texts(str(known.file), known.column))
+    probabilities = model.predict_proba(texts)
+    rows = (
+        (model.classes[row.argmax()], *(f"{p:.6f}" for p in row.tolist())) for row in probabilities
+    )
+    header = ("predicted", *(f"p({name})" for name in model.classes))
+    if known.out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+        return HOLDS
+    with complete_file(known.out) as file, file.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+    return HOLDS
+
+
+def _texts(given: str, column: str | None) -> Iterable[str]:
+    """The text itself, or the texts of the file that it names."""
+    path = Path(given)
+    try:
+        is_file = path.is_file()
+    except OSError:  # too long to be a file's name
+        is_file = False
+    if not is_file:
+        return [given]
+    from tokenmargin.sources.guess import read_texts
+
+    return read_texts(path, text=column)
+
+
+def _show(told: Explanation) -> None:
+    """The text with its deciding words coloured, and the most deciding ones with sign and share."""
+    largest = max((abs(part.contribution) for part in told.parts), default=0.0) or 1.0
+    _console.highlighted((part.text, part.contribution / largest) for part in told.parts)
+    total = sum(abs(part.contribution) for part in told.parts) or 1.0
+    words = ", ".join(
+        f"{part.text} {part.contribution:+.2f} ({abs(part.contribution) / total:.0%})" for part in told.words()[:LISTED]
+    )
+    _console.paragraph(f"  {told.predicted} ({told.probability:.0%}): {words or 'no word that the model knows'}")
+
+
+def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: object) -> None:
+    writer = csv.writer(stream, lineterminator="\n")  # type: ignore[arg-type]
+    writer.writerow(("text", "predicted", "probability", "word", "contribution", "attention"))
+    for place, each in enumerate(told, start=1):
+        for part in each.words():
+            writer.writerow(
+                (
+                    place,
+                    each.predicted,
+                    f"{each.probability:.6f}",
+                    part.text,
+                    f"{part.contribution:.6g}",
+                    f"{part.attention:.6g}",
+                )
+            )
+
+
+def _write_html(model: TextModel, told: list[Explanation], path: Path) -> None:
+    from tokenmargin.report.explained_page import explained_page
+
+    with complete_file(path) as file:
+        file.write_text(explained_page(model.classes, told), encoding="utf-8", newline="\n")

@@ -1,0 +1,252 @@
+"""`tokenmargin fit`: a table of labelled texts in, one page, a model and the table of its tokens out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tokenmargin._atomic import check_writable, complete_folder
+from tokenmargin._progress import silent
+from tokenmargin.cli import _console
+from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._parse import Arguments, RawText, refuse
+
+if TYPE_CHECKING:
+    from tokenmargin._progress import Progress
+    from tokenmargin.cli._parse import Commands
+    from tokenmargin.explain.fitting import FittedTexts, LabelledCorpus
+    from tokenmargin.sources.labelled import TextChunk
+
+EPILOG = """\
+examples:
+  tokenmargin fit                                     6,000 sentences of film reviews that come with tokenmargin
+  tokenmargin fit reviews.csv                         guesses the columns, and says what it guessed
+  tokenmargin fit reviews.csv --text body --label stars --label-map 'positive=4,5;negative=1,2'
+  tokenmargin fit tickets.parquet --ngrams 2 --language german --bootstrap 20
+  tokenmargin fit train.jsonl --test test.jsonl --no-texts
+
+writes a folder (--out) with
+  report.html       one page that needs no network: what was learnt, every token, the words that decided
+  tokens.csv        the table of tokens; tokens.parquet is the same
+  model/            for tokenmargin explain, tokenmargin predict and tokenmargin.load
+  metrics.json      accuracy on held-out texts, beside TF-IDF with logistic regression and the largest class
+  manifest.json     how it was made
+"""
+
+
+#: What rows are called in a column of splits that are there to judge by, and the share that is held out without one.
+TEST_SPLIT, SHARE = "test", 0.2
+
+
+def add_to(commands: Commands) -> None:
+    """Take a place among the commands."""
+    parser = commands.add_parser(
+        "fit",
+        help="learn from labelled texts which words decide; one page, a model, a table",
+        description="Learn which words decide the label of a text, from CSV, TSV, JSON, JSON lines or Parquet.",
+        epilog=EPILOG,
+        formatter_class=RawText,
+    )
+    add = parser.add_argument
+    add("file", nargs="?", type=Path, metavar="FILE", help="the table (default: a small corpus of film reviews)")
+    add("--text", metavar="COL", help="the column of texts (default: guessed)")
+    add("--label", metavar="COL", help="the column of labels (default: guessed)")
+    add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
+    add("--encoding", help="of the file (default: guessed)")
+    add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
+    add("--ngrams", type=int, default=1, metavar="N", help="tokens of up to N words (default: 1)")
+    add("--language", metavar="NAME", help="drop its stop words and cut words to stems (default: neither)")
+    add("--wordpiece", action="store_true", help="cut words into the pieces of bert-base-uncased")
+    add("--min-count", type=int, metavar="N", help="tokens seen less often are left out (default: by size, at least 2)")
+    add("--test", metavar="FILE|SHARE", help="texts to judge by: a table or a share (default: the split, or 0.2)")
+    add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
+    add("--seed", type=int, default=0, help="of everything random (default: 0)")
+    add("--no-texts", action="store_true", help="leave the texts out of the page")
+    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
+    add("--json", action="store_true", help="print metrics.json instead of words")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=_run)
+
+
+def _run(known: Arguments, rest: list[str]) -> int:
+    refuse(known, rest)
+    _check_sizes(known)
+    _check_extras()
+    out = known.out or Path(f"fit-{_stem(known.file)}")
+    check_writable(out.parent)
+    if out.exists() and not out.is_dir():
+        raise Misuse(f"{out} is a file: name a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
+        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    is_silent = known.quiet or known.json
+    if is_silent:
+        fitted = _fitted(known, silent, say=lambda _: None)
+    else:
+        with _console.progress("fit") as progress:
+            fitted = _fitted(known, progress, say=print)
+    _write(fitted, out)
+    if known.json:
+        print(json.dumps(fitted.metrics, ensure_ascii=False, indent=2))
+    elif not known.quiet:
+        _show(fitted, out)
+    return HOLDS
+
+
+def _check_sizes(known: Arguments) -> None:
+    for name, least in (("ngrams", 1), ("bootstrap", 0), ("seed", 0), ("min_count", 1)):
+        value = getattr(known, name)
+        if value is not None and value < least:
+            raise Misuse(f"argument --{name.replace('_', '-')}: {value} is less than {least}")
+
+
+def _check_extras() -> None:
+    """Notice before an hour's reading that a package is missing."""
+    from importlib.util import find_spec
+
+    from tokenmargin.errors import MissingExtraError
+
+    for package in ("sklearn", "safetensors", "pyarrow", "Stemmer"):
+        if find_spec(package) is None:
+            raise MissingExtraError("tokenmargin fit", "fit")
+
+
+def _stem(file: Path | None) -> str:
+    return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
+
+
+def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+    from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
+    from tokenmargin.text import plain_recipe
+
+    read = _read(known.file, known, progress)
+    for sentence in read.said:
+        say(sentence)
+    share, test = _test_part(known, progress)
+    held_out = test.corpus if test else None
+    if known.test is None and read.test is not None:
+        held_out = read.test
+        say(f"judged by the {len(held_out.texts):,} texts of the split {TEST_SPLIT!r}")
+    minimum = known.min_count or default_minimum(len(read.corpus.texts))
+    recipe = plain_recipe(
+        language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=minimum
+    )
+    for note in recipe.notes:
+        say(note)
+    settings = FitSettings(recipe, share, known.seed, known.bootstrap, not known.no_texts)
+    origin = Origin(
+        read.title,
+        command=shlex.join(["tokenmargin", *known.words]),
+        reading=read.said,
+        rows_left_out=read.left_out,
+        files=read.digests | (test.digests if test else {}),
+    )
+    return fit_texts(read.corpus, settings, held_out, origin=origin, progress=progress)
+
+
+def default_minimum(n_texts: int) -> int:
+    """Tokens seen less often are left out: 2, and more for large corpora, where a page of all of them is of no use."""
+    return max(2, n_texts // 5000)
+
+
+class _Read(NamedTuple):
+    """A table in memory, and what is to be said about it."""
+
+    title: str
+    corpus: LabelledCorpus  #: without the split to judge by, where there is one
+    test: LabelledCorpus | None  #: that split
+    said: tuple[str, ...]
+    left_out: tuple[tuple[str, int, str], ...]
+    digests: dict[str, str]
+
+
+def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
+    """All texts of a table, or those that come with tokenmargin."""
+    from tokenmargin.sources.embedded import sentence_polarity
+    from tokenmargin.sources.guess import open_table
+
+    if file is None:
+        for flag in ("text", "label", "label_map", "encoding", "delimiter"):
+            if getattr(known, flag) is not None:
+                raise Misuse(f"--{flag.replace('_', '-')} speaks of a file, and none was named")
+        source, title = sentence_polarity(), "sentence polarity (Pang and Lee, 2005)"
+        said: tuple[str, ...] = ("no file was named: reading the sentences of film reviews that come with tokenmargin",)
+        digests = {}
+    else:
+        opened = open_table(
+            file,
+            text=known.text,
+            label=known.label,
+            label_map=known.label_map,
+            encoding=known.encoding,
+            delimiter=known.delimiter,
+        )
+        source, title, said = opened.source, file.name, opened.said
+        digests = {file.name: sha256(file)}
+    chunk = source.load(progress)
+    report = chunk.report
+    left_out = tuple(
+        (kind.value, count, _places(report.places[kind], count))
+        for kind, count in report.problems.items()
+        if not kind.is_kept
+    )
+    corpus, test = _parted(chunk, known.test is None)
+    return _Read(title, corpus, test, (*said, *str(report).splitlines()), left_out, digests)
+
+
+def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None]:
+    """The texts to learn from and, where the table tells splits and they are asked for, those to judge by."""
+    from tokenmargin.explain.fitting import LabelledCorpus
+
+    labels, splits = tuple(map(str, chunk.labels)), chunk.splits or ()
+    is_test = [by_split and split.lower() == TEST_SPLIT for split in splits] or [False] * len(labels)
+    if not any(is_test) or all(is_test):
+        return LabelledCorpus(chunk.texts, labels), None
+    parts = [
+        [(text, label) for text, label, out in zip(chunk.texts, labels, is_test, strict=True) if out is which]
+        for which in (False, True)
+    ]
+    learnt, judged = (LabelledCorpus(tuple(t for t, _ in part), tuple(x for _, x in part)) for part in parts)
+    return learnt, judged
+
+
+def _places(places: tuple[object, ...], count: int) -> str:
+    return ", ".join(map(str, places)) + (", ..." if count > len(places) else "")
+
+
+def _test_part(known: Arguments, progress: Progress) -> tuple[float, _Read | None]:
+    """A share of the texts, or the texts of another table."""
+    if known.test is None:
+        return SHARE, None
+    try:
+        share = float(known.test)
+    except ValueError:
+        return 0.0, _read(Path(known.test), known, progress)
+    if not 0.0 < share < 1.0:
+        raise Misuse(f"argument --test: {known.test} is no share between 0 and 1, and no table either")
+    return share, None
+
+
+def sha256(file: Path) -> str:
+    """The digest of a file, by which its content is known again."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _write(fitted: FittedTexts, out: Path) -> None:
+    from tokenmargin.explain.fit_folder import write_fit
+    from tokenmargin.report.fit_page import fit_page
+
+    with complete_folder(out) as folder:
+        write_fit(fitted, folder)
+        (folder / "report.html").write_text(fit_page(fitted.report), encoding="utf-8", newline="\n")
+
+
+def _show(fitted: FittedTexts, out: Path) -> None:
+    """What was learnt, the tokens that decide, and where everything lies."""
+    for sentence in (*fitted.report.sentences, *fitted.report.trust):
+        _console.paragraph(sentence)
+    _console.table(*fitted.tokens.shown())
+    print(f"page: {out / 'report.html'}")

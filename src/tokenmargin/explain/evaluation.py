@@ -1,0 +1,88 @@
+"""How well a classifier does on texts that it has not seen, in numbers that come with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest, rankdata
+
+#: Probabilities are kept this far from 0 and 1 before their logarithm is taken.
+SMALLEST = 1e-15
+
+#: Bins of a calibration curve, each with as many texts.
+BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions on held-out texts, judged."""
+
+    classes: tuple[str, ...]
+    confusion: np.ndarray  #: (K, K), texts by truth and prediction
+    accuracy: float
+    accuracy_interval: tuple[float, float]  #: 95%, Wilson
+    macro_f1: float  #: mean over classes
+    auc: float  #: area under the ROC curve; with more than two classes the mean over classes, each against the rest
+    log_loss: float
+    per_class: dict[str, dict[str, float]]
+    calibration: tuple[tuple[float, float, int], ...]  #: (mean predicted, share that came true, texts) of each bin
+
+
+def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str]) -> Evaluation:
+    """Judge predicted probabilities, shape (n, K), against the numbers of the true classes, shape (n,)."""
+    K = len(classes)
+    predicted = probabilities.argmax(axis=1)
+    confusion = np.zeros((K, K), np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
+    right = int(np.trace(confusion))
+    interval = binomtest(right, len(truth)).proportion_ci(method="wilson")
+    per_class = {name: _scores_of_class(confusion, k) for k, name in enumerate(classes)}
+    columns = [1] if K == 2 else range(K)
+    areas = [area_under_curve(probabilities[:, k], truth == k) for k in columns]
+    own = np.clip(probabilities[np.arange(len(truth)), truth], SMALLEST, 1.0)
+    return Evaluation(
+        tuple(classes),
+        confusion,
+        right / len(truth),
+        (float(interval.low), float(interval.high)),
+        float(np.mean([scores["f1"] for scores in per_class.values()])),
+        float(np.mean(areas)),
+        float(-np.log(own).mean()),
+        per_class,
+        calibration_curve(probabilities.max(axis=1), predicted == truth),
+    )
+
+
+def _scores_of_class(confusion: np.ndarray, k: int) -> dict[str, float]:
+    hits, called, there = confusion[k, k], confusion[:, k].sum(), confusion[k].sum()
+    precision = float(hits / called) if called else 0.0
+    recall = float(hits / there) if there else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1, "documents": int(there)}
+
+
+def area_under_curve(scores: np.ndarray, is_positive: np.ndarray) -> float:
+    """The chance that a text of the class scores above one of another, ties counted half; NaN if there is no pair."""
+    positive = int(is_positive.sum())
+    negative = len(is_positive) - positive
+    if not positive or not negative:
+        return float("nan")
+    ranks = rankdata(scores)
+    return float((ranks[is_positive].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def calibration_curve(confidence: np.ndarray, is_right: np.ndarray) -> tuple[tuple[float, float, int], ...]:
+    """Texts in bins of equal size by the probability of what was predicted, and how many were right in each."""
+    order = np.argsort(confidence, kind="stable")
+    parts = [part for part in np.array_split(order, min(BINS, len(order))) if part.size]
+    return tuple((float(confidence[part].mean()), float(is_right[part].mean()), len(part)) for part in parts)
+
+
+def paired_interval(ours_right: np.ndarray, theirs_right: np.ndarray) -> tuple[float, float, float]:
+    """Difference of two accuracies on the same texts, with its 95% interval (Wald, with the paired variance)."""
+    difference = ours_right.astype(np.float64) - theirs_right.astype(np.float64)
+    mean = float(difference.mean())
+    half = 1.959963984540054 * float(difference.std()) / np.sqrt(len(difference))
+    return mean, mean - half, mean + half

@@ -1,0 +1,46 @@
+"""A fit on disk: the table of tokens as CSV and Parquet, the model, the metrics and the manifest."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.explain.fitting import FittedTexts
+from tokenmargin.explain.saved_model import save
+from tokenmargin.sources.written_table import write_parquet
+
+#: Digits of a number in tokens.csv; tokens.parquet has all of them.
+DIGITS = 6
+
+
+def write_fit(fitted: FittedTexts, folder: Path) -> None:
+    """Write everything but the page into a folder."""
+    columns = fitted.tokens.columns()
+    _write_csv(folder / "tokens.csv", columns)
+    write_parquet(folder / "tokens.parquet", columns)
+    save(fitted.model, folder / "model")
+    _write_json(folder / "metrics.json", fitted.metrics)
+    _write_json(folder / "manifest.json", fitted.report.manifest)
+
+
+def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*([_cell(value) for value in values.tolist()] for values in columns.values()), strict=True))
+
+
+def _cell(value: Any) -> Any:
+    """A number with the digits that mean something; nothing where it is not finite."""
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}g}" if math.isfinite(value) else ""
+    return value
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,39 @@
+"""Which texts are learnt from and which are kept to judge by: a part of every class, drawn by a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tokenmargin.errors import InvalidInputError
+
+
+def held_out(targets: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Which texts are kept to judge by, shape (n,) of booleans: that share of every class, at least one of each.
+
+    Args:
+        targets: shape (n,), the number of each text's class.
+        share: of the texts, between 0 and 1.
+        seed: of the draw.
+    """
+    if not 0.0 < share < 1.0:
+        raise InvalidInputError(f"a share of {share} of the texts cannot be held out: give one between 0 and 1.")
+    rng = np.random.default_rng(seed)
+    chosen = np.zeros(len(targets), dtype=bool)
+    for k in np.unique(targets):
+        rows = np.flatnonzero(targets == k)
+        if len(rows) < 2:
+            raise InvalidInputError(
+                "a class has one text only, which cannot be both learnt from and judged by: add texts of it, or leave "
+                "it out with a label map."
+            )
+        size = min(max(1, round(share * len(rows))), len(rows) - 1)
+        chosen[rng.permutation(rows)[:size]] = True
+    return chosen
+
+
+def repeated_across(learnt: Sequence[str], judged: Sequence[str]) -> int:
+    """How many texts to judge by also stand, word for word, among those that are learnt from."""
+    known = {text.strip() for text in learnt}
+    return sum(text.strip() in known for text in judged)

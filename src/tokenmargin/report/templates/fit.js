@@ -1,0 +1,173 @@
+// The page of a fit: one module, no library. It draws a few thousand marks, a table and some texts, and nothing more.
+// What comes from a corpus only ever becomes a text node: the page's policy (trusted types) lets it become nothing else.
+
+const $ = (id) => document.getElementById(id);
+
+/** An element with properties, or attributes where it has no such property, and contents. */
+function make(tag, properties = {}, ...contents) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...contents);
+  return element;
+}
+
+/** The data: JSON, deflated, in base64. Tokens stand in the order in which they decide. */
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+}
+
+const data = await unpack($("data").textContent);
+const two = data.classes.length === 2;
+const nTokens = data.tokens.length;
+// k: the class that is looked at; token: the one on the card; kept: where a card stays; matches: null without a query.
+const state = { k: 0, token: -1, kept: null, matches: null };
+
+// --- numbers in words
+
+const formats = new Map();
+
+function fixed(value, decimals, signed = false) {
+  if (!Number.isFinite(value)) return "–";
+  if (!formats.has(decimals)) {
+    formats.set(decimals, new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  }
+  const size = formats.get(decimals).format(Math.abs(value));
+  return (!/[1-9]/.test(size) ? "" : value < 0 ? "−" : signed ? "+" : "") + size;
+}
+
+function number(key, token) {
+  const { values, decimals } = data.columns[key];
+  const value = values[Math.min(state.k, values.length - 1)][token];
+  return value === null ? NaN : value / 10 ** decimals;
+}
+
+function shown(key, token, unit = true) {
+  const { decimals, signed, percent } = data.columns[key];
+  return fixed(number(key, token), decimals, signed) + (percent && unit ? "%" : "");
+}
+
+function interval(token) {
+  const decimals = data.columns.pull.decimals;
+  return data.interval.map((bound) => fixed(bound[state.k][token] / 10 ** decimals, decimals)).join(" to ");
+}
+
+/** What a positive and a negative number mean. */
+function directions() {
+  if (two) return [`→ ${data.classes[1]}`, `→ ${data.classes[0]}`];
+  return [`→ ${data.classes[state.k]}`, `away from ${data.classes[state.k]}`];
+}
+
+const side = (value) => (value > 0 ? "for" : "against");
+const direction = (value) => directions()[value > 0 ? 0 : 1];
+
+function countsByClass(token) {
+  const { values } = data.columns.in_class;
+  const counts = two ? [number("count", token) - values[0][token], values[0][token]] : values.map((row) => row[token]);
+  return data.classes.map((name, k) => `${name} ${fixed(counts[k], 0)}`).join(" · ");
+}
+
+// --- the card of a token: it opens on the map, below a row of the table, or below a text
+
+function card(token) {
+  const value = number("value", token);
+  const facts = make("dl", { className: "facts" });
+  const fact = (name, words, soft) => {
+    const meaning = make("dd", {}, words);
+    if (soft) meaning.append(make("small", {}, soft));
+    facts.append(make("div", {}, make("dt", {}, name), meaning));
+  };
+  const spread = data.columns.spread ? `± ${shown("spread", token)} spread` : "";
+  fact("value", shown("value", token), spread);
+  fact("posterior difference", shown("posterior_difference", token));
+  fact("α_s", shown("alpha", token));
+  fact("score", shown("score", token));
+  fact("attention", shown("attention", token));
+  fact("selected", shown("selected", token));
+  fact("pull", shown("pull", token), interval(token));
+  fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}`);
+  const buttons = make("p", { className: "buttons" });
+  const holders = textsWith(token).length;
+  if (holders) {
+    const label = holders === 1 ? "Show its text" : `Show its ${holders} texts`;
+    buttons.append(make("button", { type: "button", onclick: () => showTexts(token) }, label));
+  }
+  buttons.append(make("button", { type: "button", className: "quiet", onclick: close }, "Close"));
+  const examples = make("ul", { className: "examples" });
+  for (const [k, ...words] of snippets(token)) {
+    examples.append(make("li", {}, make("b", { dir: "auto" }, data.classes[k]), " ", make("span", { dir: "auto" }, ...words)));
+  }
+  if (!examples.children.length) {
+    const why = data.documents.length ? "It is in none of the texts of this page." : "Texts were left out of this page.";
+    examples.append(make("li", { className: "soft" }, why));
+  }
+  const count = `in ${fixed(number("documents", token), 0)} documents, ${fixed(number("count", token), 0)} times`;
+  return make("section", { className: "token-card", tabIndex: -1, "aria-label": `Token ${data.tokens[token]}` },
+    make("div", { className: "who" },
+      make("h3", {}, make("bdi", {}, data.tokens[token])),
+      make("p", { className: `way ${side(value)}` }, `pulls ${direction(value)}`),
+      make("p", { className: "soft", dir: "auto" }, data.words[token]),
+      make("p", { className: "soft" }, count, make("br"), countsByClass(token)),
+      buttons),
+    facts,
+    examples);
+}
+
+let opened = null;
+
+/** Put the card of a token, or none (-1), in its place; a place that is gone is replaced by the map's. */
+function show(token, place = $("map-card")) {
+  state.token = token;
+  opened?.remove();
+  for (const row of document.querySelectorAll(".card-row")) if (!row.contains(place)) row.remove();
+  opened = token < 0 ? null : card(token);
+  if (opened) (place.isConnected ? place : $("map-card")).append(opened);
+  for (const panel of panels) drawOver(panel);
+}
+
+/** Keep a card open until it is closed; `opener` gets the focus back. */
+function keep(token, place, opener) {
+  release();
+  state.kept = { token, place, opener };
+  opener?.setAttribute("aria-expanded", "true");
+  show(token, place);
+}
+
+function release() {
+  state.kept?.opener?.removeAttribute("aria-expanded");
+  state.kept = null;
+}
+
+function close() {
+  const back = opened?.contains(document.activeElement) ? state.kept?.opener : null;
+  release();
+  show(-1);
+  (back?.isConnected ? back : null)?.focus();
+}
+
+/** After a look at another token: the kept card again. Else the last one stays, so that its buttons can be reached. */
+function restore() {
+  if (state.kept) show(state.kept.token, state.kept.place);
+  else show(state.token);
+}
+
+// --- what a pointer sees, said to those who do not; late, so that a sweep over the map does not chatter
+
+const PAUSE = 400;
+let waiting = 0;
+
+function say(words) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { $("live").textContent = words; }, PAUSE);
+}
+
+function spoken(token) {
+  const value = number("value", token);
+  return `${data.tokens[token]} pulls ${direction(value)}: value ${shown("value", token)}, posterior difference `
+    + `${shown("posterior_difference", token)}, attention ${shown("attention", token)}, in `
+    + `${fixed(number("documents", token), 0)} documents; number ${token + 1} of ${nTokens} by how much it decides.`;
+}

@@ -1,0 +1,189 @@
+"""Reports of fits that never happened, of a realistic shape and size: what `fit_page` is tested on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tokenmargin.explain.deciding_tokens import TokenTable
+from tokenmargin.explain.fit_report import DocumentView, FitReport, Piece
+
+PULLING = {
+    "great": 1.9, "excel": 2.3, "perfect": 1.8, "wonder": 1.6, "favorit": 1.5, "amaz": 1.5, "best": 1.2, "love": 0.9,
+    "superb": 2.1, "hilari": 1.2, "worst": -2.9, "aw": -2.5, "wast": -2.7, "bore": -2.1, "bad": -1.6, "terribl": -2.0,
+    "poor": -2.0, "dull": -1.9, "horribl": -1.8, "noth": -1.0, "mess": -1.5, "minut": -0.7,
+}  # fmt: skip
+ONSETS, VOWELS, CODAS = "b br c ch d f g gr h k l m n p pl r s st t tr v w".split(), "aeiou", "l m n r s t nd ck".split()
+
+DEFINITIONS = {
+    "token": ("What the words below it were reduced to: the unit that the model counts.", "No sign."),
+    "documents": ("How many documents hold it.", "No sign."),
+    "count": ("How often it occurs in the corpus.", "No sign."),
+    "alpha": (
+        "α_s: the mean, over documents, of the share of the words that this token is, signed by the class.",
+        "Positive: more of the text in the class that the page names, negative: more elsewhere.",
+    ),
+    "posterior_difference": (
+        "How much likelier one class is than the other, given one occurrence of the token; from −1 to 1.",
+        "Positive: seen more in the class that the page names.",
+    ),
+    "score": ("How loudly it asks for attention: weights grow with its exponential.", "Above 0: louder than average."),
+    "value": ("What it says when it is attended to.", "Positive: speaks for the class that the page names."),
+    "attention": ("Its share of all the attention that was given in the corpus.", "No sign."),
+    "selected": ("In which share of the documents that hold it it gets the most attention.", "No sign."),
+    "pull": (
+        "Its mean contribution to the margin over the documents that hold it, with a 95% interval.",
+        "Positive: pulls documents to the class that the page names.",
+    ),
+    "decides": ("The mean size of its contribution over all documents: the table is sorted by it.", "No sign."),
+    "spread": ("Standard deviation of the value over fits to resampled corpora.", "No sign."),
+}  # fmt: skip
+
+
+def fake_report(
+    classes=("negative", "positive"),
+    n_tokens=7352,
+    n_documents=200,
+    n_words=230,
+    *,
+    seed=0,
+    spread=False,
+    names=(),
+    title="Film reviews: negative or positive?",
+    sentence="",
+) -> FitReport:
+    """A report of the given size; `names` are the first tokens, and `sentence` opens every document."""
+    rng = np.random.default_rng(seed)
+    tokens = fake_tokens(rng, tuple(classes), n_tokens, spread, tuple(names))
+    documents = tuple(fake_document(rng, tokens, row, n_words, sentence) for row in range(n_documents))
+    documents = tuple(sorted(documents, key=lambda d: (d.truth == d.predicted, -d.probability)))
+    confusion = np.zeros((len(classes), len(classes)), int)
+    for _ in range(5000):
+        truth = int(rng.integers(len(classes)))
+        confusion[truth, truth if rng.random() < 0.88 else rng.integers(len(classes))] += 1
+    share = confusion.sum(1)
+    edges = np.linspace(0.05, 0.95, 10)
+    return FitReport(
+        title=title,
+        classes=tuple(classes),
+        sentences=(
+            f"The model tells {' from '.join(classes[:2])} right in 89.6% of the 5,000 reviews that it had not seen.",
+            "Thirty of its words carry half of what it says; “worst”, “wast” and “great” decide most.",
+            "It listens to few words: in half of the reviews a tenth of the words has most of the attention.",
+        ),
+        trust=(
+            "On other reviews of this kind the accuracy lies between 88.9% and 90.3%, 95 times in 100.",
+            "TF-IDF with logistic regression is as good to within the error of this comparison (−0.1 to +0.9 points).",
+            "Words in fewer than 20 documents have wide intervals: do not read much into a single one.",
+        ),
+        tokens=tokens,
+        documents=documents,
+        examples=fake_examples(documents),
+        metrics={
+            "accuracy": 0.896, "accuracy_interval": [0.889, 0.903], "baseline_accuracy": 0.892, "majority": 0.502,
+            "difference_interval": [-0.001, 0.009], "macro_f1": 0.895, "auc": 0.959 if len(classes) == 2 else None,
+            "log_loss": 0.262, "test_documents": 5000, "train_documents": 20000,
+            "per_class": {
+                name: {
+                    "precision": float(confusion[k, k] / max(1, confusion[:, k].sum())),
+                    "recall": float(confusion[k, k] / share[k]), "f1": 0.89, "documents": int(share[k]),
+                }
+                for k, name in enumerate(classes)
+            },
+        },
+        calibration=tuple((float(p), float(p + 0.04 * np.sin(5 * p)), int(900 * abs(p - 0.5) + 60)) for p in edges),
+        confusion=confusion,
+        claims=(
+            {"key": "embeddings-lemma2", "label": "Lemma 2", "statement": "After one step the value of a token is a "
+             "positive multiple of α_s.", "applies": True, "holds": True, "because": "largest gap 3·10⁻⁹"},
+            {"key": "embeddings-lemma6", "label": "Lemma 6", "statement": "Tokens that occur in one class only are "
+             "selected.", "applies": False, "holds": None, "because": "5,911 tokens occur in both classes"},
+        ),
+        reading=("25,000 rows of reviews.csv", "text from the column “review”, class from “label”"),
+        rows_left_out=(("no label", 3, "rows 17, 2041 and 9001"), ("the text is empty", 1, "row 88")),
+        manifest={"version": "0.1.0", "seed": seed, "recipe": {"language": "english", "ngrams": 1}, "seconds": 41.7},
+        command="tokenmargin fit reviews.csv --out fit-reviews",
+        definitions=DEFINITIONS,
+    )  # fmt: skip
+
+
+def fake_tokens(rng, classes, n_tokens, spread, names) -> TokenTable:
+    """Zipf's counts, and values that follow them: rare tokens are noisy, and some words pull."""
+    n_classes = len(classes)
+    width = 1 if n_classes == 2 else n_classes
+    words = list(dict.fromkeys((*names, *PULLING, *(_word(rng) for _ in range(3 * n_tokens)))))[:n_tokens]
+    rank = np.arange(n_tokens) + 30.0
+    rng.shuffle(rank)
+    special = min(len(names) + len(PULLING), n_tokens)
+    rank[:special] = rng.uniform(30, 300, special)
+    count = np.maximum(5, (3e6 / rank / rng.uniform(0.7, 1.3, n_tokens))).astype(int)
+    documents = np.maximum(1, (count * rng.uniform(0.6, 0.95, n_tokens))).astype(int)
+    value = rng.normal(0, 0.35 + 0.5 / np.sqrt(count)[:, None], (n_tokens, width))
+    for i, word in enumerate(words[:special]):
+        value[i, 0] = PULLING.get(word, rng.normal(0, 1.5))
+        if width > 1:
+            value[i] = np.roll(value[i], i % width)
+    posterior = np.tanh(0.45 * value + rng.normal(0, 0.08, value.shape))
+    share = (1 + posterior) / 2 if width > 1 else np.hstack([1 - posterior, 1 + posterior]) / 2
+    by_class = (count[:, None] * share / share.sum(1, keepdims=True)).astype(int)
+    by_class[:, 0] += count - by_class.sum(1)
+    score = 0.5 * np.abs(value).max(1) + rng.normal(0, 0.3, n_tokens) - 0.8
+    attention = np.exp(score) * count
+    attention /= attention.sum()
+    pull = 0.1 * value * np.exp(score)[:, None]
+    wide = 0.3 / np.sqrt(documents)[:, None]
+    return TokenTable(
+        classes=classes,
+        token=np.array(words, dtype=object),
+        words=[f"{w}, {w}s, {w}ed" if i % 2 else "" for i, w in enumerate(words)],
+        documents=documents,
+        count=count,
+        count_by_class=by_class,
+        alpha=posterior * count[:, None] / 6e6,
+        posterior_difference=posterior,
+        score=score,
+        value=value,
+        attention=attention,
+        selected=np.minimum(1.0, 0.2 * np.exp(score) / 5),
+        pull=pull,
+        pull_low=pull - wide,
+        pull_high=pull + wide,
+        decides=np.abs(pull).max(1) * documents / 25000,
+        spread=0.1 + wide + 0 * value if spread else None,
+    )
+
+
+def fake_document(rng, tokens: TokenTable, row: int, n_words: int, sentence: str) -> DocumentView:
+    """Words drawn by their counts; every second word is no token, as stop words are not."""
+    classes = tokens.classes
+    drawn = rng.choice(len(tokens.token), max(1, int(n_words * 0.55)), p=tokens.count / tokens.count.sum())
+    sure = float(rng.uniform(0.5, 1.0))
+    truth, predicted = (int(i) for i in rng.integers(len(classes), size=2))
+    side = 1.0 if predicted == len(classes) - 1 else -1.0
+    pull = side * tokens.pull[:, 0] if len(classes) == 2 else tokens.pull[:, predicted]
+    pieces, fillers = [Piece(sentence, -1, 0.0, 0.0)] if sentence else [], "the a of and to it was in this".split()
+    for place, token in enumerate(drawn):
+        between = " " if place % 6 else ". "
+        if rng.random() < 0.8:
+            between += f"{fillers[int(rng.integers(len(fillers)))]} "
+        pieces.append(Piece(between, -1, 0.0, 0.0))
+        pieces.append(Piece(str(tokens.token[token]), int(token), float(pull[token]), float(rng.random() / n_words)))
+    rest = np.full(len(classes), (1 - sure) / max(1, len(classes) - 1))
+    rest[predicted] = sure
+    return DocumentView(row, classes[truth], classes[predicted], sure, tuple(map(float, rest)), tuple(pieces))
+
+
+def fake_examples(documents) -> dict[int, tuple[tuple[str, str], ...]]:
+    """At most three snippets a token, cut from the documents."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for document in documents:
+        texts = [piece.text for piece in document.pieces]
+        for place, piece in enumerate(document.pieces):
+            snippets = found.setdefault(piece.token, [])
+            if piece.token >= 0 and len(snippets) < 3:
+                snippets.append((document.truth, f"…{''.join(texts[max(0, place - 6) : place + 7]).strip()}…"))
+    return {token: tuple(snippets) for token, snippets in found.items() if token >= 0}
+
+
+def _word(rng) -> str:
+    pick = lambda of: of[int(rng.integers(len(of)))]  # noqa: E731
+    return "".join(pick(ONSETS) + pick(VOWELS) for _ in range(int(rng.integers(1, 4)))) + pick(CODAS)
