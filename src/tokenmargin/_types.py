@@ -1,7 +1,8 @@
 """Shapes, in one place. The letters are those of the papers and of `docs/notation.md`.
 
 n: input sequences, T: tokens of a sequence, d: width of keys (and of p), k: width of tokens (and of v),
-m: inequality rows of a margin problem, q: its equality rows, s: points of a trajectory.
+m: inequality rows of a margin problem, q: its equality rows, s: points of a trajectory, V: tokens of a vocabulary,
+c: margins of a document (one for two classes, one a class for more).
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ RowNumbers = Float[np.ndarray, "m"]
 EqualityNumbers = Float[np.ndarray, "q"]
 Triples = Int[np.ndarray, "m 3"]
 EqualityTriples = Int[np.ndarray, "q 3"]
+Scores = Float[np.ndarray, "V"]
+Values = Float[np.ndarray, "V c"]
+Margins = Float[np.ndarray, "n c"]
+Intercepts = Float[np.ndarray, "c"]
 
 # Traced arrays: models and dynamics (JAX; NumPy arrays are accepted where a function is not under a transformation).
 KeysJ = Float[Array | np.ndarray, "n T d"]

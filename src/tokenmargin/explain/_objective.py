@@ -1,0 +1,158 @@
+"""What a fit makes small, with its gradient: two sparse products with c + 1 columns each way, and no exponential a count.
+
+With W_is = count^t, u = exp(score), D = W u and N = W (u value), the margins are f = r N / D + b, r the root of the number
+of distinct tokens. For slopes g = w dloss/df of the documents, H = r g / D and T = W'[H, sum_k H_k N_k / D],
+
+    dL/dvalue_sk = u_s T_sk,      dL/dscore_s = u_s (sum_k value_sk T_sk - T_s,last).
+
+Both get a ridge: values towards 0, scores towards the log of inverse document frequency, where they start.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+from tokenmargin._types import Intercepts, Margins, Scores, Values
+
+
+class Documents(NamedTuple):
+    """What is fitted to: counts (n, V), targets 0..K-1 (n,), and positive weights (n,)."""
+
+    counts: sp.csr_array
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def rows(self, chosen: np.ndarray) -> Documents:
+        """Some of the documents."""
+        return Documents(sp.csr_array(self.counts[chosen]), self.targets[chosen], self.weights[chosen])
+
+
+class Parameters(NamedTuple):
+    """Scores (V,), values (V, c) and intercepts (c,)."""
+
+    score: Scores
+    value: Values
+    intercept: Intercepts
+
+
+def log_idf(documents: Documents) -> Scores:
+    """Logarithm of the smoothed inverse document frequency, log(1 + log((1 + n) / (1 + n_s))), documents by weight."""
+    counts = documents.counts
+    holds = sp.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
+    held_by = holds.T @ documents.weights
+    return np.log1p(np.log((1 + documents.weights.sum()) / (1 + held_by)))
+
+
+def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of the logistic loss (one margin), or of the cross-entropy (one margin a class)."""
+    return _loss_and_slopes(np.ascontiguousarray(margins.T), targets, weights)[0]
+
+
+def _loss_and_slopes(
+    margins: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """`mean_loss` and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
+    if len(margins) == 1:
+        of_other = np.where(targets == 1, -margins[0], margins[0])
+        losses = np.logaddexp(0.0, of_other)
+        slopes = (weights * np.where(targets == 1, -1.0, 1.0) * expit(of_other))[None]
+    else:
+        here = np.arange(len(targets))
+        top = margins.max(axis=0)
+        slopes = np.exp(margins - top)
+        sums = slopes.sum(axis=0)
+        losses = np.log(sums) + top - margins[targets, here]
+        slopes *= weights / sums
+        slopes[targets, here] -= weights
+    return float((weights * losses).sum() / weights.sum()), slopes
+
+
+class PenalisedLoss:
+    """Mean loss + (ridge_value |value|^2 + ridge_score |score - start|^2) / 2n, in coordinates of like curvature."""
+
+    def __init__(self, documents: Documents, n_margins: int, power: float, start: Scores) -> None:
+        """Keep W both ways: products with several columns are fastest from the columns of what is multiplied."""
+        counts, self.targets, self.weights = documents
+        self.W = sp.csr_array((_powers(counts.data, power), counts.indices, counts.indptr), shape=counts.shape)
+        self.W_by_token = sp.csc_array(self.W)
+        self.W_transposed = self.W.T
+        self.roots = np.sqrt(np.diff(counts.indptr))
+        self.start, self.n_margins, self.total = start, n_margins, documents.weights.sum()
+        u = np.exp(start - start.max())
+        shares = self.roots / _divisors(self.W @ u)
+        squares = sp.csr_array((self.W.data**2, counts.indices, counts.indptr), shape=counts.shape)
+        # The largest that p(1 - p) can be for K equal classes; curvature is for the length of steps alone.
+        self.steepness = (1 / max(2, n_margins)) * (1 - 1 / max(2, n_margins))
+        self.curvature = self.steepness * u**2 * (squares.T @ (self.weights * shares**2))
+
+    def penalise(self, ridge_value: float, ridge_score: float) -> None:
+        """Set the ridges, and the scale of each coordinate with them."""
+        self.ridge_value, self.ridge_score = ridge_value, ridge_score
+        self.value_scale = 1 / np.sqrt(self.curvature + ridge_value)
+        # A score acts through differences of values, and their squares are of the order of 1 / ridge_value.
+        self.score_scale = 1 / np.sqrt(self.curvature / ridge_value + ridge_score)
+        self.intercept_scale = 1 / np.sqrt(self.steepness * self.total)
+
+    def coordinates(self, parameters: Parameters) -> np.ndarray:
+        """Parameters as the vector that `value_and_gradient` takes: scores, values margin by margin, intercepts."""
+        return np.concatenate(
+            [
+                (parameters.score - self.start) / self.score_scale,
+                (parameters.value.T / self.value_scale).ravel(),
+                parameters.intercept / self.intercept_scale,
+            ]
+        )
+
+    def parameters(self, x: np.ndarray) -> Parameters:
+        """And back."""
+        score, value, intercept = self._split(x)
+        return Parameters(score, np.ascontiguousarray(value.T), intercept)
+
+    def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores, values with one row a margin, intercepts."""
+        V, c = len(self.start), self.n_margins
+        value = x[V:-c].reshape(c, V) * self.value_scale
+        return self.start + x[:V] * self.score_scale, value, x[-c:] * self.intercept_scale
+
+    def value_and_gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """The penalised loss and its gradient in the coordinates."""
+        score, value, intercept = self._split(x)
+        u = np.exp(score - score.max())
+        both = _by_rows(self.W_by_token, np.concatenate([u * value, u[None]]))
+        divisors = _divisors(both[-1])
+        averages = both[:-1] / divisors
+        loss, slopes = _loss_and_slopes(self.roots * averages + intercept[:, None], self.targets, self.weights)
+        pulled = (self.roots / divisors) * slopes
+        flow = _by_rows(self.W_transposed, np.concatenate([pulled, (pulled * averages).sum(axis=0)[None]]))
+        by_value = u * flow[:-1]
+        by_score = (value * by_value).sum(axis=0) - u * flow[-1]
+        moved = score - self.start
+        penalty = (self.ridge_value * (value**2).sum() + self.ridge_score * (moved**2).sum()) / 2
+        gradient = np.concatenate(
+            [
+                (by_score + self.ridge_score * moved) * self.score_scale,
+                ((by_value + self.ridge_value * value) * self.value_scale).ravel(),
+                slopes.sum(axis=1) * self.intercept_scale,
+            ]
+        )
+        return loss + penalty / self.total, gradient / self.total
+
+
+def _by_rows(matrix: sp.csc_array, rows: np.ndarray) -> np.ndarray:
+    """The product with each row. Rows are turned into columns and back: both the product and NumPy are fastest so."""
+    return np.ascontiguousarray((matrix @ np.ascontiguousarray(rows.T)).T)
+
+
+def _divisors(sums: np.ndarray) -> np.ndarray:
+    """Sums to divide by: 1 for an empty document, whose numerator is 0."""
+    return np.where(sums > 0, sums, 1.0)
+
+
+
+def _powers(counts: np.ndarray, power: float) -> np.ndarray:
+    """count^t; a root is many times faster than a general power."""
+    return np.sqrt(counts) if power == 0.5 else counts**power
