@@ -7,8 +7,12 @@ import numpy as np
 from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, fit_texts
 from tokenmargin.text import Recipe, plain_recipe
 
-TELLING = {"bad": ["awful", "dull", "worst"], "good": ["superb", "lovely", "best"], "odd": ["strange", "weird", "queer"]}
-FILLER = "the a film story actor scene and of it was with plot music camera end".split()
+TELLING = {
+    "bad": ["awful", "dull", "worst"],
+    "good": ["superb", "lovely", "best"],
+    "odd": ["strange", "weird", "queer"],
+}
+FILLER = ["the", "a", "film", "story", "scene", "and", "of", "it", "was", "with", "plot", "music", "camera", "end"]
 
 
 def texts(classes: tuple[str, ...] = ("bad", "good"), n: int = 240, seed: int = 0) -> LabelledCorpus:

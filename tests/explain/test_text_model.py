@@ -15,7 +15,12 @@ RECIPES = {
     "stems": plain_recipe(minimum_count=1, language="english"),
     "pieces": Recipe(minimum_count=1, alphabet=Alphabet.ASCII),
 }
-TEXTS = ["A superb film, but the worst — worst! — ending.", "", "Nothing known here? 7", "SUPERB<br />lovely &amp; dull"]
+TEXTS = [
+    "A superb film, but the worst — worst! — ending.",
+    "",
+    "Nothing known here? 7",
+    "SUPERB<br />lovely &amp; dull",
+]
 
 
 @pytest.mark.parametrize("name", RECIPES)

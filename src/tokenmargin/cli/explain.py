@@ -75,9 +75,7 @@ def _predict(known: Arguments, rest: list[str]) -> int:
         raise Misuse(f"{known.file} is not there; tokenmargin explain takes a text itself")
     texts = list(_texts(str(known.file), known.column))
     probabilities = model.predict_proba(texts)
-    rows = (
-        (model.classes[row.argmax()], *(f"{p:.6f}" for p in row.tolist())) for row in probabilities
-    )
+    rows = ((model.classes[row.argmax()], *(f"{p:.6f}" for p in row.tolist())) for row in probabilities)
     header = ("predicted", *(f"p({name})" for name in model.classes))
     if known.out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])

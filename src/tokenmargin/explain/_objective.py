@@ -44,7 +44,12 @@ def log_idf(documents: Documents) -> Scores:
     counts = documents.counts
     holds = sp.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
     held_by = holds.T @ documents.weights
-    return np.log1p(np.log((1 + documents.weights.sum()) / (1 + held_by)))
+    return log_idf_of(held_by, float(documents.weights.sum()))
+
+
+def log_idf_of(held_by: np.ndarray, n: float) -> Scores:
+    """The same from the number of documents that hold each token, of n."""
+    return np.log1p(np.log((1 + n) / (1 + held_by)))
 
 
 def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> float:
@@ -52,9 +57,7 @@ def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> flo
     return _loss_and_slopes(np.ascontiguousarray(margins.T), targets, weights)[0]
 
 
-def _loss_and_slopes(
-    margins: np.ndarray, targets: np.ndarray, weights: np.ndarray
-) -> tuple[float, np.ndarray]:
+def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
     """`mean_loss` and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
     if len(margins) == 1:
         of_other = np.where(targets == 1, -margins[0], margins[0])
@@ -150,7 +153,6 @@ def _by_rows(matrix: sp.csc_array, rows: np.ndarray) -> np.ndarray:
 def _divisors(sums: np.ndarray) -> np.ndarray:
     """Sums to divide by: 1 for an empty document, whose numerator is 0."""
     return np.where(sums > 0, sums, 1.0)
-
 
 
 def _powers(counts: np.ndarray, power: float) -> np.ndarray:

@@ -72,15 +72,19 @@ def _signs_agree(table: TokenTable, known: np.ndarray) -> dict[str, str]:
         answer = ("not decided", "", f"only {total} tokens are frequent enough")
     else:
         low = float(binomtest(agree, total).proportion_ci(method="wilson").low)
-        answer = ("yes", "holds" if low > 0.5 else "fails", f"{agree:,} of {total:,} agree; by chance half of them would")
+        answer = (
+            "yes",
+            "holds" if low > 0.5 else "fails",
+            f"{agree:,} of {total:,} agree; by chance half of them would",
+        )
     return _row("embeddings-signs", "[E, Lemma 2]", statement, *answer)
 
 
 def _assumption(dataset: TokenDataset | None) -> dict[str, str]:
     """[E, Thm 5] speaks of texts that hold one telling token each, and else tokens that tell nothing."""
     statement = (
-        "If every text holds exactly one token of one class only, and else tokens that are as frequent in either class, "
-        "attention selects exactly those tokens."
+        "If every text holds exactly one token of one class only, and else tokens that are as frequent in either "
+        "class, attention selects exactly those tokens."
     )
     if dataset is None:
         answer = ("no", "", "the theorem is about two classes")

@@ -60,9 +60,9 @@ DEFINITIONS: dict[str, Definition] = {
     "pull_low": Definition("lower end of the 95% interval of the pull, had other texts of the same kind been drawn"),
     "pull_high": Definition("upper end of that interval"),
     "decides": Definition(
-        "the share of all texts in which no other token pulls harder towards the class that the model predicts, for the "
-        "class where that share is largest; 0 where the interval of the pull holds 0. The table is sorted by it, so that a "
-        "rare token does not win by chance"
+        "the share of all texts in which no other token pulls harder towards the class that the model predicts, for "
+        "the class where that share is largest; 0 where the interval of the pull holds 0. The table is sorted by it, "
+        "so that a rare token does not win by chance"
     ),
     "spread": Definition("standard deviation of the pull when the model is fitted again to texts drawn with repeats"),
 }
@@ -113,8 +113,8 @@ class TokenTable:
 
     def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
-        header = ("class", "token", "decides", "texts", "pull", "95% interval")
-        rows = []
+        header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
+        rows: list[tuple[str, ...]] = []
         for name in self.classes:
             column = 0 if len(self.classes) == 2 else self.classes.index(name)
             for row in self.towards(name, top):
@@ -272,7 +272,8 @@ def _attention_shares(attention: sp.csr_array, documents: np.ndarray) -> tuple[n
     given = np.bincount(attention.indices, weights=attention.data, minlength=V)
     lengths = np.diff(attention.indptr)
     starts = attention.indptr[:-1][lengths > 0]
-    largest = np.repeat(np.maximum.reduceat(attention.data, starts), lengths[lengths > 0]) if starts.size else []
+    most = np.maximum.reduceat(attention.data, starts) if starts.size else np.zeros(0)
+    largest = np.repeat(most, lengths[lengths > 0])
     is_first = attention.data >= largest
     first = np.bincount(attention.indices[is_first], minlength=V)
     return given / max(given.sum(), 1e-300), first / np.maximum(documents, 1)

@@ -32,7 +32,9 @@ def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*([_cell(value) for value in values.tolist()] for values in columns.values()), strict=True))
+        writer.writerows(
+            zip(*([_cell(value) for value in values.tolist()] for values in columns.values()), strict=True)
+        )
 
 
 def _cell(value: Any) -> Any:

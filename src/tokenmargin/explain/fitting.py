@@ -18,7 +18,7 @@ from tokenmargin.explain.baseline import tfidf_logistic_regression
 from tokenmargin.explain.corpus_claims import corpus_claims
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
 from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
-from tokenmargin.explain.fit_report import FitReport
+from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
 from tokenmargin.explain.splitting import held_out, repeated_across
 from tokenmargin.explain.text_model import TextModel
@@ -162,8 +162,8 @@ def _counted(
         unknown = sorted(set(test.labels) - set(classes))
         if unknown:
             raise InvalidInputError(
-                f"the test texts have the label {unknown[0]!r}, which no text that is learnt from has: leave it out with "
-                "a label map."
+                f"the test texts have the label {unknown[0]!r}, which no text that is learnt from has: leave it out "
+                "with a label map."
             )
         out, texts = np.zeros(len(targets), dtype=bool), list(corpus.texts)
         judged_texts, rows = list(test.texts), np.arange(len(test.texts))
@@ -245,11 +245,10 @@ def _report(
 ) -> FitReport:
     """Everything that the page shows."""
     difference = (metrics["difference"], *metrics["difference_interval"])
-    shown, examples = (), {}
+    shown: tuple[DocumentView, ...] = ()
+    examples: dict[int, tuple[tuple[str, str], ...]] = {}
     if settings.show_texts:
-        shown = documents_shown(
-            model, table, judged.texts, judged.rows, judged.targets, probabilities, settings.seed
-        )
+        shown = documents_shown(model, table, judged.texts, judged.rows, judged.targets, probabilities, settings.seed)
         examples = examples_shown(model, table, learnt.texts, learnt.targets, learnt.counts)
     return FitReport(
         origin.title,

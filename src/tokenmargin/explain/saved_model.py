@@ -1,7 +1,7 @@
 """A fitted model on disk: numbers in safetensors, everything else in JSON; nothing in either can run.
 
-    model/weights.safetensors    score, value, intercept
-    model/model.json             format and version, classes, vocabulary, recipe, and the digest of the weights
+model/weights.safetensors    score, value, intercept
+model/model.json             format and version, classes, vocabulary, recipe, and the digest of the weights
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def _description(path: Path) -> dict[str, Any]:
         raise InvalidInputError(f"{path} does not describe a {FORMAT}.")
     if found.get("version") != VERSION:
         raise InvalidInputError(
-            f"{path} has version {found.get('version')!r} of the format and this tokenmargin reads {VERSION}: fit again, "
-            "or install the tokenmargin that wrote it."
+            f"{path} has version {found.get('version')!r} of the format and this tokenmargin reads {VERSION}: fit "
+            "again, or install the tokenmargin that wrote it."
         )
     for name, kinds in FIELDS.items():
         # By type and not by isinstance, for which True is a number.

@@ -104,7 +104,7 @@ class TokenModel:
         parts = [self.contributions(block).sums() for block in _blocks(matrix)]
         return np.concatenate([*parts, np.zeros((0, self.value.shape[1]))]) + self.intercept
 
-    def probabilities(self, counts: Any) -> Margins:
+    def probabilities(self, counts: Any) -> np.ndarray:
         """The probability of each class, shape (n, K): the logistic function of the margin, or softmax of the margins."""
         return probabilities_of(self.margins(counts))
 
@@ -120,7 +120,7 @@ class TokenModel:
         return weights / np.repeat(np.add.reduceat(weights, starts), of_filled)
 
 
-def probabilities_of(margins: Margins) -> Margins:
+def probabilities_of(margins: Margins) -> np.ndarray:
     """Margins as probabilities of all classes, shape (n, K)."""
     if margins.shape[1] > 1:
         return softmax(margins, axis=1)
