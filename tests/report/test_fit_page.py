@@ -1,4 +1,4 @@
-"""The page of a fit as a file: its size, its policy, what it says without a script, and what it packs for the script."""
+"""The page of a fit as a file: its size, its policy, what it says without a script and what it packs for it."""
 
 import base64
 import hashlib
@@ -79,7 +79,9 @@ def test_the_policy_names_the_script_and_the_style_by_their_hashes(tiny):
 
 def test_the_script_builds_no_code_and_no_markup_from_text(tiny):
     script = re.search(r'<script type="module">(.*?)</script>', fit_page(tiny), re.S)[1]
-    assert not re.search(r"\beval\b|new Function|innerHTML|outerHTML|insertAdjacentHTML|document\.write|fetch\(", script)
+    assert not re.search(
+        r"\beval\b|new Function|innerHTML|outerHTML|insertAdjacentHTML|document\.write|fetch\(", script
+    )
     assert "http" not in script
 
 
@@ -103,7 +105,7 @@ def test_every_text_is_inert(tiny):
         report,
         command=evil, sentences=(evil,), trust=(evil,), reading=(evil,), rows_left_out=((evil, 1, evil),),
         manifest={evil: evil}, claims=({**report.claims[0], "statement": evil, "because": evil},),
-        definitions={key: (evil, evil) for key in report.definitions},
+        definitions=dict.fromkeys(report.definitions, (evil, evil)),
     )  # fmt: skip
     page = fit_page(report)
     reader = PageReader(page)
@@ -185,7 +187,7 @@ def test_without_a_script_the_first_tokens_and_texts_are_there(imdb_sized):
 def test_two_classes_name_the_direction_and_more_name_the_class(tiny):
     text = PageReader(fit_page(tiny)).text
     assert "+ → positive" in text
-    assert "pulls → negative" in text
+    assert "ones → negative" in text
     many = fake_report(tuple("abcdefg"), n_tokens=30, n_documents=3, n_words=9)
     page = fit_page(many)
     assert "away from a" in PageReader(page).text

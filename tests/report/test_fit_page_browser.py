@@ -42,6 +42,7 @@ def pages(tmp_path_factory):
             (f"{EVIL}a", f'{EVIL}"z'), n_tokens=40, n_documents=4, n_words=30, title=EVIL, sentence=EVIL,
             names=(EVIL, '"quoted" & \'apart\'', "مرحبا", "🦔" * 30, "w" * 300),
         ),
+        "one": fake_report(n_tokens=1, n_documents=1, n_words=2),
         "bare": replace(fake_report(n_tokens=30, n_documents=1), documents=(), examples={}),
     }  # fmt: skip
     for name, report in reports.items():
@@ -49,15 +50,21 @@ def pages(tmp_path_factory):
     return folder, reports
 
 
+def watched(page):
+    """What a page asks for and what it logs, as it happens."""
+    asked, logged = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: logged.append(message.text))
+    page.on("pageerror", lambda error: logged.append(str(error)))
+    return asked, logged
+
+
 @contextmanager
 def opened(browser, pages, name, *, viewport=DESKTOP, colours="light", **options):
     """A page that is ready; afterwards it must have asked for nothing and have logged nothing."""
     context = browser.new_context(viewport=viewport, color_scheme=colours, reduced_motion="reduce", **options)
     page = context.new_page()
-    asked, logged = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: logged.append(message.text))
-    page.on("pageerror", lambda error: logged.append(str(error)))
+    asked, logged = watched(page)
     address = (pages[0] / f"{name}.html").as_uri()
     page.goto(address)
     if options.get("java_script_enabled", True):
@@ -125,7 +132,7 @@ def test_a_pointer_shows_a_token_and_the_live_region_says_it(browser, pages):
         name = card(page).locator("h3").inner_text()
         row = list(report.tokens.token).index(name)
         shown = card(page).inner_text()
-        for words in ("value", "posterior difference", "α_s", "score", "spread", "attention"):
+        for words in ("value", "posterior difference", "α_s", "score", "spread", "attention"):  # noqa: RUF001
             assert words in shown
         assert f"{report.tokens.documents[row]:,} documents" in shown
         direction = "→ positive" if report.tokens.value[row, 0] > 0 else "→ negative"
@@ -135,14 +142,13 @@ def test_a_pointer_shows_a_token_and_the_live_region_says_it(browser, pages):
         sync_api.expect(page.locator("#live")).to_have_text(said)
 
 
-def test_finding_a_token_is_the_nearest_of_all(browser, pages):
-    """The grid's answer against a slow look at every token. Both are asked where the pointer was put."""
+def test_pointing_at_the_place_of_a_token_finds_it(browser, pages):
+    """The place by the axes, computed here again from the table; margins as in `fit_map.js`."""
     report = pages[1]["small"]
     table = report.tokens
     with opened(browser, pages, "small") as page:
         page.locator("#map").scroll_into_view_if_needed()
         box = page.locator(".drawing").first.bounding_box()
-        # Rings of the overlay are drawn where a token stands: step to it by keys, read its centre, and point there.
         page.locator("#map").focus()
         for name in in_order(report)[1:6]:
             page.keyboard.press("ArrowRight")
@@ -306,6 +312,15 @@ def test_a_page_without_texts_says_so(browser, pages):
         assert "Texts were left out of this page." in card(page).inner_text()
 
 
+def test_one_token_is_enough(browser, pages):
+    with opened(browser, pages, "one") as page:
+        assert page.locator("#page-now").inner_text() == "1 to 1 of 1 tokens"
+        assert ink(page) > 0
+        page.locator("#map").focus()
+        page.keyboard.press("ArrowRight")
+        assert "rank 1 of 1" in card(page).inner_text()
+
+
 def test_without_a_script_everything_else_is_readable(browser, pages):
     with opened(browser, pages, "imdb", java_script_enabled=False) as page:
         assert "need JavaScript, which is off" in page.locator("noscript").first.inner_text()
@@ -356,6 +371,19 @@ def test_axe_finds_no_violation(browser, pages, name, colours, viewport):
         assert len(results.response["passes"]) > 20, "axe looked at the page"
 
 
+def test_the_browser_would_have_told(browser, tmp_path):
+    bad = tmp_path / "bad.html"
+    bad.write_text("<img src='http://example.invalid/a.png'><script>console.error('bad'); absent()</script>")
+    context = browser.new_context()
+    page = context.new_page()
+    asked, logged = watched(page)
+    page.goto(bad.as_uri())
+    assert "http://example.invalid/a.png" in asked
+    assert "bad" in logged
+    assert any("absent is not defined" in words for words in logged)
+    context.close()
+
+
 def test_the_policy_stops_other_scripts(browser, pages):
     context = browser.new_context()
     page = context.new_page()
@@ -364,9 +392,9 @@ def test_the_policy_stops_other_scripts(browser, pages):
     page.goto((pages[0] / "small.html").as_uri())
     page.wait_for_selector("#tokens tbody tr")
     for attempt in ("document.body.innerHTML = '<b>x</b>'", "setTimeout('document.title = 1')"):
-        with pytest.raises(sync_api.Error, match="TrustedHTML|TrustedScript|unsafe-eval"):
+        with pytest.raises(sync_api.Error, match=r"TrustedHTML|TrustedScript|unsafe-eval"):
             page.evaluate(f"() => {{ {attempt} }}")
-    assert "x" != page.locator("body").inner_text()
+    assert page.locator("body").inner_text() != "x"
     assert all(re.search("Content Security Policy|Trusted", message, re.I) for message in logged)
     context.close()
 

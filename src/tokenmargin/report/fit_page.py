@@ -42,6 +42,7 @@ class Column:
     heading: str
     signed: bool = False
     percent: bool = False
+    least_decimals: int = 2
 
 
 #: The order of the table: what decides and how, then what was learnt, then how often it occurs.
@@ -51,10 +52,10 @@ COLUMNS = (
     Column("value", "value", signed=True),
     Column("spread", "spread"),
     Column("score", "score"),
-    Column("attention", "attention", percent=True),
-    Column("selected", "selected", percent=True),
+    Column("attention", "attention", percent=True, least_decimals=3),
+    Column("selected", "selected", percent=True, least_decimals=1),
     Column("posterior_difference", "posterior difference", signed=True),
-    Column("alpha", "α_s", signed=True),
+    Column("alpha", "α_s", signed=True),  # noqa: RUF001
     Column("documents", "documents"),
     Column("count", "count"),
     Column("in_class", "of them"),
@@ -67,7 +68,7 @@ def fit_page(report: FitReport) -> str:
     order = np.argsort(-np.nan_to_num(table.decides), kind="stable")
     columns = [column for column in COLUMNS if column.key != "spread" or table.spread is not None]
     numbers = {column.key: _numbers(table, column)[:, order] for column in columns}
-    decimals = {column.key: _decimals(numbers[column.key]) + column.percent for column in columns}
+    decimals = {column.key: _decimals(numbers[column.key], column.least_decimals) for column in columns}
     return render(
         "fit.html",
         report=report,
@@ -100,12 +101,12 @@ def _numbers(table: TokenTable, column: Column) -> np.ndarray:
     return 100 * rows if column.percent else rows
 
 
-def _decimals(values: np.ndarray) -> int:
-    """As many decimals as show the median size, two at least; none for whole numbers."""
+def _decimals(values: np.ndarray, least: int) -> int:
+    """As many decimals as show the median size, and some at least; none for whole numbers."""
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     if not sizes.size or (sizes == np.round(sizes)).all():
         return 0
-    return int(np.clip(-math.floor(math.log10(np.median(sizes))), 2, MOST_DECIMALS))
+    return int(np.clip(-math.floor(math.log10(np.median(sizes))), least, MOST_DECIMALS))
 
 
 def _fixed(value: float, decimals: int, signed: bool = False) -> str:
@@ -318,5 +319,7 @@ def _confusion(report: FitReport) -> list[tuple[str, list[tuple[int, float, str]
 def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     """A claim with its verdict in words."""
     applies, holds = claim.get("applies"), claim.get("holds")
-    verdict = "does not apply" if applies is False else "not decided" if holds is None else "holds" if holds else "fails"
+    verdict = (
+        "does not apply" if applies is False else "not decided" if holds is None else "holds" if holds else "fails"
+    )
     return {**claim, "verdict": verdict}

@@ -91,9 +91,9 @@ function card(token) {
   fact("pull", shown("pull", token), interval(token));
   fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}`);
   const buttons = make("p", { className: "buttons" });
-  const holders = textsWith(token).length;
-  if (holders) {
-    const label = holders === 1 ? "Show its text" : `Show its ${holders} texts`;
+  const held = textsWith(token).length;
+  if (held) {
+    const label = held === 1 ? "Show its text" : `Show its ${held} texts`;
     buttons.append(make("button", { type: "button", onclick: () => showTexts(token) }, label));
   }
   buttons.append(make("button", { type: "button", className: "quiet", onclick: close }, "Close"));
@@ -117,16 +117,18 @@ function card(token) {
     examples);
 }
 
-let opened = null;
+let opened = null, cardRow = null; // The card, and the row of the table that it is in.
 
 /** Put the card of a token, or none (-1), in its place; a place that is gone is replaced by the map's. */
 function show(token, place = $("map-card")) {
   state.token = token;
+  panels.forEach(drawOver);
+  const host = place.isConnected ? place : $("map-card");
+  if (cardRow && !cardRow.contains(host)) cardRow.remove();
+  cardRow = host.closest(".card-row");
   opened?.remove();
-  for (const row of document.querySelectorAll(".card-row")) if (!row.contains(place)) row.remove();
   opened = token < 0 ? null : card(token);
-  if (opened) (place.isConnected ? place : $("map-card")).append(opened);
-  for (const panel of panels) drawOver(panel);
+  if (opened) host.append(opened);
 }
 
 /** Keep a card open until it is closed; `opener` gets the focus back. */

@@ -9,12 +9,20 @@ const panels = [...document.querySelectorAll(".drawing")].map((box) => {
   return { box, base, over, log, key: box.dataset.height, left: log ? 66 : 40 };
 });
 
-const colour = (name) => getComputedStyle($("map")).getPropertyValue(`--${name}`).trim();
+// Read when the colours can have changed, and not while a pointer moves: asking makes the browser lay the page out.
+let palette = {};
+
+function readPalette() {
+  const style = getComputedStyle($("map"));
+  for (const name of ["for", "against", "ink", "soft", "line", "axis", "card"]) palette[name] = style.getPropertyValue(`--${name}`).trim();
+}
 
 /** How much a token decides for the class looked at: the area of its mark. */
 function weight(token) {
   return two ? number("decides", token) : Math.abs(number("pull", token)) * number("documents", token);
 }
+
+const short = (name) => (name.length > 18 ? `${[...name].slice(0, 17).join("")}…` : name);
 
 function ticks(low, high, wanted) {
   const rough = (high - low) / wanted;
@@ -88,13 +96,13 @@ function drawAxes(pen, panel) {
   pen.font = "12px system-ui, sans-serif";
   pen.lineWidth = 1;
   const line = (x1, y1, x2, y2, name) => {
-    pen.strokeStyle = colour(name);
+    pen.strokeStyle = palette[name];
     pen.beginPath();
     pen.moveTo(Math.round(x1) + 0.5, Math.round(y1) + 0.5);
     pen.lineTo(Math.round(x2) + 0.5, Math.round(y2) + 0.5);
     pen.stroke();
   };
-  pen.fillStyle = colour("soft");
+  pen.fillStyle = palette.soft;
   pen.textAlign = "center";
   pen.textBaseline = "top";
   const along = ticks(-panel.across, panel.across, width < 380 ? 4 : 6);
@@ -112,16 +120,16 @@ function drawAxes(pen, panel) {
     const words = panel.log ? `${fixed(10 ** value, Math.max(0, -value))}%` : fixed(value, up.decimals, true);
     pen.fillText(words, panel.left - 6, panel.y(value));
   }
-  const [plus, minus] = directions();
+  const [plus, minus] = directions().map(short);
   pen.textBaseline = "alphabetic";
   const name = (words, x, y, align, look, share = 0.28) => {
-    pen.fillStyle = colour(look);
+    pen.fillStyle = palette[look];
     pen.textAlign = align;
-    pen.fillText(words, x, y, (right - panel.left) * share);
+    pen.fillText(words, x, y, (right - panel.left) * share); // Pressed together where there is no room.
   };
   name("posterior difference", (panel.left + right) / 2, height - 6, "center", "ink", 0.42);
-  name(two ? `← ${data.classes[0]}` : "← other classes", panel.left, height - 6, "left", "against");
-  name(`${data.classes[two ? 1 : state.k]} →`, right, height - 6, "right", "for");
+  name(two ? `← ${short(data.classes[0])}` : "← other classes", panel.left, height - 6, "left", "against");
+  name(`${short(data.classes[two ? 1 : state.k])} →`, right, height - 6, "right", "for");
   if (panel.log) name("↑ share of attention", panel.left, 16, "left", "ink", 0.6);
   else {
     name(`↑ value ${plus}`, panel.left, 16, "left", "for", 0.6);
@@ -135,18 +143,18 @@ function drawNames(pen, panel) {
   const taken = heavy.map((i) => [panel.xs[i] - panel.rs[i], panel.ys[i] - panel.rs[i], 2 * panel.rs[i], 2 * panel.rs[i]]);
   const free = ([x, y, w, h]) => x >= panel.left && x + w <= panel.width - 2 && y >= EDGE.top && y + h <= panel.height - EDGE.bottom
     && taken.every(([a, b, c, d]) => x + w <= a || a + c <= x || y + h <= b || b + d <= y);
-  let named = 0;
+  panel.named = new Set();
   for (const i of heavy) {
-    if (named === LABELS) break;
-    const words = data.tokens[i].length > 18 ? `${data.tokens[i].slice(0, 17)}…` : data.tokens[i];
+    if (panel.named.size === LABELS) break;
+    const words = short(data.tokens[i]);
     const w = pen.measureText(words).width, h = 14, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + 3;
     const box = [[x + r, y - h / 2], [x - r - w, y - h / 2], [x - w / 2, y - r - h], [x - w / 2, y + r],
       [x + 0.7 * r, y - 0.7 * r - h], [x - 0.7 * r - w, y - 0.7 * r - h], [x + 0.7 * r, y + 0.7 * r], [x - 0.7 * r - w, y + 0.7 * r]]
       .map(([a, b]) => [a, b, w, h]).find(free);
     if (!box) continue;
     taken.push(box);
-    named += 1;
-    write(pen, words, box[0], box[1] + h / 2, colour("ink"));
+    panel.named.add(i);
+    write(pen, words, box[0], box[1] + h / 2, palette.ink);
   }
 }
 
@@ -156,7 +164,7 @@ function write(pen, words, x, y, ink) {
   pen.textBaseline = "middle";
   pen.lineJoin = "round";
   pen.lineWidth = 4;
-  pen.strokeStyle = colour("card");
+  pen.strokeStyle = palette.card;
   pen.strokeText(words, x, y);
   pen.fillStyle = ink;
   pen.fillText(words, x, y);
@@ -166,17 +174,16 @@ function draw(panel) {
   const pen = panel.base.getContext("2d");
   pen.clearRect(0, 0, panel.width, panel.height);
   drawAxes(pen, panel);
-  const looks = { for: colour("for"), against: colour("against") }, rim = colour("card");
-  for (let i = nTokens - 1; i >= 0; i--) {
+    for (let i = nTokens - 1; i >= 0; i--) {
     const value = number("value", i), r = panel.rs[i];
     mark(pen, panel.xs[i], panel.ys[i], r, value);
     pen.globalAlpha = r > 2.5 ? 0.85 : 0.42;
-    pen.fillStyle = looks[side(value)];
+    pen.fillStyle = palette[side(value)];
     pen.fill();
     if (r > 2.5) {
       pen.globalAlpha = 1;
       pen.lineWidth = 0.8;
-      pen.strokeStyle = rim;
+      pen.strokeStyle = palette.card;
       pen.stroke();
     }
   }
@@ -195,20 +202,21 @@ function drawOver(panel) {
   if (searching) {
     for (const i of state.matches.toReversed()) {
       mark(pen, panel.xs[i], panel.ys[i], Math.max(3, panel.rs[i]), number("value", i));
-      pen.fillStyle = colour(side(number("value", i)));
+      pen.fillStyle = palette[side(number("value", i))];
       pen.fill();
     }
   }
   if (state.token < 0) return;
   const i = state.token, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + 4;
   pen.lineWidth = 2.5;
-  pen.strokeStyle = colour("ink");
+  pen.strokeStyle = palette.ink;
   pen.beginPath();
   pen.arc(x, y, r, 0, 2 * Math.PI);
   pen.stroke();
+  if (panel.named.has(i) && !searching) return; // Its name is there already.
   pen.font = "700 14px system-ui, sans-serif";
-  const w = pen.measureText(data.tokens[i]).width;
-  write(pen, data.tokens[i], x + r + 5 + w < panel.width ? x + r + 5 : Math.max(2, x - r - 5 - w), y, colour("ink"));
+  const words = short(data.tokens[i]), w = pen.measureText(words).width;
+  write(pen, words, x + r + 5 + w < panel.width ? x + r + 5 : Math.max(2, x - r - 5 - w), y, palette.ink);
 }
 
 /** The token nearest to a place in a panel, within a cell; -1 for none. */
@@ -242,6 +250,7 @@ function look(token) {
 }
 
 function startMap() {
+  readPalette();
   for (const panel of panels) {
     panel.over.addEventListener("pointermove", (event) => {
       const token = nearest(panel, event.offsetX, event.offsetY);
@@ -264,6 +273,6 @@ function startMap() {
     } else return;
     event.preventDefault();
   });
-  const redraw = () => panels.forEach(draw);
+  const redraw = () => { readPalette(); panels.forEach(draw); };
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", redraw);
 }

@@ -8,7 +8,12 @@ const reading = { token: -1, page: 0 };
 const texts = data.documents.map(([row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, attentions]) =>
   ({ row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, attentions }));
 
-const textsWith = (token) => texts.filter((text) => text.tokens.includes(token));
+const holders = new Map(); // Token to the texts that hold it.
+for (const text of texts) {
+  for (const token of new Set(text.tokens)) holders.set(token, [...(holders.get(token) ?? []), text]);
+}
+
+const textsWith = (token) => holders.get(token) ?? [];
 const permille = (value) => `${fixed(value / 10, 1)}%`;
 
 /** With two classes a colour means a class; with more, toward the predicted class or away from it. */
