@@ -7,6 +7,7 @@ import codecs
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,11 +38,14 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)")
 PARQUET_MAGIC = b"PAR1"
 #: Characters that no text holds many of: all control characters but those that move the pen.
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1b")
-#: Share of control characters above which a file is no text, and of NULs above which it is UTF-16 without a mark.
-_MOST_CONTROLS, _LEAST_NULS = 0.01, 0.2
+#: More control characters than this, and than this share, make a file no text.
+_MOST_CONTROLS, _MOST_CONTROL_SHARE = 16, 0.01
+#: More NULs than this, nearly all of them at even or at odd places, make it UTF-16 without a mark.
+_LEAST_NULS = 0.2
 
 
 @contextmanager
@@ -87,7 +91,8 @@ def marked_encoding(start: bytes) -> str | None:
 def known_encoding(name: str) -> str:
     """The name of an encoding of text that Python knows."""
     try:
-        b"".decode(name)
+        "a".encode(name)
+        codecs.getincrementaldecoder(name)
         return codecs.lookup(name).name
     except (LookupError, TypeError, ValueError):
         raise InvalidInputError(
@@ -104,7 +109,7 @@ def guessed_encoding(path: Path, start: bytes) -> tuple[str, str]:
     if max(nuls) > _LEAST_NULS and min(nuls) < max(nuls) / 4:
         name = "utf-16-be" if nuls[0] > nuls[1] else "utf-16-le"
         return name, f"its encoding is taken to be {name}: every other byte is NUL"
-    if len(start) - len(start.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(start):
+    if len(start) - len(start.translate(None, _CONTROLS)) > max(_MOST_CONTROLS, _MOST_CONTROL_SHARE * len(start)):
         raise InvalidInputError(f"{path} is no text: give a table as CSV, TSV, JSON, JSON lines or Parquet.")
     if _is_utf8(path):
         return "utf-8", "its encoding is utf-8"
@@ -166,16 +171,24 @@ class DecodedLines:
 
     def _other(self, encoding: str) -> Iterator[str]:
         """Any encoding and any line ends, more slowly."""
-        unpacked: Any = self.file
-        wrapper = io.TextIOWrapper(unpacked, encoding=encoding, errors="replace", newline="")
-        try:
-            for line in wrapper:
-                self.is_bad |= "\ufffd" in line
-                yield line
-        except UnicodeError as problem:  # UTF-16 or 32 without the mark that it needs
-            raise InvalidInputError(f"the file is not {encoding} ({problem}): name its encoding.") from None
-        finally:
-            wrapper.detach()
+        decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+        rest, is_last = "", False
+        while not is_last:
+            block = self.file.read(_BLOCK)
+            is_last = not block
+            try:
+                rest += decoder.decode(block, is_last)
+            except UnicodeError as problem:
+                raise InvalidInputError(f"the file is not {encoding} ({problem}): name its encoding.") from None
+            done = 0
+            for line in _LINE.finditer(rest, 0, len(rest) if is_last else len(rest) - 1):  # \n may follow a last \r
+                self.is_bad |= "\ufffd" in line.group()
+                done = line.end()
+                yield line.group()
+            rest = rest[done:]
+        if rest:
+            self.is_bad |= "\ufffd" in rest
+            yield rest
 
     def problems(self) -> tuple[Oddity, ...]:
         """INVALID_UTF8 if a line since the last call was bad."""

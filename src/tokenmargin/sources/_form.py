@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._bytes import PARQUET_MAGIC, guessed_encoding, known_encoding, sample
+from tokenmargin.sources._bytes import PARQUET_MAGIC, DecodedLines, guessed_encoding, known_encoding, opened, sample
 from tokenmargin.sources._json import is_document, json_records, json_rows
 from tokenmargin.sources._lines import (
     DELIMITERS,
     Dialect,
+    first_records,
     guessed_delimiter,
     is_unquoted,
     separated_records,
@@ -40,6 +41,8 @@ LABEL_NAMES = (
 TEXT_NAMES = ("text", "review", "sentence", "document", "comment", "content", "body", "message", "tweet", "utterance")
 #: A first row is a header where its longest field is at most this share of those below.
 HEADER_SHARE = 0.5
+#: Lines, and characters, that delimiter and header are guessed from.
+_LINES, _CHARACTERS = 1000, 2**24
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ def opened_file(
     path: Path, encoding: str | None, delimiter: str | None, format: Format | str | None, named: tuple[str | None, ...]
 ) -> OpenedFile:
     """Format, encoding and dialect, found out or as told."""
-    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter.replace("\\t", "\t")) != 1):
+    given = None if delimiter is None else delimiter.replace("\\t", "\t")
+    if given is not None and (len(given) != 1 or given in '"\r\n'):
         raise InvalidInputError(f"delimiter={delimiter!r}: give one character, such as ';' (or \\t for a tab).")
     start = sample(path)
     kind = None if format is None else named_format(format)
@@ -69,8 +73,8 @@ def opened_file(
         )
     told = None if encoding is None else known_encoding(encoding)
     name, how = (told, f"its encoding is {told}, as told") if told else guessed_encoding(path, start)
-    is_json = _decoded_lines(start, name)[0].lstrip()[:1] in ("{", "[") if kind is None else kind is Format.JSON_LINES
-    if is_json and delimiter is None:
+    is_json = _first_lines(path, name)[0].lstrip()[:1] in ("{", "[") if kind is None else kind is Format.JSON_LINES
+    if is_json and given is None:
         form = "JSON" if is_document(path, name) else "JSON lines"
         return OpenedFile(
             path,
@@ -78,22 +82,21 @@ def opened_file(
             lambda: (cells for _, cells, _ in json_records(path, name)),
             (f"{path.name} is {form}; {how}",),
         )
-    return _separated_file(path, start, name, how, delimiter, kind, named)
+    return _separated_file(path, name, how, given, kind, named)
 
 
 def _separated_file(
     path: Path,
-    start: bytes,
     encoding: str,
     how: str,
     delimiter: str | None,
     kind: Format | None,
     named: tuple[str | None, ...],
 ) -> OpenedFile:
-    lines = _decoded_lines(start, encoding)
+    lines = _first_lines(path, encoding)
     ending = "\t" if any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes) else ","
     by_format = {Format.CSV: ",", Format.TSV: "\t"}.get(kind) if kind else None
-    found = delimiter.replace("\\t", "\t") if delimiter else by_format or guessed_delimiter(lines, ending)
+    found = delimiter or by_format or guessed_delimiter(lines, ending)
     if found is None:
         raise InvalidInputError(
             f"{path} has no columns: nothing that separates fields ({', '.join(DELIMITERS.values())}) parts its lines. "
@@ -116,16 +119,24 @@ def _separated_file(
     return OpenedFile(path, lambda columns: separated_rows(path, columns, dialect), records, tuple(said))
 
 
-def _decoded_lines(start: bytes, encoding: str) -> list[str]:
-    """The first lines of a file, the last of which may be cut off; at least one."""
-    text = start.decode(encoding, errors="replace").removeprefix("\ufeff")
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()]
-    return lines[:-1] if len(lines) > 1 and not text.endswith(("\n", "\r")) else lines or [""]
+def _first_lines(path: Path, encoding: str) -> list[str]:
+    """Enough lines to guess from; at least one."""
+    lines: list[str] = []
+    size = 0
+    with opened(path) as file:
+        for line in DecodedLines(file, encoding):
+            lines += [line] if line.strip() else []
+            size += len(line)
+            if len(lines) >= _LINES or size >= _CHARACTERS:
+                break
+    return lines or [""]
 
 
 def _has_header(lines: Sequence[str], dialect: Dialect, named: tuple[str | None, ...]) -> bool:
     """Whether the first row names the columns."""
-    records = [cells for cells in dialect.reader(lines, strict=False) if cells]
+    records = first_records(lines, dialect)
+    if not records:
+        return True
     first, below = (
         [cell.strip() for cell in records[0]],
         [cells for cells in records[1:] if len(cells) == len(records[0])],
@@ -141,6 +152,8 @@ def _has_header(lines: Sequence[str], dialect: Dialect, named: tuple[str | None,
         return False
     if any(cell and cell in {row[j].strip() for row in below} for j, cell in enumerate(first)):
         return False
+    if any(all(_is_number(row[j]) for row in below) for j in range(len(first))):
+        return True  # a word above nothing but numbers
     means = [sum(len(row[j]) for row in below) / len(below) for j in range(len(first))]
     longest = max(range(len(first)), key=means.__getitem__)
     return len(first[longest]) <= HEADER_SHARE * means[longest]

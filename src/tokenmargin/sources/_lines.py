@@ -6,7 +6,7 @@ import csv
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,14 +117,18 @@ def guessed_delimiter(lines: Sequence[str], likely: str) -> str | None:
 
 def _evenness(lines: Sequence[str], dialect: Dialect) -> float:
     """The share of rows that have the commonest number of fields; 0 where that is one field."""
-    with _any_field_size():
-        try:
-            records = [cells for cells in itertools.islice(dialect.reader(lines, strict=False), _RECORDS) if cells]
-        except csv.Error:
-            return 0.0
+    records = first_records(lines, dialect)
     counts = Counter(map(len, records))
     fields, rows = counts.most_common(1)[0] if counts else (1, 0)
     return rows / len(records) if fields > 1 else 0.0
+
+
+def first_records(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
+    """Some records of the first lines of a file, as far as they can be read."""
+    records: list[list[str]] = []
+    with _any_field_size(), suppress(csv.Error):
+        records.extend(cells for cells in itertools.islice(dialect.reader(lines, strict=False), _RECORDS) if cells)
+    return records
 
 
 def is_unquoted(path: Path, dialect: Dialect) -> bool:

@@ -184,7 +184,7 @@ def _label_column(path: Path, survey: _Survey, text: str, told: str | None) -> s
         if told == text:
             raise InvalidInputError(f"the column {told!r} of {path} cannot be both text and label: name another.")
         return told
-    others = [column for column in survey.columns if column.name != text]
+    others = [column for column in survey.columns if column.name not in (text, "")]  # pandas' index has no name
     for name in LABEL_NAMES:
         for column in others:
             if column.name.strip().lower() == name:
