@@ -95,7 +95,7 @@ ALLOWED: dict[str, set[str]] = {
         "report",
     },
     "__main__": {"cli"},
-    "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory"},
+    "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory", "explain"},
 }
 
 #: Third parties that only one file may import.

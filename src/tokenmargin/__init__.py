@@ -1,10 +1,13 @@
 """Which tokens does softmax attention select, and why those?
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic` and `theory`, and what can go wrong in `errors`.
+`synthetic`, `theory` and `explain`, and what can go wrong in `errors`. `AttentionClassifier` brings scikit-learn, and is
+imported on first use.
 """
 
-from tokenmargin import attention, data, errors, first_step, margin, models, theory, training
+from typing import Any
+
+from tokenmargin import attention, data, errors, explain, first_step, margin, models, theory, training
 from tokenmargin.attention import (
     AttentionRisk,
     Descent,
@@ -53,6 +56,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AdamW",
+    "AttentionClassifier",
     "AttentionRisk",
     "Descent",
     "EmbeddedSequences",
@@ -86,6 +90,7 @@ __all__ = [
     "corpus_svm",
     "data",
     "errors",
+    "explain",
     "first_step",
     "follow",
     "global_margin",
@@ -108,3 +113,10 @@ __all__ = [
     "train",
     "training",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`AttentionClassifier`, which brings scikit-learn."""
+    if name != "AttentionClassifier":
+        raise AttributeError(f"module 'tokenmargin' has no attribute {name!r}")
+    return explain.AttentionClassifier

@@ -279,6 +279,8 @@ def _checked(counts: Any, targets: ArrayLike, n_classes: int, sample_weight: Arr
 def _weighty(documents: Documents) -> Documents:
     """Documents of positive weight: one of weight zero is as good as absent."""
     weighty = documents.weights > 0
+    if not weighty.any():
+        raise InvalidInputError("every weight is zero: give at least one document of each class a positive weight.")
     documents = documents if weighty.all() else documents.rows(weighty)
     if len(np.unique(documents.targets)) < 2:
         raise InvalidInputError("documents of positive weight are of one class only: there is nothing to tell apart.")

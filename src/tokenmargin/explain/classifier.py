@@ -1,0 +1,299 @@
+"""Attention over tokens as a scikit-learn classifier: sparse counts in, a score and a value for each token out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin._types import ArrayLike
+from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.explain.fit_tokens import RIDGE_SCORE, Fitted, fit_tokens
+from tokenmargin.explain.token_model import Contributions, TokenModel, checked_counts
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.model_selection import train_test_split
+    from sklearn.utils import check_random_state
+    from sklearn.utils.class_weight import compute_class_weight
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise MissingExtraError("AttentionClassifier", "sklearn") from error
+
+#: Tokens shown for each class beside the estimator's diagram.
+SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TokenColumns:
+    """What a fit says of each token, as columns.
+
+    Args:
+        token: its name, shape (V,).
+        score: how loudly it asks for attention, shape (V,).
+        value: where it pulls to, shape (V, c); above 0 to the class that sorts last, or with several to each class.
+        documents: in how many of the documents that were fitted it occurs, shape (V,).
+    """
+
+    token: np.ndarray
+    score: np.ndarray
+    value: np.ndarray
+    documents: np.ndarray
+
+    def __len__(self) -> int:
+        """How many tokens."""
+        return len(self.token)
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """Column by column; values of several classes are value_0, value_1, ..."""
+        columns = self.value.shape[1]
+        names = ["value"] if columns == 1 else [f"value_{k}" for k in range(columns)]
+        return {
+            "token": self.token,
+            "score": self.score,
+            **{name: self.value[:, k] for k, name in enumerate(names)},
+            "documents": self.documents,
+        }
+
+    def strongest(self, column: int, sign: int, number: int) -> np.ndarray:
+        """Rows by how often, how loudly and how far a token pulls: documents * exp(score) * value, largest first."""
+        pull = sign * self.documents * np.exp(self.score - self.score.max()) * self.value[:, column]
+        order = np.argsort(-pull, kind="stable")[:number]
+        return order[pull[order] > 0]
+
+
+class AttentionClassifier(ClassifierMixin, BaseEstimator):
+    """One layer of softmax attention over the tokens of a document, in the two numbers a token that it acts through.
+
+    margin = intercept + sqrt(m) sum_s attention_s value_s, attention_s ~ count_s^power exp(score_s), where m is the number
+    of distinct tokens [E, (1)]. What a document is predicted to be is the sum of what its words contribute, `explain(X)`.
+
+    Counts are not negative. Where X has negative entries nevertheless (features that are differences), every column is read
+    as two tokens, what is above 0 and what is below: 2V scores and values, the second half named "-name".
+
+    Args:
+        power: a token that occurs twice has 2^power times the weight.
+        ridge: on values; None chooses it on documents held out for that, the same ones every time.
+        ridge_score: on scores, which start at the logarithm of inverse document frequency.
+        class_weight: None, "balanced", or a dictionary of weights by class.
+        early_stopping: hold out a part, and keep the step with the least loss on it.
+        validation_fraction: the size of that part.
+        width: None fits scores and values by L-BFGS. A number trains embeddings of that width by AdamW, as [E] does:
+            power 1, no root, no intercept, no ridge; two classes, no weights.
+        epochs: of training with a width.
+        max_iter: steps of L-BFGS at most.
+        tol: L-BFGS stops when a step gains less than this share of the loss.
+        random_state: decides the part that is held out, and with a width the start and the order of documents.
+
+    Attributes:
+        classes_: the classes, sorted.
+        token_model_: scores, values and intercept, usable without scikit-learn.
+        score_: shape (V,). value_: shape (V, 1) for two classes, (V, K) for more. intercept_: shape (1,) or (K,).
+        token_table_: names, scores, values and document counts as columns.
+        ridge_: the ridge on values that was used.
+        n_iter_: steps (or epochs) to the parameters kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        power: float = 0.5,
+        ridge: float | None = None,
+        ridge_score: float = RIDGE_SCORE,
+        class_weight: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        width: int | None = None,
+        epochs: int = 20,
+        max_iter: int = 200,
+        tol: float = 3e-4,
+        random_state: Any = None,
+    ) -> None:
+        """Keep the parameters; they are checked by `fit`."""
+        self.power = power
+        self.ridge = ridge
+        self.ridge_score = ridge_score
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.width = width
+        self.epochs = epochs
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
+        """Fit to counts X (n, V), sparse or dense, and their classes y; a document of weight two is two documents."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, targets = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidInputError(f"y holds one class only, {self.classes_[0]!r}: a classifier needs two or more.")
+        matrix = sp.csr_array(X)
+        self.signed_ = bool((matrix.data < 0).any())
+        counts = checked_counts(_both_signs(matrix) if self.signed_ else matrix)
+        fit = self._fit_tokens if self.width is None else self._fit_embeddings
+        fitted = fit(counts, targets, sample_weight)
+        self.token_model_ = fitted.model
+        self.ridge_ = fitted.ridge_value
+        self.n_iter_ = fitted.n_iter
+        self.document_count_ = np.bincount(counts.indices, minlength=counts.shape[1])
+        return self
+
+    def _fit_tokens(self, counts: Any, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
+        """Scores and values by L-BFGS."""
+        weights = sample_weight
+        if self.class_weight is not None:
+            weights = np.ones(len(targets)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+            by_class = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=self.classes_[targets], sample_weight=weights
+            )
+            weights = weights * by_class[targets]
+        return fit_tokens(
+            counts,
+            targets,
+            len(self.classes_),
+            sample_weight=weights,
+            power=self.power,
+            ridge_value=self.ridge,
+            ridge_score=self.ridge_score,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            validation=self._held_out(targets),
+        )
+
+    def _fit_embeddings(self, counts: Any, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
+        """Embeddings by AdamW [E, App. E]."""
+        # JAX is asked for by this alone: a fit without a width starts no compiler.
+        import jax
+
+        from tokenmargin.explain.fit_embeddings import fit_embeddings
+
+        if len(self.classes_) > 2:
+            raise InvalidInputError(
+                f"a width has two classes, y has {len(self.classes_)}: with embeddings a token would have a score for each "
+                "class. Use sklearn.multiclass.OneVsRestClassifier(AttentionClassifier(width=...)), or width=None."
+            )
+        if sample_weight is not None or self.class_weight is not None:
+            raise InvalidInputError("training with a width has no weights: leave them out, or use width=None.")
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return fit_embeddings(
+            counts,
+            targets,
+            width=self.width,
+            key=jax.random.key(seed),
+            epochs=self.epochs,
+            validation=self._held_out(targets),
+        )
+
+    def _held_out(self, targets: np.ndarray) -> np.ndarray | None:
+        """The documents that early stopping watches, of every class where each has two or more."""
+        if not self.early_stopping:
+            return None
+        shares = targets if np.bincount(targets).min() > 1 else None
+        _, chosen = train_test_split(
+            np.arange(len(targets)), test_size=self.validation_fraction, stratify=shares, random_state=self.random_state
+        )
+        held = np.zeros(len(targets), dtype=bool)
+        held[chosen] = True
+        return held
+
+    # --- what it predicts ---------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Margins: shape (n,) for two classes, above 0 for the one that sorts last; shape (n, K) for more."""
+        margins = self._model().margins(self._counts(X))
+        return margins[:, 0] if margins.shape[1] == 1 else margins
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class, shape (n, K)."""
+        return self._model().probabilities(self._counts(X))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely class of each document."""
+        margins = self._model().margins(self._counts(X))
+        chosen = (margins[:, 0] > 0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def explain(self, X: Any) -> Contributions:
+        """What each token of each document adds to its margins: their sum and the intercept are `decision_function`."""
+        return self._model().contributions(self._counts(X))
+
+    def _model(self) -> TokenModel:
+        check_is_fitted(self)
+        model: TokenModel = self.token_model_
+        return model
+
+    def _counts(self, X: Any) -> Any:
+        matrix = sp.csr_array(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        return _both_signs(matrix) if self.signed_ else matrix
+
+    # --- what it says of tokens ---------------------------------------------------------------------------------------
+
+    @property
+    def score_(self) -> np.ndarray:
+        """How loudly each token asks for attention, shape (V,)."""
+        return self._model().score
+
+    @property
+    def value_(self) -> np.ndarray:
+        """Where each token pulls to, shape (V, 1) for two classes and (V, K) for more."""
+        return self._model().value
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """The margins of an empty document."""
+        return self._model().intercept
+
+    @property
+    def token_table_(self) -> TokenColumns:
+        """Each token's name (that of its column, or x0, x1, ...), score, value and document count."""
+        model = self._model()
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = np.array([f"x{column}" for column in range(self.n_features_in_)], dtype=object)
+        if self.signed_:
+            names = np.concatenate([names, [f"-{name}" for name in names]]).astype(object)
+        return TokenColumns(names, model.score, model.value, self.document_count_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Counts may be sparse."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """The usual diagram, and after a fit the strongest tokens below it."""
+        diagram = super()._repr_html_
+        return lambda: diagram() + self._strongest_tokens()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """The same for notebooks, which ask for all formats at once."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._strongest_tokens()
+        return bundle
+
+    def _strongest_tokens(self) -> str:
+        """For each class the tokens that pull to it most, as HTML."""
+        if not hasattr(self, "token_model_"):
+            return ""
+        table = self.token_table_
+        sides = [(0, -1), (0, 1)] if table.value.shape[1] == 1 else [(k, 1) for k in range(table.value.shape[1])]
+        rows = []
+        for name, (column, sign) in zip(self.classes_, sides, strict=True):
+            tokens = ", ".join(escape(str(table.token[row])) for row in table.strongest(column, sign, SHOWN))
+            rows.append(f"<tr><th scope='row'>{escape(str(name))}</th><td>{tokens}</td></tr>")
+        caption = "Tokens that pull most to each class (documents &times; e<sup>score</sup> &times; value)"
+        return f"<table><caption>{caption}</caption>{''.join(rows)}</table>"
+
+
+def _both_signs(matrix: sp.csr_array) -> sp.csr_array:
+    """What is above 0, and beside it what is below, so that nothing is negative: shape (n, 2V)."""
+    return sp.csr_array(sp.hstack([matrix.maximum(0), (-matrix).maximum(0)]))
