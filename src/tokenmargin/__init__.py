@@ -1,11 +1,11 @@
 """Which tokens does softmax attention select, and why those?
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic`, `theory` and `explain`, and what can go wrong in `errors`. `AttentionClassifier` brings scikit-learn, and is
-imported on first use.
+`synthetic`, `theory` and `explain`, and what can go wrong in `errors`. `AttentionClassifier` brings scikit-learn
+and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first use.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenmargin import attention, data, errors, explain, first_step, margin, models, theory, training
 from tokenmargin.attention import (
@@ -43,14 +43,16 @@ from tokenmargin.margin import (
     att_svm_any,
     corpus_svm,
     global_margin,
-    is_locally_optimal,
     label_svm,
     local_margins,
     relaxed_svm,
 )
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.theory import basin_map, check, compare, corpus_agreement
-from tokenmargin.training import AdamW, Evaluator, Optimiser, StepSchedule, TrainingRun, train
+from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
+
+if TYPE_CHECKING:
+    from tokenmargin.explain import AttentionClassifier, load
 
 __version__ = "0.1.0"
 
@@ -70,7 +72,6 @@ __all__ = [
     "Method",
     "NormalizedDescent",
     "OneLayer",
-    "Optimiser",
     "Selection",
     "Status",
     "StepSchedule",
@@ -95,8 +96,8 @@ __all__ = [
     "follow",
     "global_margin",
     "gram_step",
-    "is_locally_optimal",
     "label_svm",
+    "load",
     "local_margins",
     "losses",
     "margin",
@@ -116,7 +117,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`AttentionClassifier`, which brings scikit-learn."""
-    if name != "AttentionClassifier":
+    """`AttentionClassifier`, which brings scikit-learn, and `load`, which brings what reads texts."""
+    if name not in ("AttentionClassifier", "load"):
         raise AttributeError(f"module 'tokenmargin' has no attribute {name!r}")
-    return explain.AttentionClassifier
+    return getattr(explain, name)
