@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,20 +135,24 @@ def _directed(margins: np.ndarray) -> np.ndarray:
 
 def _parts(text: str, located: Sequence[Located], facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
     """The text cut at its words, each with its part of what its tokens contribute."""
-    places = Counter(token for word in located for token in word.tokens)
+    places = Counter(chain.from_iterable(word.tokens for word in located))
+    # What a token contributes in each of its places.
+    shares = {token: (facts[token][0] / times, facts[token][1] / times) for token, times in places.items()}
     parts: list[WordPart] = []
     done = 0
-    for word in located:
-        if word.start > done:
-            parts.append(WordPart(text[done : word.start], NO_TOKEN, 0.0, 0.0))
-        if word.tokens:
-            own = [(facts[token][0] / places[token], facts[token][1] / places[token], token) for token in word.tokens]
-            main = max(own, key=lambda each: abs(each[0]))[2]
-            total, share = sum(each[0] for each in own), sum(each[1] for each in own)
-            parts.append(WordPart(text[word.start : word.end], main, total, share))
+    for start, end, _, tokens in located:
+        if start > done:
+            parts.append(WordPart(text[done:start], NO_TOKEN, 0.0, 0.0))
+        if len(tokens) == 1:  # the usual case, and most of the time is spent here
+            contribution, attention = shares[tokens[0]]
+            parts.append(WordPart(text[start:end], tokens[0], contribution, attention))
+        elif tokens:
+            main = max(tokens, key=lambda token: abs(shares[token][0]))
+            total, given = (sum(column) for column in zip(*(shares[token] for token in tokens), strict=True))
+            parts.append(WordPart(text[start:end], main, total, given))
         else:
-            parts.append(WordPart(text[word.start : word.end], NO_TOKEN, 0.0, 0.0))
-        done = word.end
+            parts.append(WordPart(text[start:end], NO_TOKEN, 0.0, 0.0))
+        done = end
     if done < len(text):
         parts.append(WordPart(text[done:], NO_TOKEN, 0.0, 0.0))
     return tuple(parts)

@@ -111,15 +111,16 @@ class TokenCounter:
         matches = list(word_pattern(self.recipe.alphabet, self.recipe.punctuation).finditer(clean.text))
         words = [match.group().encode("utf-8", errors="replace").decode() for match in matches]
         found = self._tokens(words)
-        tokens = [list(own) for _, own in found]
+        tokens: list[tuple[int, ...]] | list[list[int]] = [own for _, own in found]
         if self._grams.tables:
+            grown = tokens = [list(own) for own in tokens]
             runs = np.fromiter((stem for stem, _ in found), np.int64, len(found))
             for size, numbers in enumerate(self._grams.numbers(runs), start=2):
                 begins = np.flatnonzero(numbers != GAP)
                 columns = self._of_grams[size - 2][numbers[begins]]
                 for begin, column in zip(begins.tolist(), columns.tolist(), strict=True):
                     for word in range(begin, begin + size) if column != GAP else ():
-                        tokens[word].append(column)
+                        grown[word].append(column)
         return [
             Located(clean.starts[match.start()], clean.ends[match.end() - 1], word, tuple(own))
             for match, word, own in zip(matches, words, tokens, strict=True)
