@@ -77,6 +77,7 @@ BEHIND_ONE_FILE = {
     "rich": "cli/_console.py",
     "jinja2": "report/_render.py",
     "Stemmer": "text/_stem.py",
+    "stopwordsiso": "text/_stopwords.py",
     "datasets": "sources/_hub.py",
 }
 
@@ -156,6 +157,7 @@ def test_import_is_light():
         "rich",
         "diffrax",
         "Stemmer",
+        "stopwordsiso",
         "jinja2",
     ]
     code = f"import sys, tokenmargin; print([m for m in {heavy!r} if m in sys.modules])"
