@@ -105,6 +105,7 @@ BEHIND_ONE_FILE = {
     "rich": "cli/_console.py",
     "jinja2": "report/_render.py",
     "Stemmer": "text/_stem.py",
+    "stopwordsiso": "text/_stopwords.py",
     "datasets": "sources/_hub.py",
     "safetensors": "explain/saved_model.py",
     "stopwordsiso": "text/_stopwords.py",
@@ -186,6 +187,7 @@ def test_import_is_light():
         "rich",
         "diffrax",
         "Stemmer",
+        "stopwordsiso",
         "jinja2",
     ]
     code = f"import sys, tokenmargin; print([m for m in {heavy!r} if m in sys.modules])"

@@ -94,6 +94,8 @@ def test_no_review_of_the_length_asked_for(academic):
     loaded = yelp(academic, YelpSelection(shortest=1, longest=2, balanced=True)).load()
     assert loaded.texts == ()
     assert "kept none" in loaded.report.notes[-1]
+    assert "no review has 1 to 2 characters" in loaded.report.notes[0]
+    assert len(yelp(academic).load().report.notes) == 1
 
 
 @has_data

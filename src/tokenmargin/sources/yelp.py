@@ -207,4 +207,11 @@ def _selected(chunks: Iterator[TextChunk], selection: YelpSelection, taken: np.n
             replace(chunk.report, rows_kept=len(picked), classes=count_labels(labels)),
         )
     tally.kept = count_labels(tuple(kept))
-    yield TextChunk((), (), (), ReadingReport(notes=(str(tally.report()),)))
+    notes: tuple[str, ...] = (str(tally.report()),)
+    if tally.found and tally.length == tally.found:
+        notes = (
+            f"no review has {selection.shortest} to {selection.longest} characters, so that all are dropped: pass "
+            "YelpSelection(shortest=..., longest=...) for reviews of other lengths",
+            *notes,
+        )
+    yield TextChunk((), (), (), ReadingReport(notes=notes))

@@ -87,7 +87,7 @@ class Recipe:
             _demand(isinstance(getattr(self, name), kind), name, getattr(self, name), f"one of {members}")
         _demand(isinstance(self.apostrophes, str), "apostrophes", self.apostrophes, "the characters as one string")
         words = self.also_drop
-        is_words = not isinstance(words, str) and all(isinstance(word, str) for word in words)
+        is_words = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
         _demand(is_words, "also_drop", words, "a tuple of words")
         object.__setattr__(self, "also_drop", tuple(words))
         _demand(
@@ -181,11 +181,12 @@ class Recipe:
         if given.keys() != known:
             odd = ", ".join(sorted(given.keys() ^ known))
             raise InvalidInputError(f"the recipe lacks, or has and should not: {odd}.")
-        given["also_drop"] = tuple(given["also_drop"])
+        words = given["also_drop"]
+        given["also_drop"] = tuple(words) if isinstance(words, list) else words
         for name, kind in (("markup", Markup), ("alphabet", Alphabet)):
-            if given[name] not in kind.__members__:
+            if str(given[name]) not in kind.__members__:
                 raise InvalidInputError(f"{name}={given[name]!r}: give one of {', '.join(kind.__members__)}.")
-            given[name] = kind[given[name]]
+            given[name] = kind[str(given[name])]
         wanted, given["vocabulary"] = given["vocabulary"], None if vocabulary is None else Path(vocabulary)
         if given["any_vocabulary"] and given["word_piece"]:
             if vocabulary is None:
