@@ -8,7 +8,7 @@ come back to the words of the text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.token_model import TokenModel
-from tokenmargin.text.counter import Located, TokenCounter
+from tokenmargin.text.counter import Places, TokenCounter
 
 #: Texts whose contributions are computed together.
 BATCH = 1024
@@ -118,7 +118,7 @@ class TextModel:
                     dict(zip(self.classes, probabilities[row].tolist(), strict=True)),
                     float(odds[row, best]),
                     float(_directed(self.tokens.intercept[None])[0, best]),
-                    _parts(text, self.counter.located(text), facts),
+                    _parts(text, self.counter.places(text), facts),
                 )
 
     def __repr__(self) -> str:
@@ -133,14 +133,14 @@ def _directed(margins: np.ndarray) -> np.ndarray:
     return margins - margins.mean(axis=1, keepdims=True)
 
 
-def _parts(text: str, located: Sequence[Located], facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
+def _parts(text: str, words: Places, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
     """The text cut at its words, each with its part of what its tokens contribute."""
-    places = Counter(chain.from_iterable(word.tokens for word in located))
+    places = Counter(chain.from_iterable(words.tokens))
     # What a token contributes in each of its places.
     shares = {token: (facts[token][0] / times, facts[token][1] / times) for token, times in places.items()}
     parts: list[WordPart] = []
     done = 0
-    for start, end, _, tokens in located:
+    for start, end, tokens in zip(words.starts, words.ends, words.tokens, strict=True):
         if start > done:
             parts.append(WordPart(text[done:start], NO_TOKEN, 0.0, 0.0))
         if len(tokens) == 1:  # the usual case, and most of the time is spent here

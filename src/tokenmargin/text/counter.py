@@ -39,6 +39,15 @@ class Located(NamedTuple):
     tokens: tuple[int, ...]
 
 
+class Places(NamedTuple):
+    """The words of a text in their order, a list for each field of `Located`."""
+
+    starts: list[int]
+    ends: list[int]
+    words: list[str]
+    tokens: list[tuple[int, ...]]
+
+
 class TokenCounter:
     """Counts the tokens of a vocabulary in texts, as `count_tokens` with the same recipe would.
 
@@ -106,25 +115,38 @@ class TokenCounter:
 
         The tokens of all words together are those of `counts([text])`, a token of n words being told n times.
         """
+        return list(map(Located._make, zip(*self.places(text), strict=True)))
+
+    def places(self, text: str) -> Places:
+        """What `located` tells, as four lists: for many texts, where making an object a word takes most of the time."""
         _demand_text(text, "the text")
         clean = cleaned_and_aligned(text, self.recipe)
         matches = list(word_pattern(self.recipe.alphabet, self.recipe.punctuation).finditer(clean.text))
-        words = [match.group().encode("utf-8", errors="replace").decode() for match in matches]
+        words = [match.group() for match in matches]
+        if not clean.text.isascii():
+            words = [word.encode("utf-8", errors="replace").decode() for word in words]
         found = self._tokens(words)
-        tokens: list[tuple[int, ...]] | list[list[int]] = [own for _, own in found]
+        tokens = [own for _, own in found]
         if self._grams.tables:
-            grown = tokens = [list(own) for own in tokens]
-            runs = np.fromiter((stem for stem, _ in found), np.int64, len(found))
-            for size, numbers in enumerate(self._grams.numbers(runs), start=2):
-                begins = np.flatnonzero(numbers != GAP)
-                columns = self._of_grams[size - 2][numbers[begins]]
-                for begin, column in zip(begins.tolist(), columns.tolist(), strict=True):
-                    for word in range(begin, begin + size) if column != GAP else ():
-                        grown[word].append(column)
-        return [
-            Located(clean.starts[match.start()], clean.ends[match.end() - 1], word, tuple(own))
-            for match, word, own in zip(matches, words, tokens, strict=True)
-        ]
+            tokens = self._with_runs(found, tokens)
+        starts, ends = clean.starts, clean.ends
+        return Places(
+            [starts[match.start()] for match in matches], [ends[match.end() - 1] for match in matches], words, tokens
+        )
+
+    def _with_runs(
+        self, found: list[tuple[int, tuple[int, ...]]], tokens: list[tuple[int, ...]]
+    ) -> list[tuple[int, ...]]:
+        """The tokens of each word with those of the n-grams that it is a part of."""
+        grown = [list(own) for own in tokens]
+        runs = np.fromiter((stem for stem, _ in found), np.int64, len(found))
+        for size, numbers in enumerate(self._grams.numbers(runs), start=2):
+            begins = np.flatnonzero(numbers != GAP)
+            columns = self._of_grams[size - 2][numbers[begins]]
+            for begin, column in zip(begins.tolist(), columns.tolist(), strict=True):
+                for word in range(begin, begin + size) if column != GAP else ():
+                    grown[word].append(column)
+        return list(map(tuple, grown))
 
     def _tokens(self, words: list[str]) -> list[tuple[int, tuple[int, ...]]]:
         """Of each word the number of its stem for n-grams (or a gap) and the columns of its own tokens."""
