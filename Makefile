@@ -19,9 +19,11 @@ $(STAMP): pyproject.toml constraints.txt
 peers: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt cvxopt torch==2.13.0
 
-# Every figure at smoke size: results/<figure>/smoke/ and results/index.html.
+# Every figure at smoke size: results/<figure>/smoke/ and results/index.html; and the page of a fitted corpus,
+# results/fit/report.html.
 reproduce: venv
 	$(BIN)/tokenmargin reproduce all --preset smoke --out results
+	$(BIN)/tokenmargin fit --out results/fit
 
 test: venv lint
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile

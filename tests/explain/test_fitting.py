@@ -123,7 +123,9 @@ def test_the_origin_is_on_the_page():
 
 def test_what_cannot_be_learnt_is_refused():
     with pytest.raises(InvalidInputError, match="at least two classes"):
-        LabelledCorpus(("a", "b"), ("x", "x"))
+        fit_texts(LabelledCorpus(("a", "b"), ("x", "x")), FitSettings(PLAIN))
+    with pytest.raises(InvalidInputError, match="no texts"):
+        LabelledCorpus((), ())
     with pytest.raises(InvalidInputError, match="one label a text"):
         LabelledCorpus(("a",), ("x", "y"))
     with pytest.raises(InvalidInputError, match="between 0 and 1"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -89,7 +88,9 @@ def _run(known: Arguments, rest: list[str]) -> int:
             fitted = _fitted(known, progress, say=print)
     _write(fitted, out)
     if known.json:
-        print(json.dumps(fitted.metrics, ensure_ascii=False, indent=2))
+        from tokenmargin.explain.fit_folder import as_json
+
+        print(as_json(fitted.metrics))
     elif not known.quiet:
         _show(fitted, out)
     return HOLDS

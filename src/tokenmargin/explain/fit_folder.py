@@ -45,4 +45,17 @@ def _cell(value: Any) -> Any:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    path.write_text(as_json(content) + "\n", encoding="utf-8")
+
+
+def as_json(content: dict[str, Any]) -> str:
+    """Readable JSON; what is no number (the area under a curve of one class) as null, which every reader accepts."""
+    return json.dumps(_finite(content), ensure_ascii=False, indent=2)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -36,12 +36,11 @@ class LabelledCorpus:
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """One label a text, and at least two classes."""
+        """One label a text, and at least one text."""
         if len(self.texts) != len(self.labels):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
-        if len(set(self.labels)) < 2:
-            found = f"only the class {self.labels[0]!r}" if self.labels else "no texts"
-            raise InvalidInputError(f"there are {found}: give texts of at least two classes.")
+        if not self.texts:
+            raise InvalidInputError("there are no texts: give texts of at least two classes.")
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,8 @@ def fit_texts(
         progress: called as progress(done, total, what).
     """
     classes = tuple(sorted(set(corpus.labels)))
+    if len(classes) < 2:
+        raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     counted, learnt, judged = _counted(corpus, test, classes, settings, progress)
     fitted = fit_tokens(learnt.counts, learnt.targets, len(classes), progress=progress)
     tokens = fitted.model

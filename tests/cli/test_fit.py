@@ -1,0 +1,273 @@
+"""`tokenmargin fit`, `explain` and `predict` as a user meets them: a file in, a folder out."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.explain.corpora import texts
+from tokenmargin import cli
+
+FILES = ["manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet"]
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    """A table with two classes, an odd column and rows that cannot be used."""
+    path = tmp_path_factory.mktemp("reviews") / "reviews.csv"
+    corpus = texts(n=300)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "review", "sentiment"])
+        writer.writerows((row, text, label) for row, (text, label) in enumerate(zip(*_columns(corpus), strict=True)))
+        writer.writerow(["300", "no label here", ""])
+    return path
+
+
+def _columns(corpus):
+    return corpus.texts, corpus.labels
+
+
+@pytest.fixture(scope="module")
+def folder(reviews, tmp_path_factory):
+    out = tmp_path_factory.mktemp("fit") / "out"
+    assert run("fit", reviews, "--out", out) == 0
+    return out
+
+
+def test_the_folder_holds_everything(folder):
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["accuracy"] > 0.8
+    assert {"baseline_accuracy", "majority", "per_class"} <= set(metrics)
+    assert set(metrics["per_class"]) == {"bad", "good"}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["command"].startswith("tokenmargin fit")
+    assert "reviews.csv" in manifest["files"]
+
+
+def test_what_was_guessed_and_left_out_is_said(reviews, tmp_path, capsys):
+    assert run("fit", reviews, "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "'review'" in said
+    assert "'sentiment'" in said
+    assert "302" in said  # the line without a label
+    assert "superb" in said
+    assert "report.html" in said
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "302" in page
+
+
+def test_the_tables_agree(folder):
+    import pyarrow.parquet
+
+    with (folder / "tokens.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = pyarrow.parquet.read_table(folder / "tokens.parquet").to_pydict()
+    assert [row["token"] for row in rows] == table["token"]
+    np.testing.assert_allclose([float(row["pull"]) for row in rows], table["pull"], rtol=1e-5)
+    decides = [float(row["decides"]) for row in rows]
+    assert decides == sorted(decides, reverse=True)
+
+
+def test_the_same_seed_gives_the_same_bytes(reviews, folder, tmp_path, monkeypatch):
+    (tmp_path / "again").mkdir()
+    again = tmp_path / "again" / "out"
+    assert run("fit", reviews, "--out", again, "--quiet") == 0
+    for path in sorted(folder.rglob("*")):
+        other = again / path.relative_to(folder)
+        if path.is_file() and path.name not in ("manifest.json", "report.html"):  # which tell the command, with --quiet
+            assert path.read_bytes() == other.read_bytes(), path.name
+    first = (again / "report.html").read_bytes()
+    assert run("fit", reviews, "--out", again, "--quiet") == 0
+    assert (again / "report.html").read_bytes() == first
+
+
+def test_quiet_says_nothing_and_json_says_the_metrics(reviews, tmp_path, capsys):
+    assert run("fit", reviews, "--out", tmp_path / "a", "--quiet") == 0
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    assert run("fit", reviews, "--out", tmp_path / "b", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads((tmp_path / "b" / "metrics.json").read_text())
+
+
+def test_no_texts_leave_where_none_may(reviews, tmp_path):
+    assert run("fit", reviews, "--out", tmp_path / "out", "--no-texts", "--quiet") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    shown = [text for text in texts(n=300).texts if text in page or text[:40] in page]
+    assert shown == []
+
+
+def test_several_classes_a_label_map_and_a_test_file(tmp_path, capsys):
+    def write(name, n, seed):
+        corpus = texts(("bad", "good", "odd"), n=n, seed=seed)
+        stars = {"bad": (1, 2), "good": (4, 5), "odd": (3, 3)}
+        rows = [
+            {"body": text, "stars": stars[label][i % 2]}
+            for i, (text, label) in enumerate(zip(corpus.texts, corpus.labels, strict=True))
+        ]
+        path = tmp_path / name
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        return path
+
+    train, test = write("train.jsonl.gz", 400, 0), write("test.jsonl.gz", 90, 1)
+    mapping = "negative=1,2;positive=4,5;middle=3"
+    arguments = ("fit", train, "--test", test, "--label-map", mapping, "--out", tmp_path / "out", "--bootstrap", "2")
+    assert run(*arguments, "--ngrams", "2", "--quiet") == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert set(metrics["per_class"]) == {"negative", "positive", "middle"}
+    assert metrics["test_documents"] == 90
+    with (tmp_path / "out" / "tokens.csv").open(newline="") as file:
+        header = next(csv.reader(file))
+    assert {"pull: positive", "spread: middle", "decides for negative"} <= set(header)
+
+
+def test_a_column_of_splits_is_what_it_is_judged_by(tmp_path):
+    corpus = texts(n=200)
+    path = tmp_path / "data.tsv"
+    pairs = enumerate(zip(*_columns(corpus), strict=True))
+    lines = [f"{'test' if i % 4 == 0 else 'train'}\t{label}\t{text}" for i, (text, label) in pairs]
+    path.write_text("split\tlabel\ttext\n" + "\n".join(lines) + "\n")
+    assert run("fit", path, "--out", tmp_path / "out", "--quiet") == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["test_documents"] == 50
+    assert metrics["per_class"]["good"]["documents"] == 0  # every fourth text is of one class, which has no area
+    assert metrics["auc"] is None
+
+
+def test_without_a_file_the_corpus_in_the_package(tmp_path):
+    assert run("fit", "--out", tmp_path / "out", "--quiet", "--no-texts") == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["train_documents"] + metrics["test_documents"] == 6000
+    assert metrics["accuracy"] > metrics["majority"] + 0.15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("fit", "nowhere.csv"), "nowhere.csv"),
+        (("fit", "--text", "review"), "none was named"),
+        (("fit", "--test", "2"), "between 0 and 1"),
+        (("fit", "--test", "nowhere.csv"), "nowhere.csv"),
+        (("fit", "--bootstrap", "-1"), "less than 0"),
+        (("fit", "--ngrams", "0"), "less than 1"),
+        (("fit", "--min-count", "0"), "less than 1"),
+        (("fit", "--language", "klingon"), "klingon"),
+        (("fit", "--out", __file__), "is a file"),
+        (("fit", "--frobnicate"), "does not know"),
+        (("explain", "nowhere", "a text"), "holds no model"),
+        (("predict", "nowhere", "texts.csv"), "holds no model"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(arguments, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    complaint = capsys.readouterr().err.strip()
+    assert says in complaint
+    assert len(complaint.splitlines()) == 1
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(reviews, tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("all I have")
+    assert run("fit", reviews, "--out", tmp_path) == 2
+    assert "other things" in capsys.readouterr().err
+    assert (tmp_path / "thesis.tex").read_text() == "all I have"
+
+
+def test_an_interrupted_fit_leaves_the_old_folder(reviews, folder, monkeypatch, capsys):
+    from tokenmargin.explain import fit_folder
+
+    before = (folder / "report.html").read_bytes()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_folder, "write_fit", interrupt)
+    assert run("fit", reviews, "--out", folder, "--quiet") == 130
+    assert "To go on: tokenmargin fit" in capsys.readouterr().err
+    assert (folder / "report.html").read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+
+
+def test_a_text_is_explained_in_the_terminal(folder, capsys):
+    assert run("explain", folder, "A superb film, superb!") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("A superb film, superb!")
+    assert "good (" in said
+    assert "superb +" in said
+
+
+def test_a_file_is_explained_as_csv_and_html(folder, tmp_path):
+    source = tmp_path / "new.txt"
+    source.write_text("A superb film\n<script>alert(1)</script> awful\n\n")
+    assert run("explain", folder, source, "--csv", tmp_path / "words.csv", "--html", tmp_path / "words.html") == 0
+    with (tmp_path / "words.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["text"] for row in rows} == {"1", "2"}
+    assert next(row for row in rows if row["word"] == "superb")["predicted"] == "good"
+    page = (tmp_path / "words.html").read_text()
+    assert "<script>alert" not in page
+    assert "superb</mark>" in page
+
+
+def test_a_file_is_predicted(reviews, folder, tmp_path, capsys):
+    assert run("predict", folder, reviews, "--column", "review") == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert len(rows) == 301
+    right = [row["predicted"] == label for row, label in zip(rows, texts(n=300).labels, strict=False)]
+    assert np.mean(right) > 0.8
+    assert float(rows[0]["p(bad)"]) + float(rows[0]["p(good)"]) == pytest.approx(1.0, abs=2e-6)
+    assert run("predict", folder, reviews, "--out", tmp_path / "out.csv") == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 302
+
+
+def test_progress_is_a_line_a_minute_where_output_is_redirected(capsys, monkeypatch):
+    from tokenmargin.cli import _console
+
+    now = [0.0]
+    monkeypatch.setattr(_console.time, "monotonic", lambda: now[0])
+    with _console.progress("fit") as progress:
+        for second in range(0, 200, 5):
+            now[0] = float(second)
+            progress(second, 200, "counting")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "fit: counting: 30%, about 140 s left",
+        "fit: counting: 60%, about 80 s left",
+        "fit: counting: 90%, about 20 s left",
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
+    code = (
+        "import sys, tokenmargin.explain.fitting as f\n"
+        "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
+        "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "fit", str(reviews), "--out", str(tmp_path / "out"), "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert len(said.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
