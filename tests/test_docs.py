@@ -45,13 +45,30 @@ def run_blocks(blocks: list[str], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["tutorial.md", "embeddings.md", "add-a-claim.md", "add-a-figure.md", "add-a-method.md", "own-problems.md"]
+    "page",
+    [
+        "texts.md",
+        "tutorial.md",
+        "embeddings.md",
+        "add-a-claim.md",
+        "add-a-figure.md",
+        "add-a-method.md",
+        "own-problems.md",
+    ],
 )
 def test_python_of_a_page_runs_top_to_bottom(page):
     """The tutorial and the skeletons of the how-tos."""
     blocks = python_blocks((ROOT / "docs" / page).read_text())
     assert blocks
     run_blocks(blocks, page)
+
+
+def test_the_columns_of_a_fit_are_defined_in_the_documents_as_they_are_on_the_page():
+    from tokenmargin.explain import DEFINITIONS
+
+    page = (ROOT / "docs" / "texts.md").read_text()
+    for name, definition in DEFINITIONS.items():
+        assert f"| `{name}` | {definition.meaning} | {definition.sign or '—'} |" in page
 
 
 def test_python_of_the_readme_runs():
