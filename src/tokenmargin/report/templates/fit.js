@@ -52,8 +52,9 @@ function shown(key, token, unit = true) {
 }
 
 function interval(token) {
-  const decimals = data.columns.pull.decimals;
-  return data.interval.map((bound) => fixed(bound[state.k][token] / 10 ** decimals, decimals)).join(" to ");
+  const decimals = data.columns.pull.decimals, ends = data.interval.map((bound) => bound[state.k][token]);
+  if (ends.includes(null)) return "no interval: one text"; // Nothing is known of what other texts would say.
+  return ends.map((end) => fixed(end / 10 ** decimals, decimals)).join(" to ");
 }
 
 /** What a positive and a negative number mean. */
@@ -81,14 +82,14 @@ function card(token) {
     if (soft) meaning.append(make("small", {}, soft));
     facts.append(make("div", {}, make("dt", {}, name), meaning));
   };
-  const spread = data.columns.spread ? `± ${shown("spread", token)} spread` : "";
-  fact("value", shown("value", token), spread);
+  fact("value", shown("value", token));
   fact("posterior difference", shown("posterior_difference", token));
   fact("α_s", shown("alpha", token));
   fact("score", shown("score", token));
   fact("attention", shown("attention", token));
   fact("selected", shown("selected", token));
-  fact("pull", shown("pull", token), interval(token));
+  const spread = data.columns.spread ? `, spread ${shown("spread", token)}` : "";
+  fact("pull", shown("pull", token), interval(token) + spread);
   fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}`);
   const buttons = make("p", { className: "buttons" });
   const held = textsWith(token).length;
