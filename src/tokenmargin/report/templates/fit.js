@@ -69,7 +69,7 @@ const direction = (value) => directions()[value > 0 ? 0 : 1];
 function countsByClass(token) {
   const { values } = data.columns.in_class;
   const counts = two ? [number("count", token) - values[0][token], values[0][token]] : values.map((row) => row[token]);
-  return data.classes.map((name, k) => `${name} ${fixed(counts[k], 0)}`).join(" · ");
+  return data.classes.map((name, k) => `${name}: ${fixed(counts[k], 0)}`).join(" · ");
 }
 
 // --- the card of a token: it opens on the map, below a row of the table, or below a text
@@ -100,7 +100,7 @@ function card(token) {
   buttons.append(make("button", { type: "button", className: "quiet", onclick: close }, "Close"));
   const examples = make("ul", { className: "examples" });
   for (const [k, ...words] of snippets(token)) {
-    examples.append(make("li", {}, make("b", { dir: "auto" }, data.classes[k]), " ", make("span", { dir: "auto" }, ...words)));
+    examples.append(make("li", {}, make("b", { dir: "auto" }, `${data.classes[k]}:`), " ", make("span", { dir: "auto" }, ...words)));
   }
   if (!examples.children.length) {
     const why = data.documents.length ? "It is in none of the texts of this page." : "Texts were left out of this page.";
