@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.explain.deciding_tokens import TokenTable
+from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable
 from tokenmargin.explain.fit_report import DocumentView, FitReport, Piece
 
 PULLING = {
@@ -17,30 +17,6 @@ ONSETS, VOWELS, CODAS = (
     "aeiou",
     ("l", "n", "r", "st"),
 )
-
-DEFINITIONS = {
-    "token": ("What the words below it were reduced to: the unit that the model counts.", "No sign."),
-    "documents": ("How many documents hold it.", "No sign."),
-    "count": ("How often it occurs in the corpus.", "No sign."),
-    "alpha": (
-        "α_s: the mean, over documents, of the share of the words that this token is, signed by the class.",  # noqa: RUF001
-        "Positive: more of the text in the class that the page names, negative: more elsewhere.",
-    ),
-    "posterior_difference": (
-        "How much likelier one class is than the other, given one occurrence of the token; from −1 to 1.",  # noqa: RUF001
-        "Positive: seen more in the class that the page names.",
-    ),
-    "score": ("How loudly it asks for attention: weights grow with its exponential.", "Above 0: louder than average."),
-    "value": ("What it says when it is attended to.", "Positive: speaks for the class that the page names."),
-    "attention": ("Its share of all the attention that was given in the corpus.", "No sign."),
-    "selected": ("In which share of the documents that hold it it gets the most attention.", "No sign."),
-    "pull": (
-        "Its mean contribution to the margin over the documents that hold it, with a 95% interval.",
-        "Positive: pulls documents to the class that the page names.",
-    ),
-    "decides": ("The mean size of its contribution over all documents: the table is sorted by it.", "No sign."),
-    "spread": ("Standard deviation of the value over fits to resampled corpora.", "No sign."),
-}  # fmt: skip
 
 
 def fake_report(
@@ -98,9 +74,9 @@ def fake_report(
         confusion=confusion,
         claims=(
             {"key": "embeddings-lemma2", "label": "Lemma 2", "statement": "After one step the value of a token is a "
-             "positive multiple of its mean signed share.", "applies": True, "holds": True, "because": "gap of 3e-9"},
+             "positive multiple of its signed share.", "applies": "yes", "holds": "holds", "because": "gap of 3e-9"},
             {"key": "embeddings-lemma6", "label": "Lemma 6", "statement": "Tokens that occur in one class only are "
-             "selected.", "applies": False, "holds": None, "because": "5,911 tokens occur in both classes"},
+             "selected.", "applies": "no", "holds": "", "because": "5,911 tokens occur in both classes"},
         ),
         reading=("25,000 rows of reviews.csv", "text from the column “review”, class from “label”"),
         rows_left_out=(("no label", 3, "rows 17, 2041 and 9001"), ("the text is empty", 1, "row 88")),
@@ -135,10 +111,14 @@ def fake_tokens(rng, classes, n_tokens, spread, names) -> TokenTable:
     attention /= attention.sum()
     pull = 0.1 * value * np.exp(score)[:, None]
     wide = 0.3 / np.sqrt(documents)[:, None]
+    strength = np.hstack([-pull, pull]) if width == 1 else pull
+    decides = 0.1 * np.maximum(strength, 0) * documents[:, None] / 25000
+    decides[decides < np.quantile(decides.max(1), 0.5)] = 0.0  # Most tokens are never the one that pulls hardest.
     return TokenTable(
         classes=classes,
         token=np.array(words, dtype=object),
-        words=[f"{w}, {w}s, {w}ed" if i % 2 else "" for i, w in enumerate(words)],
+        words=tuple(f"{w}, {w}s, {w}ed" if i % 2 else "" for i, w in enumerate(words)),
+        column=np.arange(n_tokens),
         documents=documents,
         count=count,
         count_by_class=by_class,
@@ -151,7 +131,8 @@ def fake_tokens(rng, classes, n_tokens, spread, names) -> TokenTable:
         pull=pull,
         pull_low=pull - wide,
         pull_high=pull + wide,
-        decides=np.abs(pull).max(1) * documents / 25000,
+        decides=decides.max(1),
+        decides_for=decides,
         spread=0.1 + wide + 0 * value if spread else None,
     )
 

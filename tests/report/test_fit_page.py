@@ -12,6 +12,7 @@ import pytest
 
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
+from tokenmargin.explain.deciding_tokens import Definition
 from tokenmargin.report import fit_page
 from tokenmargin.report.number_cells import ABSENT
 
@@ -105,7 +106,7 @@ def test_every_text_is_inert(tiny):
         report,
         command=evil, sentences=(evil,), trust=(evil,), reading=(evil,), rows_left_out=((evil, 1, evil),),
         manifest={evil: evil}, claims=({**report.claims[0], "statement": evil, "because": evil},),
-        definitions=dict.fromkeys(report.definitions, (evil, evil)),
+        definitions=dict.fromkeys(report.definitions, Definition(evil, evil)),
     )  # fmt: skip
     page = fit_page(report)
     reader = PageReader(page)
@@ -143,7 +144,7 @@ def test_pieces_of_documents_come_back_whole():
     for document, packed in zip(report.documents, data["documents"], strict=True):
         row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, _ = packed
         assert (row, data["classes"][truth], data["classes"][predicted]) == (
-            document.row,
+            document.row + 1,
             document.truth,
             document.predicted,
         )
@@ -199,8 +200,9 @@ def test_definitions_stand_in_the_heads(tiny):
     reader = PageReader(fit_page(tiny))
     titles = {attributes.get("title") for tag, attributes in reader.elements if tag == "button"}
     for key in ("alpha", "posterior_difference", "attention", "score", "value", "pull", "decides", "documents"):
-        assert " ".join(tiny.definitions[key]) in titles
-    assert tiny.definitions["alpha"][0] in reader.text
+        meaning, sign = tiny.definitions[key]
+        assert any(meaning[1:] in title and (sign or "No sign.")[1:] in title for title in titles if title)
+    assert tiny.definitions["alpha"][0][1:] in reader.text
 
 
 def test_performance_stands_beside_the_baselines(tiny):
@@ -230,8 +232,8 @@ def test_what_is_missing_is_said(tiny):
 
 
 def test_claims_have_verdicts_and_reasons(tiny):
-    undecided = {**tiny.claims[0], "label": "Thm 5", "applies": None, "holds": None}
-    broken = {**tiny.claims[0], "label": "Lemma 3", "holds": False}
+    undecided = {**tiny.claims[0], "label": "Thm 5", "applies": "not decided", "holds": ""}
+    broken = {**tiny.claims[0], "label": "Lemma 3", "holds": "fails"}
     rows = PageReader(fit_page(replace(tiny, claims=(*tiny.claims, undecided, broken)))).rows
     verdicts = {row[0].split("embeddings")[0]: row[2] for row in rows if len(row) == 4 and "embeddings" in row[0]}
     assert verdicts == {

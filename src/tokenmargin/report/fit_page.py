@@ -47,10 +47,10 @@ class Column:
 
 #: The order of the table: what decides and how, then what was learnt, then how often it occurs.
 COLUMNS = (
-    Column("decides", "decides"),
+    Column("decides", "decides", percent=True),
     Column("pull", "pull", signed=True),
-    Column("value", "value", signed=True),
     Column("spread", "spread"),
+    Column("value", "value", signed=True),
     Column("score", "score"),
     Column("attention", "attention", percent=True, least_decimals=3),
     Column("selected", "selected", percent=True, least_decimals=1),
@@ -75,6 +75,7 @@ def fit_page(report: FitReport) -> str:
         directions=_directions(report.classes, 0),
         n_tokens=len(order),
         columns=[_heading(column, report) for column in columns],
+        token_explained=_sentences(*report.definitions.get("token", ("", ""))),
         data=_packed(report, order, columns, numbers, decimals),
         top=_static_tokens(table, order, columns, numbers, decimals),
         texts=[_static_document(report, document) for document in report.documents[:STATIC_DOCUMENTS]],
@@ -132,10 +133,16 @@ def _directions(classes: Sequence[str], k: int) -> tuple[str, str]:
 
 def _heading(column: Column, report: FitReport) -> dict[str, Any]:
     """A column's head: its name, definition, and what the sign of its numbers means."""
-    definition, sign = report.definitions.get(column.key, ("", ""))
-    if column.key == "in_class" and not definition:
-        definition = "How many of its occurrences are in documents of the class that the head names."
-    return {"column": column, "definition": definition, "sign": sign}
+    meaning, sign = report.definitions.get(column.key, ("", ""))
+    if column.key == "in_class":
+        meaning = "how many of its occurrences are in texts of the class that the head names"
+    return {"column": column, "explained": _sentences(meaning, sign)}
+
+
+def _sentences(meaning: str, sign: str) -> str:
+    """A definition and the meaning of the sign, as sentences; that there is no sign is said too."""
+    parts = (meaning, sign or "No sign.")
+    return " ".join(f"{part[:1].upper()}{part[1:].removesuffix('.')}." for part in parts if part)
 
 
 # --- what the script reads --------------------------------------------------------------------------------------------
@@ -172,6 +179,7 @@ def _packed(
         "interval": [
             [_scaled(row, decimals["pull"]) for row in bound[order].T] for bound in (table.pull_low, table.pull_high)
         ],
+        "decides_for": [_scaled(100 * row, decimals["decides"]) for row in table.decides_for[order].T],
         "documents": [_compact(document, report.classes, place) for document in report.documents],
         "examples": _examples(report, order),
     }
@@ -213,7 +221,7 @@ def _compact(document: DocumentView, classes: Sequence[str], place: np.ndarray) 
         attentions.append(round(1000 * piece.attention))
         gap = 0
     return [
-        document.row,
+        document.row + 1,  # Rows are counted from 1 wherever people read of them.
         classes.index(document.truth),
         classes.index(document.predicted),
         [round(1000 * probability) for probability in document.probabilities],
@@ -316,10 +324,6 @@ def _confusion(report: FitReport) -> list[tuple[str, list[tuple[int, float, str]
     return rows
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+def _claim(claim: Mapping[str, str]) -> dict[str, str]:
     """A claim with its verdict in words."""
-    applies, holds = claim.get("applies"), claim.get("holds")
-    verdict = (
-        "does not apply" if applies is False else "not decided" if holds is None else "holds" if holds else "fails"
-    )
-    return {**claim, "verdict": verdict}
+    return {**claim, "verdict": "does not apply" if claim["applies"] == "no" else claim["holds"] or "not decided"}

@@ -52,8 +52,9 @@ function shown(key, token, unit = true) {
 }
 
 function interval(token) {
-  const decimals = data.columns.pull.decimals;
-  return data.interval.map((bound) => fixed(bound[state.k][token] / 10 ** decimals, decimals)).join(" to ");
+  const decimals = data.columns.pull.decimals, ends = data.interval.map((bound) => bound[state.k][token]);
+  if (ends.includes(null)) return "no interval: one text"; // Nothing is known of what other texts would say.
+  return ends.map((end) => fixed(end / 10 ** decimals, decimals)).join(" to ");
 }
 
 /** What a positive and a negative number mean. */
@@ -68,7 +69,7 @@ const direction = (value) => directions()[value > 0 ? 0 : 1];
 function countsByClass(token) {
   const { values } = data.columns.in_class;
   const counts = two ? [number("count", token) - values[0][token], values[0][token]] : values.map((row) => row[token]);
-  return data.classes.map((name, k) => `${name} ${fixed(counts[k], 0)}`).join(" · ");
+  return data.classes.map((name, k) => `${name}: ${fixed(counts[k], 0)}`).join(" · ");
 }
 
 // --- the card of a token: it opens on the map, below a row of the table, or below a text
@@ -81,14 +82,14 @@ function card(token) {
     if (soft) meaning.append(make("small", {}, soft));
     facts.append(make("div", {}, make("dt", {}, name), meaning));
   };
-  const spread = data.columns.spread ? `± ${shown("spread", token)} spread` : "";
-  fact("value", shown("value", token), spread);
+  fact("value", shown("value", token));
   fact("posterior difference", shown("posterior_difference", token));
   fact("α_s", shown("alpha", token));
   fact("score", shown("score", token));
   fact("attention", shown("attention", token));
   fact("selected", shown("selected", token));
-  fact("pull", shown("pull", token), interval(token));
+  const spread = data.columns.spread ? `, spread ${shown("spread", token)}` : "";
+  fact("pull", shown("pull", token), interval(token) + spread);
   fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}`);
   const buttons = make("p", { className: "buttons" });
   const held = textsWith(token).length;
@@ -99,7 +100,7 @@ function card(token) {
   buttons.append(make("button", { type: "button", className: "quiet", onclick: close }, "Close"));
   const examples = make("ul", { className: "examples" });
   for (const [k, ...words] of snippets(token)) {
-    examples.append(make("li", {}, make("b", { dir: "auto" }, data.classes[k]), " ", make("span", { dir: "auto" }, ...words)));
+    examples.append(make("li", {}, make("b", { dir: "auto" }, `${data.classes[k]}:`), " ", make("span", { dir: "auto" }, ...words)));
   }
   if (!examples.children.length) {
     const why = data.documents.length ? "It is in none of the texts of this page." : "Texts were left out of this page.";

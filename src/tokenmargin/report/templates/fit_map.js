@@ -19,7 +19,7 @@ function readPalette() {
 
 /** How much a token decides for the class looked at: the area of its mark. */
 function weight(token) {
-  return two ? number("decides", token) : Math.abs(number("pull", token)) * number("documents", token);
+  return two ? number("decides", token) : data.decides_for[state.k][token];
 }
 
 const short = (name) => (name.length > 18 ? `${[...name].slice(0, 17).join("")}…` : name);

@@ -81,8 +81,8 @@ function article(text) {
   const right = text.truth === text.predicted;
   const [truth, predicted] = [data.classes[text.truth], data.classes[text.predicted]];
   const said = make("p", { className: "said" }, "is ", make("b", { dir: "auto" }, truth), ", predicted ", make("b", { dir: "auto" }, predicted),
-    ` ${permille(text.probabilities[text.predicted])}`);
-  if (!right) said.append(` (${truth} ${permille(text.probabilities[text.truth])})`);
+    ` with ${permille(text.probabilities[text.predicted])}`);
+  if (!right) said.append(` (${truth}: ${permille(text.probabilities[text.truth])})`);
   const place = make("div");
   const words = markedText(text);
   words.onclick = (event) => {
