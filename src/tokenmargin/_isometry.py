@@ -34,23 +34,29 @@ def isometric_rows(rows: np.ndarray) -> np.ndarray:
     """Rows (..., m, d) as rows (..., m, m) with the same inner products, when d > m; as they are otherwise.
 
     By Cholesky of their Gram matrix, whose cost in d is one pass; it squares the condition number, so the members of a
-    batch whose rows are nearly dependent go through QR instead.
+    batch whose rows are nearly dependent go through QR instead. Every row is taken in a unit of its own.
     """
     m, d = rows.shape[-2:]
     if d <= m:
         return rows
+    units = power_of_two(np.abs(rows).max(axis=-1))[..., None]
+    return np.ascontiguousarray(_triangles(rows / units) * units)
+
+
+def _triangles(rows: np.ndarray) -> np.ndarray:
+    """Lower triangles (..., m, m) with the inner products of the rows, whose largest entries are between 1 and 2."""
     gram = np.matmul(rows, np.swapaxes(rows, -1, -2))
-    lengths = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
+    sizes = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
     try:
         triangle = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
         return _by_qr(rows)
     pivots = np.diagonal(triangle, axis1=-2, axis2=-1)
-    doubtful = ~(pivots >= GRAM_PIVOT * lengths).all(axis=-1)
+    doubtful = ~(pivots >= GRAM_PIVOT * sizes).all(axis=-1)
     if doubtful.any():
         triangle[doubtful] = _by_qr(rows[doubtful])
-    return np.ascontiguousarray(triangle)
+    return np.asarray(triangle)
 
 
 def _by_qr(rows: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.swapaxes(np.linalg.qr(np.swapaxes(rows, -1, -2), mode="r"), -1, -2))
+    return np.swapaxes(np.linalg.qr(np.swapaxes(rows, -1, -2), mode="r"), -1, -2)

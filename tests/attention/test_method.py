@@ -15,6 +15,7 @@ from tokenmargin.attention import (
     LinearHead,
     Method,
     NormalizedDescent,
+    QuadraticHead,
     continued,
     correlation,
     exponential,
@@ -113,6 +114,19 @@ def test_excess_is_the_same_from_attention_and_from_a_linear_head(rng):
     gamma = np.where(data.mask, data.tokens @ data.head, -np.inf).max(axis=1)
     direct = AttentionRisk(data).value(points[0]) - float(np.mean(np.logaddexp(0, -gamma)))
     assert np.exp(size[0]) == pytest.approx(direct, rel=1e-9)
+
+
+@pytest.mark.parametrize("offset", [2.0**20, 2.0**32])
+def test_an_exact_offset_of_the_keys_changes_no_digit_of_the_excess(rng, offset):
+    """Keys on a grid of 2^-16: a common offset rounds nothing, so that nothing may change, the last bit included."""
+    keys = np.round(rng.normal(size=(3, 4, 3)) * 2.0**16) / 2.0**16
+    gamma, points = rng.normal(size=(3, 4)), rng.normal(size=(4, 3)) * np.array([0.1, 1.0, 30.0, 1000.0])[:, None]
+    here, there = (AttentionRisk(EmbeddedSequences.from_scores(k, gamma)) for k in (keys, keys + offset))
+    np.testing.assert_array_equal(there.log_excess(points), here.log_excess(points))
+    behind = [HeadRisk(risk.sequences, QuadraticHead([[0.3]], [1.0])) for risk in (here, there)]
+    for p in points:
+        assert behind[1].value(p) == behind[0].value(p)
+        np.testing.assert_array_equal(behind[1].gradient(p), behind[0].gradient(p))
 
 
 def test_excess_that_a_step_is_told_is_that_of_the_risk(rng):

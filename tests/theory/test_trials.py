@@ -11,10 +11,11 @@ from tokenmargin import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.attention import logistic
 from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
+from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import Status, att_svm, neighbor_score_gap
+from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap
 from tokenmargin.theory.agreement import one_minus_cosine
-from tokenmargin.theory.trials import COLUMNS, SATURATED, TREATMENTS, Study, run_trials, trial, trials
+from tokenmargin.theory.trials import COLUMNS, SATURATED, TREATMENTS, Study, _compare, run_trials, trial, trials
 
 
 def column(table, name):
@@ -39,7 +40,7 @@ def one_trial_alone(study, seed, d, number):
         row["error"] = one_minus_cosine(p, solution.p)
         row["correlation"] = 1 - row["error"]
         row["gap"] = neighbor_score_gap(solution)
-        row["is_lmm"] = float(row["gap"] > 0)
+        row["is_lmm"] = float(is_locally_optimal(solution))
         row["is_gmm"] = float(solution.selection == optimal_selection(data))
     return row, alpha
 
@@ -121,6 +122,18 @@ def test_decided_decides_and_a_trial_can_be_run_alone():
     alone, alone_selected = run_trials(study, 5, 2, range(17, 18), "decided")
     assert alone_selected[0].tolist() == selected[17].tolist()
     assert column(alone, "ended")[0] == column(table, "ended")[17]
+
+
+def test_a_neighbour_of_the_same_score_up_to_rounding_is_a_tie_and_no_lmm():
+    """Scores 0.3 and 0.1 + 0.2 differ in the last bit; the gap of 5e-17 is no advantage."""
+    keys = np.array([[[[1.0, 0.0], [0.0, 0.0], [-1.0, 0.0]]]] * 2)
+    problems = ProblemBatch(keys, np.array([[[0.1 + 0.2, 0.3, -1.0]], [[0.4, 0.3, -1.0]]]))
+    columns = {name: np.zeros(2) for name in COLUMNS} | {"ended": np.ones(2)}
+    _compare(problems, np.array([[5.0, 0.0]] * 2), np.zeros((2, 1), dtype=int), columns)
+    assert columns["gap"][0] > 0
+    assert columns["is_lmm"].tolist() == [0.0, 1.0]
+    for j in range(2):
+        assert is_locally_optimal(att_svm(problems[j], Selection.from_indices([0], 3))) == bool(columns["is_lmm"][j])
 
 
 def test_a_trial_needs_tokens_to_choose_from():

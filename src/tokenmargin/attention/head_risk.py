@@ -120,13 +120,13 @@ class HeadRisk:
 
     @cached_property
     def field(self) -> HeadField:
-        """The same risk as pure JAX, in float64."""
+        """The same risk as pure JAX, in float64, with keys relative to a first token: a far origin costs no digits."""
         data = self.sequences
-        return self._field(data.keys, data.tokens, np.where(data.mask, 0.0, -np.inf))
+        return self._field(data.relative_keys, data.tokens, np.where(data.mask, 0.0, -np.inf))
 
     @cached_property
     def own_field(self) -> HeadField:
-        """The same with keys relative to a first token and tokens of one key merged: what is followed."""
+        """The same with tokens of one key merged: what is followed."""
         data = self.sequences
         tokens, log_multiplicity = repeats_merged(data.relative_keys, data.tokens, data.mask)
         return self._field(data.relative_keys, tokens, log_multiplicity)

@@ -17,6 +17,7 @@ BatchKeys = Float[np.ndarray, "B n T d"]
 BatchScores = Float[np.ndarray, "B n T"]
 BatchTokens = Bool[np.ndarray, "B n T"]
 BatchIndices = Int[np.ndarray, "B n"]
+InputGaps = Float[np.ndarray, "B n"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     return MarginArrays(solved, p, np.zeros(B, dtype=bool), neighbors)
 
 
-def neighbor_score_gaps(scores: BatchScores, alpha: BatchIndices, neighbors: BatchTokens) -> np.ndarray:
-    """Smallest score advantage of a selected token over its SVM-neighbours, shape (B,); inf when there are none."""
+def neighbor_score_gaps(scores: BatchScores, alpha: BatchIndices, neighbors: BatchTokens) -> InputGaps:
+    """Smallest score advantage of a selected token over its SVM-neighbours, shape (B, n); inf when there are none."""
     gaps = np.take_along_axis(scores, alpha[:, :, None], axis=2) - scores
-    return np.where(neighbors, gaps, np.inf).min(axis=(1, 2))
+    return np.where(neighbors, gaps, np.inf).min(axis=2)

@@ -44,7 +44,7 @@ COLUMNS = (
     "error",  # 1 - cos(p, p_mm), with all its digits
     "velocity_error",  # 1 - cos(velocity, p_mm); decided only
     "gap",  # smallest score advantage over an SVM-neighbour; NaN if there is none or no solution
-    "is_lmm",  # 1 if that gap is positive
+    "is_lmm",  # 1 if that gap is positive in every input, and no tie [M, Def. 2]
     "is_gmm",  # 1 if the selected tokens are those of highest score
     "infeasible",  # 1 if the selected tokens cannot be separated
     "newton_step",  # of a finite limit; decided only
@@ -167,10 +167,12 @@ def _compare(problems: ProblemBatch, points: np.ndarray, chosen: np.ndarray, col
     answer = att_svm_arrays(problems.keys[ended], alpha)
     column["infeasible"][ended] = ~answer.solved
     solved = ended[answer.solved]
-    gap = neighbor_score_gaps(gamma, alpha, answer.neighbors)[answer.solved]
+    gaps = neighbor_score_gaps(gamma, alpha, answer.neighbors)[answer.solved]
+    gap = gaps.min(axis=1)
     error = _one_minus_cosines(points[solved], answer.p[answer.solved])
     column["error"][solved], column["correlation"][solved] = error, 1.0 - error
-    column["gap"][solved], column["is_lmm"][solved] = gap, gap > 0
+    column["gap"][solved] = gap
+    column["is_lmm"][solved] = (gaps > problems.tie_widths()[solved]).all(axis=1)
     column["is_gmm"][solved] = problems.is_optimal(chosen)[solved]
     for j in solved[gap < 0].tolist():
         column["proxy_correlation"][j] = _proxy_correlation(problems[j], chosen[j], points[j])

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
 from tokenmargin.attention import logistic
@@ -120,6 +122,27 @@ class TestTheorem4:
         assert THEOREM_4.check(LocalPathCase(on_a_line, axis)).applies is Applies.NO
         lmm = local_margins(narrow)[0].direction
         assert THEOREM_4.check(LocalPathCase(narrow, tuple(lmm.tolist()))).applies is Applies.NO
+
+
+def in_units(case, k):
+    """The same case with keys 2^k times as large."""
+    data = case.sequences
+    scaled = EmbeddedSequences(data.tokens, data.labels, data.head, keys=2.0**k * data.keys, mask=data.mask)
+    return replace(case, sequences=scaled)
+
+
+@pytest.mark.parametrize("claim", [THEOREM_1, THEOREM_4, THEOREM_7], ids=lambda claim: claim.label)
+@given(st.integers(-40, 40))
+@example(-40)
+@example(40)
+@settings(max_examples=2)
+def test_the_unit_of_the_keys_changes_no_verdict(claim, k):
+    for case in (claim.inside(), claim.outside()):
+        here, there = claim.check(case), claim.check(in_units(case, k))
+        assert (there.applies, there.holds) == (here.applies, here.holds)
+        assert there.slack == pytest.approx(here.slack, rel=1e-6, nan_ok=True)
+    scaled = in_units(claim.inside(), k)
+    assert not claim.conclude(scaled, claim.mutate(claim.observe(scaled))).holds
 
 
 class TestHypotheses:

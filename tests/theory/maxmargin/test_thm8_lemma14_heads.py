@@ -135,6 +135,17 @@ def test_the_unit_of_the_keys_changes_no_verdict(claim, k):
     assert not claim.conclude(scaled, claim.mutate(claim.observe(scaled))).holds
 
 
+@pytest.mark.parametrize("claim", [LEMMA_14, THEOREM_8], ids=["Lemma 14", "Thm 8"])
+def test_every_power_of_two_as_the_unit_of_the_keys(claim):
+    """The keys' unit is a power of two, which rounds nothing, so that what is left of the tolerance is the same."""
+    here = claim.check(two_ways())
+    assert here.holds
+    for k in range(-40, 41):
+        there = claim.check(in_units(two_ways(), 2.0**k))
+        assert (there.applies, there.holds) == (here.applies, here.holds), k
+        assert there.slack == pytest.approx(here.slack, rel=1e-9), k
+
+
 def test_lemma_14_where_nothing_can_be_separated_is_not_decided():
     """(85) holds, but no p drives the attention outside O_i down, so no pair of points tests Assumption D."""
     outcome = LEMMA_14.check(two_ways(second_key=(0.05, -0.4)))

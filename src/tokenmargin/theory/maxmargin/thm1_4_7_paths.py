@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, product
 from math import comb
 
@@ -35,23 +36,41 @@ STAYS_AWAY = 0.5
 
 @dataclass(frozen=True, eq=False)
 class PathCase:
-    """A data set, a loss and the radii at which the path is computed."""
+    """A data set, a loss and where the path is computed: radii in units of |p_mm|, so that keys in any unit agree."""
 
     sequences: EmbeddedSequences
     loss: Loss = logistic
-    radii: tuple[float, ...] = tuple(np.geomspace(1e2, 1e6, 9).tolist())
+    relative_radii: tuple[float, ...] = tuple(np.geomspace(1e2, 1e6, 9).tolist())
+
+    @cached_property
+    def radii(self) -> np.ndarray:
+        """The bounds on |p|, shape (s,); `relative_radii` where there is no p_mm, and the claim says nothing."""
+        solution = global_margin(self.sequences)
+        unit = 1.0 / solution.margin if solution.status is Status.OPTIMAL else 1.0
+        return unit * np.array(self.relative_radii)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalPathCase:
-    """A data set, a loss, the cone C_{epsilon,R0}(axis) and the radii."""
+    """A data set, a loss, the cone C_{epsilon,R0}(axis) and radii, in units of one over the longest key difference."""
 
     sequences: EmbeddedSequences
     axis: tuple[float, ...]
     epsilon: float = 0.01
-    inner_radius: float = 5.0
+    relative_inner_radius: float = 5.0
     loss: Loss = logistic
-    radii: tuple[float, ...] = (1e2, 1e3, 1e4, 1e5)
+    relative_radii: tuple[float, ...] = (1e2, 1e3, 1e4, 1e5)
+
+    @cached_property
+    def unit(self) -> float:
+        """One over the longest key difference to a first token; 1 where all keys of an input are one."""
+        longest = float(np.linalg.norm(self.sequences.relative_keys, axis=-1).max())
+        return 1.0 / longest if longest > 0 else 1.0
+
+    def path(self) -> LocalPath:
+        """The path in the cone."""
+        radii, inner = self.unit * np.array(self.relative_radii), self.unit * self.relative_inner_radius
+        return local_path(self.sequences, self.loss, self.axis, self.epsilon, radii, inner)
 
 
 def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
@@ -147,14 +166,6 @@ def _path(case: PathCase) -> RegularizationPath:
     return regularization_path(case.sequences, case.loss, case.radii, [global_margin(case.sequences).direction])
 
 
-def _path_case(problem: Problem) -> PathCase:
-    """Radii in units of |p_mm|, where there is one, so that the unit of the keys does not matter."""
-    case = PathCase(given(problem.sequences))
-    solution = global_margin(case.sequences)
-    unit = 1.0 / solution.margin if solution.status is Status.OPTIMAL else 1.0
-    return replace(case, radii=tuple(unit * R for R in case.radii))
-
-
 THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
     key="maxmargin-thm1",
     paper="M",
@@ -162,7 +173,7 @@ THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
     statement="If every input has a single token of highest score and these can be separated, the regularisation path "
     "converges in direction to their max-margin solution.",
     tolerance=SAME_DIRECTION,
-    tolerance_reason="1 - cos falls like 1/R^2 or faster, which is fitted too, and the largest radius is 1e6",
+    tolerance_reason="1 - cos falls like 1/R^2 or faster, which is fitted too, and the largest radius is 1e6 |p_mm|",
     hypotheses=_theorem_1_applies,
     observe=_path,
     error=_theorem_1_error,
@@ -173,7 +184,7 @@ THEOREM_1: Claim[PathCase, RegularizationPath] = Claim(
     "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
     "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
     settled=lambda path: bool(path.converged.all()),
-    of_problem=_path_case,
+    of_problem=lambda problem: PathCase(given(problem.sequences)),
 )
 
 
@@ -207,14 +218,7 @@ def _around_a_selection(problem: Problem) -> LocalPathCase:
     sequences = given(problem.sequences)
     solution = att_svm(sequences, given(problem.selection))
     axis = solution.direction if solution.status is Status.OPTIMAL else np.zeros(sequences.width)
-    return _local_case(sequences, tuple(axis.tolist()))
-
-
-def _local_case(sequences: EmbeddedSequences, axis: tuple[float, ...]) -> LocalPathCase:
-    """Radii in units of one over the longest key, so that its unit does not matter; keys that are all 0 have none."""
-    case, longest = LocalPathCase(sequences, axis), float(np.linalg.norm(sequences.relative_keys, axis=-1).max())
-    unit = 1.0 / longest if longest > 0 else 1.0
-    return replace(case, inner_radius=unit * case.inner_radius, radii=tuple(unit * R for R in case.radii))
+    return LocalPathCase(sequences, tuple(axis.tolist()))
 
 
 def _onto_axis(path: LocalPath) -> LocalPath:
@@ -230,9 +234,9 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     statement="For distinct scores and keys in general position, the regularisation path restricted to a cone around a "
     "direction that is not locally optimal max-margin does not converge to it: it stays bounded or turns away.",
     tolerance=STAYS_AWAY,
-    tolerance_reason="a path that converges divides 1 - cos by 100 between radii 1e4 and 1e5, another keeps it",
+    tolerance_reason="a path that converges divides 1 - cos by 100 between the last two radii, another keeps it",
     hypotheses=_theorem_4_applies,
-    observe=lambda case: local_path(case.sequences, case.loss, case.axis, case.epsilon, case.radii, case.inner_radius),
+    observe=LocalPathCase.path,
     error=lambda _, path: converges_to_axis(path),
     inside=lambda: _fig1b_case(2),
     outside=lambda: _fig1b_case(1),
@@ -267,7 +271,7 @@ THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
     inside=_no_max_margin_direction,
     outside=_keys_on_a_line,
     needs=("tokens", "p"),
-    of_problem=lambda problem: _local_case(given(problem.sequences), given(problem.p)),
+    of_problem=lambda problem: LocalPathCase(given(problem.sequences), given(problem.p)),
 )
 
 CLAIMS: tuple[Claim[PathCase, RegularizationPath] | Claim[LocalPathCase, LocalPath], ...] = (
