@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import tokenmargin as tm
+import tokenmargin.verify
 from tests.instances import fig1a, fig1c
 from tokenmargin import cli
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import write_certificate
-from tokenmargin.verify import seal, verify, verify_file
+from tokenmargin.verify import kernel, seal, verify, verify_file
 
 SHAPES = ((2, 3, 2), (4, 6, 5), (3, 4, 2), (2, 4, 6))
 
@@ -278,18 +279,26 @@ def test_the_command_says_one_line_and_its_exit_code(tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path)]) == 2
 
 
-def test_the_verifier_needs_no_solver_and_no_numpy():
+def beyond_the_standard_library(path: Path) -> set[str]:
     import ast
 
-    import tokenmargin.verify as module
-
     names = set()
-    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names.add(node.module)
-    assert {name for name in names if name.split(".")[0] not in sys.stdlib_module_names} == {"tokenmargin.errors"}
+            names.add(str(node.module))
+    return {name for name in names if name.split(".")[0] not in sys.stdlib_module_names}
+
+
+def test_the_verifier_needs_no_solver_and_no_numpy():
+    own = {"tokenmargin.errors", "tokenmargin.verify", "tokenmargin.verify.kernel"}
+    assert beyond_the_standard_library(Path(tokenmargin.verify.__file__)) == own
+    assert beyond_the_standard_library(Path(kernel.__file__)) == set()
+
+
+def test_what_one_has_to_trust_is_read_in_one_sitting():
+    assert len(Path(kernel.__file__).read_text().splitlines()) <= 145
 
 
 def test_what_has_no_certificate_is_refused_in_words_and_leaves_no_file(tmp_path):
