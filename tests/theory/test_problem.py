@@ -25,7 +25,7 @@ def arrays_of(data: tm.EmbeddedSequences) -> dict[str, np.ndarray]:
 
 def one_input() -> dict:
     """Fig. 1(b) with all that a claim of [M] can ask for."""
-    beside = {"start": [120.0, 0.0], "selection": [1], "start_v": [0.0, 0.0, 1.0], "p": [120.0, 0.0], "q": [1.0, 0.0]}
+    beside = {"start": [4e10, 0.0], "selection": [1], "start_v": [0.0, 0.0, 1.0], "p": [120.0, 0.0], "q": [1.0, 0.0]}
     return arrays_of(fig1b()) | beside | {"pi": 0.5}
 
 

@@ -1,4 +1,8 @@
-"""The cone around a locally-optimal direction from which descent provably converges to it: its mu and R."""
+"""The cone around a locally-optimal direction that has no stationary point beyond a radius: its mu and R.
+
+From it descent need not converge to the direction: [M, Thm 3] asks for a far larger radius, which depends on the loss
+(`tokenmargin.theory.maxmargin.cone_radius`).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ class ConeConstants:
 
 
 def cone_constants(solution: MarginSolution) -> ConeConstants:
-    """mu and R of the cone of Theorem 3 for a locally-optimal solution [M, Lemma 7, (32), (39)].
+    """mu and R of the cone of Lemma 7 for a locally-optimal solution [M, Lemma 7, (32), (39)].
 
     Raises:
         InvalidInputError: when the solution is not locally optimal (the constants are then undefined).

@@ -124,10 +124,8 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], u: Row, weights: 
     gaps = {pair: dot(problem.row(pair), u) for pair in problem.pairs()}
     demand(set(weights) <= set(gaps) and set(ties) == set(problem.ties()), "a pair is not asked of p, or a tie is left")
     demand(min(weights.values(), default=Fraction(0)) > 0, "a weight is not positive, or there is none")
-    demand(
-        abs(sum(weights.values(), Fraction(-1))) <= MARGIN_TOLERANCE,
-        "the weights do not sum to 1: is a pair missing",
-    )
+    total = sum(weights.values(), Fraction(0))
+    demand(abs(total - 1) <= MARGIN_TOLERANCE, "a pair may be missing: the sum of the weights, not 1,", total)
     mean = sum((w * gaps[pair] for pair, w in weights.items()), Fraction(0))
     demand(mean > 0, "the weighted pairs do not separate along the velocity")
     higher = all(scores[i][s] > scores[i][t] for i, _, t in weights for s in problem.selected[i])

@@ -47,7 +47,8 @@ class ConeGradient:
 def cone_gradient(case: ConeCase) -> ConeGradient:
     """The gradient at p and how much attention each input withholds from its selected token."""
     direction, log_scale = AttentionRisk(case.sequences, case.loss).descent_direction(case.p)
-    logits = case.sequences.logits(case.p)
+    near = case.sequences.relative_keys @ case.sequences.direction(case.p)  # softmax feels no shift
+    logits = np.where(case.sequences.mask, near, -np.inf)
     log_s = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
     chosen = case.selection.chosen
     output = (np.exp(log_s) * np.where(case.sequences.mask, scores(case.sequences), 0.0)).sum(axis=1)
@@ -133,7 +134,12 @@ class ComparisonCase:
 
 
 def comparison_radius(case: ComparisonCase) -> float:
-    """R_pi of [M, Lemma 7], part L3, with the constants that its proof leaves open.
+    """R_pi of [M, Lemma 7], part L3, the largest of its terms."""
+    return max(comparison_terms(case))
+
+
+def comparison_terms(case: ComparisonCase) -> tuple[float, float, float]:
+    """(46), (49) and the term after it, with the constants that the proof leaves open [M, Lemma 7].
 
     (46) with C_0 = 96. Directions farther than pi/(4 A Theta) from p_mm, which lie in the cone if
     pi < 2 min(1/2, delta), also need (49) and the comparison of (48) with (50), where nu = pi^2/(64 A^2): p_mm is the
@@ -144,14 +150,17 @@ def comparison_radius(case: ComparisonCase) -> float:
     T = int(case.sequences.mask.sum(axis=1).max())
     ratio = T * constants.score_spread * constants.key_norm / (case.pi * constants.score_gap)
     radius = max(2.0, 1.0 / constants.delta) / constants.margin * np.log(96.0 * ratio)
-    if case.pi < 2 * min(0.5, constants.delta):
-        nu = case.pi**2 / (64.0 * constants.key_norm**2)
-        gamma = scores(case.sequences)[case.sequences.mask]
-        ends = np.asarray(case.loss.log_slope(jnp.asarray([gamma.min(), gamma.max()])))
-        uneven = np.log(8.0 * case.sequences.n_inputs * T * ratio) + float(np.ptp(ends))
-        radius = max(radius, np.log(8.0 * ratio) / (nu * constants.margin))
-        radius = max(radius, uneven / ((case.pi / 2 + 2 * nu) * constants.margin))
-    return float(radius)
+    if case.pi >= 2 * min(0.5, constants.delta):
+        return float(radius), 0.0, 0.0
+    nu = case.pi**2 / (64.0 * constants.key_norm**2)
+    gamma = scores(case.sequences)[case.sequences.mask]
+    ends = np.asarray(case.loss.log_slope(jnp.asarray([gamma.min(), gamma.max()])))
+    uneven = np.log(8.0 * case.sequences.n_inputs * T * ratio) + float(np.ptp(ends))
+    return (
+        float(radius),
+        float(np.log(8.0 * ratio) / (nu * constants.margin)),
+        float(uneven / ((case.pi / 2 + 2 * nu) * constants.margin)),
+    )
 
 
 def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
