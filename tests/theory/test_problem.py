@@ -111,7 +111,7 @@ def test_what_did_not_settle_refutes_nothing():
     from tokenmargin.attention import LimitKind
 
     claim = claims()["maxmargin-thm2"]
-    stalled = replace(claim, observe=lambda run: replace(claim.observe(run), kind=LimitKind.STALLED))
+    stalled = replace(claim, observe=lambda run: (replace(claim.observe(run)[0], kind=LimitKind.STALLED),))
     outcome = stalled.check(claim.inside())
     assert outcome.applies is Applies.NOT_DECIDED
     assert outcome.holds is None
