@@ -1,7 +1,9 @@
 """[M, Fig. 2]: the cone around a locally optimal direction, for a real problem, with the constants the proof gives.
 
-The paper draws a sketch. Here is the cone C(mu, R) of token 1 of Fig. 1(b), with mu from (32) and R from (39), beside
-what the flow does: starts on the border of the cone converge to its axis, and so does far more than the cone.
+The paper draws a sketch. Here is the cone C(mu, R) of token 1 of Fig. 1(b), with mu from (32), beside what the flow
+does: starts on the border of the cone converge to its axis, and so does far more than the cone. There are two radii: R
+of (39) is Lemma 7's, beyond which there is no stationary point, and R of Theorem 3, from which on descent is proved to
+converge, is 1e8 times as large.
 """
 
 from __future__ import annotations
@@ -13,11 +15,22 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress, renamed
-from tokenmargin.attention import AttentionRisk, Flow, follow
+from tokenmargin.attention import AttentionRisk, Flow, Trajectory, follow
 from tokenmargin.data import Selection, toys
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.margin import att_svm, cone_constants
-from tokenmargin.theory import SAME_DIRECTION, basin_map
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.margin import MarginSolution, att_svm
+from tokenmargin.theory import SAME_DIRECTION, basin_map, one_minus_cosine
+from tokenmargin.theory.maxmargin.cone_radius import (
+    FARTHEST,
+    POINTS,
+    WITHIN,
+    ConeRadius,
+    NeededRadius,
+    cone_radius,
+    descent_in_cone,
+    needed_radius,
+    points_of_cone,
+)
 
 SELECTED = 1  # the token whose cone is drawn: locally, not globally, optimal
 
@@ -51,10 +64,11 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     del key
     data = toys.fig1b()
     solution = att_svm(data, Selection.from_indices([SELECTED], data.n_places))
-    constants = cone_constants(solution)
-    half_angle = float(np.arccos(1 - constants.mu))
+    found = cone_radius(solution)
+    needed, far = needed_radius(solution, found), _far_flows(solution, found)
+    half_angle = float(np.arccos(1 - found.mu))
     tilt = float(np.arctan2(*solution.direction[::-1]))
-    border = _border(config.border_starts, tilt, half_angle, constants.radius)
+    border = _border(config.border_starts, tilt, half_angle, found.lemma_7)
     on_border = basin_map(data, border)
     errors = [np.inf if a is None else a.velocity_error for a in on_border.agreements]
     captured = [
@@ -63,12 +77,12 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     ]
     risk = AttentionRisk(data)
     pull = min(float(risk.field(p) @ solution.direction) for p in border)
-    reach = 1.3 * constants.radius
+    reach = 1.3 * found.lemma_7
     axis = np.linspace(-reach, reach, config.grid)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     around = basin_map(data, points, progress=renamed(progress, "basins of Fig. 2"))
     mine = np.array([limit.diverges and limit.selection == solution.selection for limit in around.limits])
-    at_radius = np.abs(np.linalg.norm(points, axis=1) - constants.radius) < 2.5 * reach / config.grid
+    at_radius = np.abs(np.linalg.norm(points, axis=1) - found.lemma_7) < 2.5 * reach / config.grid
     angles = _angle_to(points[mine & at_radius], solution.direction)
     widest = float(np.degrees(angles.max()))
     angles = np.concatenate(
@@ -77,24 +91,25 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             np.linspace(-0.95, 0.95, config.outside) * np.radians(widest),
         ]
     )
-    flows = [
-        follow(risk, _at(constants.radius, tilt + angle), Flow(until_norm=1e5, atol=1e-9)).points for angle in angles
-    ]
+    flows = [follow(risk, _at(found.lemma_7, tilt + angle), Flow(until_norm=1e5, atol=1e-9)).points for angle in angles]
     arrays = {
         "direction": solution.direction,
-        "mu": np.array(constants.mu),
-        "radius": np.array(constants.radius),
+        "mu": np.array(found.mu),
+        "radius": np.array(found.lemma_7),
+        "radius_of_theorem": np.array(found.theorem_3),
+        "needed": np.array([needed.lemma_7, needed.theorem_3]),
+        "far_flows": {str(j): run.points for j, run in enumerate(far)},
         "basin": np.where(mine, 1, 0).reshape(config.grid, config.grid),
         "axis": axis,
         "border": border,
         "flows": {str(j): path for j, path in enumerate(flows)},
     }
     numbers = (
-        Number("mu of (32), token 1 of Fig. 1(b)", constants.mu),
-        Number("R of (39)", constants.radius),
+        Number("mu of (32), token 1 of Fig. 1(b)", found.mu),
         Number("half-angle of the cone, degrees", float(np.degrees(half_angle))),
-        Number.exact(
-            "share of starts on its border whose flow goes to its axis", float(np.mean(captured)), 1, 0, source="Thm 3"
+        *_radius_numbers(solution, found, needed, far),
+        Number(
+            "share of starts on the border of the cone of (39) whose flow goes to its axis", float(np.mean(captured))
         ),
         Number.exact(
             "minus the smallest pull along the axis on the border (negative: no stationary point there)",
@@ -103,7 +118,50 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         ),
         Number("largest angle at norm R from which the flow goes there, degrees", widest),
     )
-    return Result(arrays, numbers, (_sentence(half_angle, widest),))
+    return Result(arrays, numbers, (_sentence(half_angle, widest), _radii_sentence(found, needed)))
+
+
+def _far_flows(solution: MarginSolution, found: ConeRadius) -> list[Trajectory]:
+    """Flows from the border of Theorem 3's cone and from its axis, at its radius, to a thousand times as far."""
+    risk, tilt = AttentionRisk(solution.sequences), float(np.arctan2(*solution.direction[::-1]))
+    method = Flow(until_norm=FARTHEST * found.theorem_3)
+    half_angle = WITHIN * float(np.arccos(1 - found.mu))
+    return [follow(risk, _at(found.theorem_3, tilt + share * half_angle), method) for share in (-1.0, 0.0, 1.0)]
+
+
+def _radius_numbers(
+    solution: MarginSolution, found: ConeRadius, needed: NeededRadius, far: list[Trajectory]
+) -> tuple[Number, ...]:
+    """Both radii, what each is made of, how loose it is, and what is proved beyond Theorem 3's."""
+    norms = found.theorem_3 * np.geomspace(1.0, FARTHEST, POINTS)
+    descent = descent_in_cone(solution, found.mu, points_of_cone(solution.direction, found.mu, norms))
+    arrived = [
+        run.limit.diverges and one_minus_cosine(run.limit.velocity, solution.direction) <= SAME_DIRECTION for run in far
+    ]
+    return (
+        Number("R of (39), Lemma 7", found.lemma_7),
+        Number("R of (46), with C_0 = 96", found.perturbation),
+        Number("R of (49)", found.aside),
+        Number("R of the term after (49)", found.uneven),
+        Number("R of (58), with 2|p| kept in (54b)", found.step),
+        Number("R of Theorem 3, the largest of the last four", found.theorem_3),
+        Number("least norm without a stationary point in the cone", needed.lemma_7),
+        Number("least norm from which on (53) and (55) hold in the cone", needed.theorem_3),
+        Number("log10 of R of (39) over the least norm", float(np.log10(found.lemma_7 / needed.lemma_7))),
+        Number("log10 of R of Theorem 3 over the least norm", float(np.log10(found.theorem_3 / needed.theorem_3))),
+        Number.exact(
+            "share of starts at R of Theorem 3, on border and axis, whose flow goes to the axis",
+            float(np.mean(arrived)),
+            1,
+            0,
+            source="Thm 3",
+        ),
+        Number.exact(
+            f"largest miss of (53) and (55) at {POINTS} points from there to {FARTHEST:g} R",
+            float(max(descent.turn.max(), descent.leave.max())),
+            at_most=0.0,
+        ),
+    )
 
 
 def _at(radius: float, angle: float) -> np.ndarray:
@@ -132,6 +190,14 @@ def _sentence(half_angle: float, widest: float) -> str:
     )
 
 
+def _radii_sentence(found: ConeRadius, needed: NeededRadius) -> str:
+    return (
+        f"R of (39), {found.lemma_7:.4g}, is Lemma 7's; Theorem 3 needs {found.theorem_3:.2g}, by (49). On a sample of "
+        f"the cone there is no stationary point from norm {needed.lemma_7:.2g} on (a hundredth of |p_mm| is the least "
+        f"looked at), and descent stays in it from {needed.theorem_3:.3g} on."
+    )
+
+
 def draw(result: Result) -> Any:
     """Left: the plane to scale. Right: norm against angle, where the cone is wide enough to see."""
     from tokenmargin.plots import canvas, plane
@@ -147,7 +213,9 @@ def draw(result: Result) -> Any:
         left.set(xlabel="$p_1$", ylabel="$p_2$")
         plane.draw_basins(left, arrays["basin"], (-reach, reach, -reach, reach))
         turn = np.linspace(0, 2 * np.pi, 300)
-        left.plot(radius * np.cos(turn), radius * np.sin(turn), ":", color="black", lw=1, label=f"R = {radius:.1f}")
+        left.plot(
+            radius * np.cos(turn), radius * np.sin(turn), ":", color="black", lw=1, label=f"R = {radius:.1f}, (39)"
+        )
         wedge = np.array(
             [_at(r, tilt + s * half_angle) for s, r in ((-1, radius), (-1, 2 * reach), (1, 2 * reach), (1, radius))]
         )
@@ -162,15 +230,29 @@ def draw(result: Result) -> Any:
             signed = np.degrees(np.arctan2(path[:, 1], path[:, 0]) - tilt)
             right.plot(np.linalg.norm(path, axis=1), signed, color=colour, lw=1.1)
             right.plot(np.linalg.norm(path[0]), signed[0], "o", color=colour, ms=3)
-        degrees = np.degrees(half_angle)
-        right.fill_between([radius, 1e5], -degrees, degrees, color=canvas.BLUE, alpha=0.35, lw=0, label=r"$C_{\mu,R}$")
-        right.axhline(0, color=canvas.BLUE, ls="--", lw=1.2, label=r"$p^{mm}$ of token 1")
-        right.set(xlim=(0.7 * radius, 1e5), ylim=(-200, 200))
+        _draw_cones(right, arrays, canvas, plane)
+        right.set(ylim=(-200, 200))
         right.set_yscale("asinh", linear_width=0.7)  # the cone is a degree wide, the basin a hundred
         ticks = [-100, -30, -10, -1, 0, 1, 10, 30, 100]
         right.set_yticks(ticks, [str(tick) for tick in ticks])
-        right.legend(loc="center right", bbox_to_anchor=(1.0, 0.8))
+        right.legend(loc="upper right")
     return figure
+
+
+def _draw_cones(ax: Any, arrays: Arrays, canvas: Any, plane: Any) -> None:
+    """Both cones on a logarithmic radius, the least norms that would do, and flows from the far one."""
+    direction, far = arrays["direction"], float(arrays["radius_of_theorem"])
+    degrees, end = float(np.degrees(np.arccos(1 - float(arrays["mu"])))), FARTHEST * far
+    for start, alpha, label in ((float(arrays["radius"]), 0.2, "(39)"), (far, 0.5, "Theorem 3")):
+        look = {"color": canvas.BLUE, "alpha": alpha, "lw": 0}
+        ax.fill_between([start, end], -degrees, degrees, label=rf"$C_{{\mu,R}}$, $R$ = {start:.2g}, {label}", **look)
+    for norm, line, label in zip(arrays["needed"], (":", "-."), ("no stationary point", "(53), (55)"), strict=True):
+        ax.axvline(norm, color=canvas.GREY, ls=line, lw=1.2, label=f"{label} from {norm:.2g} on")
+    for path in map(plane.refined, arrays["far_flows"].values()):
+        turned = np.degrees(np.arctan2(path[:, 1], path[:, 0]) - np.arctan2(direction[1], direction[0]))
+        ax.plot(np.linalg.norm(path, axis=1), turned, color=canvas.BLUE, lw=1.1)
+    ax.axhline(0, color=canvas.BLUE, ls="--", lw=1.2, label=r"$p^{mm}$ of token 1")
+    ax.set(xlim=(0.5 * min(float(arrays["radius"]), *arrays["needed"]), end))
 
 
 EXPERIMENTS = (
