@@ -10,8 +10,8 @@ from tokenmargin.experiments.experiment import Number
 from tokenmargin.margin import MarginSolution, cone_constants, is_locally_optimal
 from tokenmargin.theory.maxmargin.cone_radius import cone_radius, needed_radius
 
-#: What panel (f) shows, for each LMM direction with a neighbour in every input.
-RADII = ("(39), Lemma 7", "least that would do", "Theorem 3", "least that would do for descent")
+#: What panel (f) shows, for each LMM direction with a neighbour in every input: a radius, and the least that would do.
+RADII = ("(39)", "would do", "Thm 3", "would do")
 
 
 def has_radii(solution: MarginSolution) -> bool:
@@ -52,10 +52,10 @@ def radius_numbers(radii: np.ndarray) -> tuple[Number, ...]:
 
 
 def draw_radii(ax: Any, radii: np.ndarray, canvas: Any) -> None:
-    """Cumulative distributions of the radii of Lemma 7 and of Theorem 3, and of the least norms that would do."""
+    """Cumulative distributions of the radii of Lemma 7 and of Theorem 3, each beside the least norm that would do."""
     looks = ((canvas.BLUE, "-"), (canvas.BLUE, ":"), (canvas.RED, "-"), (canvas.RED, ":"))
     for (label, column), (colour, line) in zip(zip(RADII, radii.T, strict=True), looks, strict=True):
         ax.ecdf(column, color=colour, ls=line, lw=1.8, label=label)
     ax.set(title="(f) radius of the cone, LMM directions", xlabel=r"$R / \|p^{mm}\|$", xscale="log")
     ax.set_ylabel("cumulative share of directions")
-    ax.legend(loc="upper center")
+    ax.legend(loc="lower right")

@@ -294,13 +294,13 @@ def _draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
         end = ends[kind]
         told = f"{label} ({len(end['norm'])})"
         off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
-        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8, label=told)
-        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8)
+        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8)
+        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8, label=told)
     distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
     norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
     for ax in (distance, norm):
         ax.set_ylabel("cumulative share of paths")
-    distance.legend(loc="center right", title="axis of the cone")
+    norm.legend(loc="upper left", title="axis of the cone")
 
 
 EXPERIMENTS = (
