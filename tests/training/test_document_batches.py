@@ -116,7 +116,8 @@ def test_training_lowers_the_loss_and_gives_the_same_bytes():
 def test_evaluation_is_the_mean_over_documents(model):
     dataset = corpus()
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
-    found = Evaluator(dataset, model, batch_size=8, dtype="float64")(parameters)
+    measure = Evaluator(dataset, model, vocabulary=dataset.vocabulary, batch_size=8, dtype="float64")
+    found = measure(parameters)
     signed = dataset.labels * outputs_by_loop(dataset, model, parameters)
     assert found.loss == pytest.approx(np.logaddexp(0, -signed).mean(), rel=1e-12)
     assert found.accuracy == pytest.approx((signed > 0).mean())

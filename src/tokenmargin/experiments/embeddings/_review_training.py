@@ -29,7 +29,8 @@ from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.train import train
+from tokenmargin.training.training_run import TrainingRun
 
 PRODUCTS = {
     "full": MatmulPrecision.FULL,
@@ -231,7 +232,9 @@ def held_out_accuracy(
     def compute() -> Arrays:
         assert found.is_test is not None
         train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
-        measure = Evaluator(test_part, layers.model(config), batches=layers.batches(config))
+        measure = Evaluator(
+            test_part, layers.model(config), vocabulary=train_part.vocabulary, batches=layers.batches(config)
+        )
         accuracy: list[float] = []
         _train(
             train_part,
@@ -249,7 +252,7 @@ def held_out_accuracy(
 
 
 def _train(
-    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Callable[..., None]
+    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Any
 ) -> TrainingRun:
     return train(
         dataset,
