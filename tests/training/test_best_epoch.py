@@ -8,7 +8,7 @@ from tests.training.test_evaluate import KEY, LABELS, ROUNDING, TEXTS, TOGETHER,
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.training import AdamW, train
-from tokenmargin.training._best_epoch import best_epoch
+from tokenmargin.training.evaluate import best_epoch
 
 #: Four of six labels contradict those of training, so that its loss grows in the end.
 AGAINST = counted(TEXTS, LABELS[2:] + LABELS[:2], TRAIN.vocabulary)

@@ -21,7 +21,6 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
 from tokenmargin.errors import DivergedError, InvalidInputError
-from tokenmargin.training._best_epoch import best_epoch
 from tokenmargin.training._program import (
     RECORDED,
     EpochData,
@@ -31,7 +30,7 @@ from tokenmargin.training._program import (
     program_of,
 )
 from tokenmargin.training.batches import batches_of, token_dataset
-from tokenmargin.training.evaluate import Trained, check_rows, check_same_meaning
+from tokenmargin.training.evaluate import Trained, best_epoch, check_rows, check_same_meaning
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
