@@ -1,7 +1,8 @@
 """Full-scale runs where the text libraries are absent: count the reviews here, train there.
 
     python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
-    python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts
+    python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts; after a single
+                                                            ID flags of its own, as `tokenmargin reproduce ID` has them
     python -m benchmarks.full_scale judge OUT               judge figures on reviews again from what they saved
     python -m benchmarks.full_scale publish OUT DOCS [SIZE] summaries, manifests and small figures for the documents
 
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 
+from tokenmargin.cli._config_flags import config_from_flags
 from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.embeddings._in_words import from_words
 from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study
-from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort, ReviewSettings
+from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort
 from tokenmargin.experiments.embeddings._reviews import NAMES, reviews, save_reviews
 from tokenmargin.experiments.embeddings.fig01_03_04_reviews import joined
 from tokenmargin.experiments.experiment import Config
@@ -36,12 +39,13 @@ def count(folder: Path) -> None:
         print(found.dataset, flush=True)
 
 
-def run(folder: str, out: Path, ids: list[str]) -> None:
+def run(folder: str, out: Path, arguments: list[str]) -> None:
+    ids = list(takewhile(lambda word: not word.startswith("--"), arguments))
+    flags = arguments[len(ids) :]
     for name in ids:
         experiment = experiments()[name]
-        config: Config = experiment.preset("paper")
-        if isinstance(config, ReviewSettings):
-            config = replace(config, counts=folder)
+        own = ["--counts", folder] if hasattr(experiment.preset("paper"), "counts") else []
+        config: Config = config_from_flags(experiment, experiment.preset("paper"), [*own, *flags])
         saved = reproduce(experiment, out, "paper", config=config, progress=show)
         print(json.dumps({"id": name, "sentences": saved.summary["sentences"]}, indent=1), flush=True)
 

@@ -34,10 +34,10 @@ from benchmarks.alternating import Ratio, alternate
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training._program import initial_state, program_of
+from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import AdamW
-from tokenmargin.training.train import EpochData, TrainingState, epoch_function, train
+from tokenmargin.training.train import train
 
 OPTIMISER = AdamW(lr=1e-3, weight_decay=1e-4)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "DataAbsentError",
+    "DivergedError",
     "InvalidInputError",
     "MissingExtraError",
     "NotDecidedError",
@@ -26,6 +27,10 @@ class InvalidInputError(TokenMarginError, ValueError):
 
 class TooLargeError(TokenMarginError):
     """An exact method was asked for more than its stated limit."""
+
+
+class DivergedError(TokenMarginError, ArithmeticError):
+    """Training left the numbers: a loss or a parameter is NaN or infinite, and all that follows would be."""
 
 
 class NotDecidedError(TokenMarginError):

@@ -58,17 +58,17 @@ def positions(documents, width):
     return ids, there
 
 
-def naive_outputs(parameters, ids, there):
+def naive_outputs(parameters, ids, there, score_scale=1.0):
     """[E, (1)], with a gather."""
     tokens = parameters.embeddings[ids]
     query = parameters.query if parameters.key_query is None else parameters.query @ parameters.key_query
-    attention = jax.nn.softmax(jnp.where(there, tokens @ query, -jnp.inf), axis=1)
+    attention = jax.nn.softmax(jnp.where(there, score_scale * (tokens @ query), -jnp.inf), axis=1)
     return jnp.sum(attention[:, :, None] * tokens, axis=1) @ parameters.head
 
 
-def naive_loss(parameters, ids, there, labels):
+def naive_loss(parameters, ids, there, labels, score_scale=1.0):
     """[E, (2)]."""
-    return jnp.mean(jax.nn.softplus(-labels * naive_outputs(parameters, ids, there)))
+    return jnp.mean(jax.nn.softplus(-labels * naive_outputs(parameters, ids, there, score_scale)))
 
 
 by_autodiff = jax.jit(jax.value_and_grad(naive_loss))
@@ -93,22 +93,25 @@ def lemma_7(parameters, documents, labels):
     return for_E, for_p
 
 
-@pytest.mark.parametrize("with_matrix", [False, True])
-def test_loss_and_gradients_equal_autodiff_of_the_gathered_model(rng, with_matrix):
+@pytest.mark.parametrize(
+    ("with_matrix", "score_scale"),
+    [(False, 1.0), (True, 1.0), (False, 5**-0.5), (True, 3.0)],
+)
+def test_loss_and_gradients_equal_autodiff_of_the_gathered_model(rng, with_matrix, score_scale):
     documents, labels = texts(rng)
     V, d = 90, 5
     parameters = random_parameters(rng, V, d, with_matrix)
-    model = OneLayer(width=d, trainable=ALL if with_matrix else ALL[:3])
+    model = OneLayer(width=d, trainable=ALL if with_matrix else ALL[:3], score_scale=score_scale)
     (batch,) = batch_of(documents, labels, V)
     sums, gradients = evaluate(model, parameters, batch)
-    loss, expected = by_autodiff(parameters, *positions(documents, 160), labels)
+    loss, expected = by_autodiff(parameters, *positions(documents, 160), labels, score_scale)
     assert float(sums.mean_loss) == pytest.approx(float(loss), abs=ROUNDING)
     assert isinstance(gradients.embeddings, FactoredGradient)
     for name in model.trainable:
         np.testing.assert_allclose(
             gradient_entries(getattr(gradients, name)), getattr(expected, name), atol=ROUNDING, err_msg=name
         )
-    outputs = np.asarray(naive_outputs(jax.tree.map(jnp.asarray, parameters), *positions(documents, 160)))
+    outputs = np.asarray(naive_outputs(jax.tree.map(jnp.asarray, parameters), *positions(documents, 160), score_scale))
     np.testing.assert_allclose(model.outputs(parameters, batch), outputs, atol=ROUNDING)
     assert float(sums.correct) == (outputs * labels > 0).sum()
     assert float(sums.documents) == len(documents)
@@ -182,7 +185,7 @@ def test_a_step_on_the_way_of_accelerators_is_the_step_of_a_cpu(rng, monkeypatch
     documents, labels = texts(rng)
     (batch,) = batch_of(documents, labels, 90)
     parameters = random_parameters(rng, 90, 5)
-    model = OneLayer(width=5)
+    model = OneLayer(width=5, score_scale=0.3)
     sums, gradients = evaluate(model, parameters, batch)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
     other_sums, other = jax.jit(lambda x, y: model.loss_and_gradients(x, y))(parameters, batch)
@@ -267,6 +270,7 @@ def test_what_is_fixed_gets_no_gradient(rng):
         (lambda: OneLayer(width=4, trainable=("E",)), "trainable must name"),
         (lambda: OneLayer(width=4, trainable=()), "trainable must name"),
         (lambda: OneLayer(width=4, init_scale=-1.0), "init_scale"),
+        (lambda: OneLayer(width=4, score_scale=0.0), "score_scale"),
     ],
 )
 def test_bad_input(make, says):

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
@@ -20,6 +22,7 @@ from tokenmargin.models._two_layer_gradient import (
     two_layer_outputs,
 )
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.two_layer import TwoLayer
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
@@ -30,27 +33,29 @@ OPERANDS_IN_PAIRS = 10 * 2 * 2.0**-22
 N_TOKENS, WIDTH = 19, 7
 
 
-def direct_output(parameters, tokens, epsilon=LAYER_NORM_EPSILON):
+def direct_output(parameters, tokens, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED):
     """f of one document, given as its token ids with repeats: every layer as it is written."""
     x = parameters.embeddings[tokens]
-    h = jax.nn.softmax(x @ x.T, axis=-1) @ x + x
+    h = jax.nn.softmax(scales.mixing * (x @ x.T), axis=-1) @ x + x
     centred = h - jnp.mean(h, axis=1, keepdims=True)
     normed = centred / jnp.sqrt(jnp.mean(centred**2, axis=1, keepdims=True) + epsilon)
     if parameters.gain is not None:
         normed = normed * parameters.gain[None, :]
     if parameters.bias is not None:
         normed = normed + parameters.bias[None, :]
-    return jax.nn.softmax(normed @ parameters.query) @ (normed @ parameters.head)
+    return jax.nn.softmax(scales.scores * (normed @ parameters.query)) @ (normed @ parameters.head)
 
 
-def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON):
-    outputs = jnp.stack([direct_output(parameters, tokens, epsilon) for tokens in documents])
+def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED):
+    outputs = jnp.stack([direct_output(parameters, tokens, epsilon, scales) for tokens in documents])
     return jnp.mean(jax.nn.softplus(-labels * outputs)), outputs
 
 
 #: Compiled once for each set of lengths and each kind of LayerNorm.
 direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True))
-our_gradients = jax.jit(two_layer_loss_and_gradients, static_argnames=("epsilon", "precision", "documents_at_once"))
+our_gradients = jax.jit(
+    two_layer_loss_and_gradients, static_argnames=("epsilon", "precision", "scales", "documents_at_once")
+)
 
 
 def shelf_of(documents, labels, width, rows=None):
@@ -123,6 +128,34 @@ def test_any_batch(seed, affine, magnitude):
     assert_same((sums.mean_loss, ours), (loss, gradients))
 
 
+#: 1/sqrt(d) in both softmaxes, in one alone, and a scale that sharpens.
+SCALES = [SoftmaxScales(WIDTH**-0.5, WIDTH**-0.5), SoftmaxScales(WIDTH**-0.5, 1.0), SoftmaxScales(1.0, 0.25),
+          SoftmaxScales(2.0, 3.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("scales", SCALES, ids=["both", "first", "second", "sharper"])
+@pytest.mark.parametrize("affine", [False, True])
+def test_scales_of_the_scores_are_those_of_the_model_as_written(rng, scales, affine):
+    """In cache blocks, in shelves, in a fixed order, and in the outputs; p is scaled and so is its gradient."""
+    parameters = parameters_of(rng, 1.0, affine, affine)
+    documents, labels = documents_of(rng)
+    (loss, outputs), gradients = direct_gradients(parameters, documents, labels, LAYER_NORM_EPSILON, scales)
+    shelves = (shelf_of(documents, labels, N_TOKENS),)
+    for way in ({}, {"documents_at_once": 100}, {"order": batch_row_order(shelves, N_TOKENS)}):
+        sums, ours = our_gradients(parameters, shelves, scales=scales, **way)
+        assert_same((sums.mean_loss, ours), (loss, gradients))
+    found = jax.jit(lambda x: two_layer_outputs(x, shelves[0], scales=scales))(parameters)
+    assert_same(found, outputs)
+    _, printed = our_gradients(parameters, shelves)
+    assert not np.allclose(printed.embeddings, ours.embeddings, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["score_scale", "mixing_scale", "init_scale"])
+def test_a_scale_is_a_positive_number(name):
+    with pytest.raises(InvalidInputError, match=f"{name} must be a positive finite number"):
+        TwoLayer(width=4, **{name: -1.0})
+
+
 def test_epsilon_is_that_of_the_layer_norm(rng):
     parameters = parameters_of(rng, gain=True, bias=True)
     documents, labels = documents_of(rng)
@@ -152,8 +185,10 @@ def test_one_pass_over_the_table_reads_what_products_read(rng):
     assert _read_by_sums(E, readers).bound == np.abs(E).max()
 
 
-@pytest.mark.parametrize("scale", [1.0, 10.0])
-def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale):
+@pytest.mark.parametrize(
+    ("scale", "scales"), [(1.0, AS_PRINTED), (10.0, AS_PRINTED), (10.0, SoftmaxScales(1 / 16, 1 / 16))]
+)
+def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale, scales):
     """Both are compared with float64: what three products of halves lose is no more than float32 loses anyway."""
     d, documents = 256, [rng.integers(0, 60, 50) for _ in range(8)]
     exact = TwoLayerParameters(
@@ -167,7 +202,7 @@ def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale):
             jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype), tree)
             for tree in (exact, (shelf,))
         )
-        return our_gradients(parameters, shelves, precision=precision, documents_at_once=100)[1]
+        return our_gradients(parameters, shelves, precision=precision, scales=scales, documents_at_once=100)[1]
 
     truth = gradients(jnp.float64, MatmulPrecision.FULL)
 

@@ -97,7 +97,7 @@ def test_a_model_written_outside_the_package_trains():
     np.testing.assert_allclose(run.parameters.embeddings, E, atol=ROUNDING)
     np.testing.assert_allclose(run.parameters.head, v, atol=ROUNDING)
     assert not np.asarray(run.parameters.query).any()
-    found = Evaluator(data, Registered(), batch_size=4, dtype="float64")(run.parameters)
+    found = Evaluator(data, Registered(), batch_size=4, dtype="float64")(run)
     signed = data.labels * (shares @ E @ v)
     assert found.loss == pytest.approx(np.logaddexp(0, -signed).mean(), rel=ROUNDING)
     assert found.accuracy == pytest.approx((signed > 0).mean())

@@ -31,10 +31,10 @@ def outputs_by_loop(dataset, model, parameters):
         ids = np.repeat(np.arange(dataset.vocabulary_size), dataset.counts[[i]].toarray()[0])
         X = E[ids]
         if isinstance(model, TwoLayer):
-            A = np.exp(X @ X.T)
+            A = np.exp(model.mixing_scale * X @ X.T)
             H = A / A.sum(axis=1, keepdims=True) @ X + X
             X = (H - H.mean(axis=1, keepdims=True)) / np.sqrt(H.var(axis=1, keepdims=True) + model.epsilon)
-        q = np.exp(X @ p)
+        q = np.exp(model.score_scale * X @ p)
         outputs.append(q / q.sum() @ X @ v)
     return np.array(outputs)
 
@@ -112,14 +112,41 @@ def test_training_lowers_the_loss_and_gives_the_same_bytes():
         assert np.asarray(one).tobytes() == np.asarray(two).tobytes()
 
 
-@pytest.mark.parametrize("model", [TwoLayer(width=6), OneLayer(width=6)], ids=["two layers", "one layer"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        TwoLayer(width=6),
+        OneLayer(width=6),
+        TwoLayer(width=6, score_scale=0.2, mixing_scale=3.0, init_scale=3.0),
+        OneLayer(width=6, score_scale=0.2, init_scale=3.0),
+    ],
+    ids=["two layers", "one layer", "two layers, scaled", "one layer, scaled"],
+)
 def test_evaluation_is_the_mean_over_documents(model):
     dataset = corpus()
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
-    found = Evaluator(dataset, model, batch_size=8, dtype="float64")(parameters)
+    measure = Evaluator(dataset, model, vocabulary=dataset.vocabulary, batch_size=8, dtype="float64")
+    found = measure(parameters)
     signed = dataset.labels * outputs_by_loop(dataset, model, parameters)
     assert found.loss == pytest.approx(np.logaddexp(0, -signed).mean(), rel=1e-12)
     assert found.accuracy == pytest.approx((signed > 0).mean())
+
+
+@pytest.mark.parametrize("fixed_order", [False, True])
+def test_scales_reach_the_way_of_accelerators(monkeypatch, fixed_order):
+    """One step there and one on a CPU, from the same start: the same model, outputs included."""
+    dataset = corpus()
+    model = TwoLayer(width=6, score_scale=0.3, mixing_scale=2.0, init_scale=2.0, fixed_order=fixed_order)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
+    found = document_batches(dataset, 8, "float64", most_shelves=1)
+    rows = found.rows(np.arange(37))[:1]
+    plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, found.layouts))
+    batch = found.batch(found.on_device, plan)
+    here = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
+    there = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
+    for one, two in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * max(1.0, float(np.abs(one).max())))
 
 
 def test_bad_sizes_are_refused():

@@ -7,13 +7,13 @@ import pytest
 
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.one_layer import OneLayer, OneLayerParameters
-from tokenmargin.training._program import initial_state, program_of
+from tokenmargin.errors import DivergedError, InvalidInputError
+from tokenmargin.models import OneLayer, OneLayerParameters, TwoLayer, TwoLayerParameters
+from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import EpochData, TrainingState, epoch_function, streams, train
+from tokenmargin.training.train import _check_both_classes, _check_parameters, streams, train
 
 #: Fifty steps of Adam in float64: it divides by the root of a second moment, which amplifies rounding.
 PARITY = 1e-10
@@ -123,7 +123,7 @@ def test_records_are_what_they_say(rng):
     assert last["head_correlation"] == pytest.approx(np.corrcoef((E @ v)[there], posterior[there])[0, 1])
     assert last["query_correlation"] == pytest.approx(np.corrcoef((E @ p)[there], np.abs(posterior[there]))[0, 1])
     again = train(data, OneLayer(width=6), GradientDescent(1e-300), epochs=1, key=jax.random.key(1), dtype="float64",
-                  start=run.parameters)  # fmt: skip
+                  start=run)  # fmt: skip
     outputs = [
         (lambda a, g: np.exp(a) @ g / np.exp(a).sum())((E @ p)[ids], (E @ v)[ids])
         for ids in (np.repeat(np.arange(40), row) for row in data.counts.toarray())
@@ -177,6 +177,7 @@ def test_callbacks_and_start(rng):
     begin = OneLayerParameters(rng.normal(size=(40, 6)), rng.normal(size=6), rng.normal(size=6))
     run = train(
         data, OneLayer(width=6), AdamW(lr=0.05), epochs=3, key=jax.random.key(1), batch_size=8, start=begin,
+        vocabulary=data.vocabulary,
         schedule=StepSchedule((1, 2)), progress=lambda *now: seen.append(now),
         on_epoch=lambda epoch, parameters: kept.append((epoch, np.array(parameters.query))),
     )  # fmt: skip
@@ -184,14 +185,16 @@ def test_callbacks_and_start(rng):
     assert [epoch for epoch, _ in kept] == [1, 2, 3]
     np.testing.assert_array_equal(kept[-1][1], run.parameters.query)
     np.testing.assert_allclose(run.records.learning_rate, [0.05, 0.005, 0.0005])
-    none = train(data, OneLayer(width=6), AdamW(), epochs=0, key=jax.random.key(1), start=begin)
+    none = train(
+        data, OneLayer(width=6), AdamW(), epochs=0, key=jax.random.key(1), start=begin, vocabulary=data.vocabulary
+    )
     assert (len(none.records), none.steps) == (0, 0)
     np.testing.assert_array_equal(none.parameters.query, begin.query.astype(np.float32))
 
 
 def tiny(**changes):
     data = TokenDataset.from_token_ids([[0, 1], [2]], [1, -1])
-    settings = {"epochs": 1, "key": jax.random.key(0)} | changes
+    settings = {"epochs": 1, "key": jax.random.key(0), "vocabulary": ("0", "1", "2")} | changes
     return train(data, OneLayer(width=2), AdamW(), **settings)
 
 
@@ -218,9 +221,39 @@ def tiny(**changes):
         (lambda: tiny(key=np.zeros(3)), "jax.random.key"),
         (lambda: tiny(start=OneLayerParameters(np.ones((4, 2)), np.ones(2), np.ones(2))), "4 tokens"),
         (lambda: tiny(start=OneLayerParameters(np.ones((3, 5)), np.ones(5), np.ones(5))), "width"),
+        (lambda: tiny(start=OneLayerParameters(np.full((3, 2), np.nan), np.ones(2), np.ones(2))), "NaN"),
+        (lambda: tiny(start=OneLayerParameters(np.ones((3, 2)), np.ones(2), np.ones(2)), vocabulary=None), "start=run"),
+        (lambda: tiny(vocabulary=("0", "2", "1")), "in another order: column 1 is '1', and was '2'"),
+        (lambda: tiny(patience=3), "give validation=dataset"),
     ],
 )
 def test_bad_input(make, says):
     with pytest.raises(InvalidInputError) as caught:
         make()
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("model", [OneLayer(width=2), TwoLayer(width=2)], ids=["one layer", "two layers"])
+def test_a_run_that_diverges_raises_with_epoch_rate_and_remedy(model):
+    data = TokenDataset.from_token_ids([[0, 1], [2], [1, 2]], [1, -1, 1])
+    seen = []
+    with pytest.raises(DivergedError) as caught:
+        train(data, model, SGD(lr=1e25), epochs=50, key=jax.random.key(0), schedule=StepSchedule((1,)), batch_size=1,
+              on_epoch=lambda epoch, _: seen.append(epoch))  # fmt: skip
+    rate = f"{1e25 * 0.1 ** (len(seen) > 0):g}"
+    assert f"diverged in epoch {len(seen) + 1} at a learning rate of {rate}" in str(caught.value)
+    assert "smaller learning rate" in str(caught.value)
+
+
+def test_a_parameter_that_no_loss_has_seen_yet_is_looked_at():
+    """The gain of the last step is in none of the numbers that are recorded."""
+    parameters = TwoLayerParameters(jnp.ones((3, 2)), jnp.ones(2), jnp.ones(2), jnp.array([1.0, jnp.nan]), jnp.ones(2))
+    with pytest.raises(DivergedError, match=r"epoch 2 at a learning rate of 0.5: parameters are NaN"):
+        _check_parameters(parameters, [1.0, 0.5])
+
+
+def test_documents_of_one_class_are_refused_in_words():
+    data = TokenDataset.from_token_ids([[0, 1], [2], [1]], ["bad", "good", "bad"])
+    _check_both_classes(data)
+    with pytest.raises(InvalidInputError, match=r"all 2 documents to train on are of the class bad: .*shuffled"):
+        train(data[[0, 2]], OneLayer(width=2), AdamW(), epochs=1, key=jax.random.key(0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._types import ArrayLike
+from tokenmargin.data.labels import rows_in_words, two_classes
+from tokenmargin.data.vocabulary import vocabulary_names
 from tokenmargin.errors import InvalidInputError
 
-#: Rows named in an error message before it says "and more".
-SHOWN = 5
+#: What a vocabulary may be given as; sets, strings and duplicates are refused where it is read.
+VocabularyLike = Iterable[str] | Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -24,10 +27,15 @@ class TokenDataset:
     Attention without positions sees a document only through how often each token occurs in it, so the counts are the
     data set. The output of scikit-learn's CountVectorizer goes straight in.
 
+    A data set is cut like an array: `dataset[:100]`, `dataset[rows]`, `dataset[dataset.labels > 0]`; what is cut keeps
+    vocabulary and classes, even where documents of one class are left. `len(dataset)` is n.
+
     Args:
         counts: shape (n, V), sparse or dense, non-negative whole numbers.
-        labels: shape (n,), two distinct values; the one that sorts last is +1, the other -1.
-        vocabulary: V names; "0", "1", ... when absent.
+        labels: one for each document, two distinct values of any kind, which `classes` keeps as they are; the one that
+            sorts last is +1, the other -1 (of an Enum, the member that is defined last).
+        vocabulary: V names in the order of the columns, or a dict from token to column, as CountVectorizer.vocabulary_;
+            "0", "1", ... when absent.
         drop_empty: documents without a token have no softmax. They raise an error, or with `drop_empty` are left out
             and listed in `dropped`.
     """
@@ -35,36 +43,32 @@ class TokenDataset:
     counts: sp.csr_array  #: (n, V) int32, sorted, without stored zeros
     labels: np.ndarray  #: (n,) of -1.0 and +1.0
     vocabulary: tuple[str, ...]
-    class_names: tuple[str, str]  #: what -1 and +1 were called
+    classes: tuple[Any, Any]  #: the labels that -1 and +1 stand for, as they were given
     dropped: np.ndarray  #: rows of the given counts that were left out because they were empty
 
     def __init__(
-        self, counts: Any, labels: ArrayLike, vocabulary: Iterable[str] | None = None, *, drop_empty: bool = False
+        self, counts: Any, labels: ArrayLike, vocabulary: VocabularyLike | None = None, *, drop_empty: bool = False
     ) -> None:
         """Check and store."""
         matrix = _whole_counts(counts)
-        n, V = matrix.shape
-        signs, class_names = two_classes(labels, n)
-        names = _names(vocabulary, V)
-        empty = np.flatnonzero(np.diff(matrix.indptr) == 0)
-        if empty.size and not drop_empty:
-            raise InvalidInputError(
-                f"{empty.size} of {n} documents hold no token, {_rows(empty)}: attention over nothing is not defined. "
-                "Remove them, or pass drop_empty=True to leave them out and have them listed."
-            )
-        if empty.size:
-            kept = np.setdiff1d(np.arange(n), empty)
-            matrix, signs = sp.csr_array(matrix[kept]), signs[kept]
-            if len(np.unique(signs)) < 2:
-                raise InvalidInputError("without its empty documents the data set has one class only: add documents.")
+        signs, classes = two_classes(labels, matrix.shape[0])
+        names = _names(vocabulary, matrix.shape[1])
+        matrix, signs, empty = _without_empty(matrix, signs, drop_empty)
+        if len(np.unique(signs)) < 2:
+            raise InvalidInputError("without its empty documents the data set has one class only: add documents.")
+        self._store(matrix, signs, names, classes, empty)
+
+    def _store(
+        self,
+        counts: sp.csr_array,
+        signs: np.ndarray,
+        names: tuple[str, ...],
+        classes: tuple[Any, Any],
+        empty: np.ndarray,
+    ) -> None:
         signs.flags.writeable = False
-        for name, value in (
-            ("counts", matrix),
-            ("labels", signs),
-            ("vocabulary", names),
-            ("class_names", class_names),
-            ("dropped", empty),
-        ):
+        values = {"counts": counts, "labels": signs, "vocabulary": names, "classes": classes, "dropped": empty}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -72,17 +76,14 @@ class TokenDataset:
         cls,
         documents: Iterable[ArrayLike],
         labels: ArrayLike,
-        vocabulary: Iterable[str] | None = None,
+        vocabulary: VocabularyLike | None = None,
         *,
         drop_empty: bool = False,
     ) -> TokenDataset:
         """From lists of token ids, one list a document; V is the vocabulary's length, or the largest id plus one."""
-        rows = [np.asarray(ids) for ids in documents]
-        for row, ids in enumerate(rows):
-            if ids.size and (ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.min() < 0):
-                raise InvalidInputError(f"document {row} is not a list of token ids (whole numbers from 0 on).")
+        rows = [_token_ids(row, ids) for row, ids in enumerate(documents)]
         largest = max((int(ids.max()) for ids in rows if ids.size), default=-1)
-        vocabulary = None if vocabulary is None else tuple(vocabulary)
+        vocabulary = None if vocabulary is None else vocabulary_names(vocabulary)
         V = largest + 1 if vocabulary is None else len(vocabulary)
         if largest >= V:
             row = next(j for j, ids in enumerate(rows) if ids.size and ids.max() >= V)
@@ -95,6 +96,19 @@ class TokenDataset:
         places = np.repeat(np.arange(len(rows)), lengths)
         counts = sp.coo_array((np.ones(len(ids), np.int32), (places, ids)), shape=(len(rows), V))
         return cls(counts, labels, vocabulary, drop_empty=drop_empty)
+
+    @property
+    def class_names(self) -> tuple[str, str]:
+        """What -1 and +1 are called: `classes` as strings, of an Enum the names of its members."""
+        negative, positive = (value.name if isinstance(value, Enum) else str(value) for value in self.classes)
+        return negative, positive
+
+    @property
+    def given_labels(self) -> np.ndarray:
+        """The label of each document as it was given, shape (n,), of objects."""
+        values = np.empty(2, dtype=object)
+        values[0], values[1] = self.classes
+        return np.asarray(values[(self.labels > 0).astype(np.int64)])
 
     @property
     def n_documents(self) -> int:
@@ -111,18 +125,43 @@ class TokenDataset:
         """T of each document: how many tokens it holds, repeats counted, shape (n,)."""
         return np.asarray(self.counts.sum(axis=1))
 
+    def __len__(self) -> int:
+        """n, the number of documents."""
+        return self.n_documents
+
+    def __getitem__(self, rows: Any) -> TokenDataset:
+        """The documents of a slice, of row numbers or of booleans, in this order; of one number, that document."""
+        return self.subset(np.arange(len(self))[rows] if isinstance(rows, slice) else rows)
+
+    def __iter__(self) -> Iterator[TokenDataset]:
+        """One document after the other, each as a data set of its own."""
+        return (self[row] for row in range(len(self)))
+
     def subset(self, rows: ArrayLike) -> TokenDataset:
-        """The documents of these rows (numbers or booleans), in this order; both classes must remain."""
-        return self._like(self.counts[np.asarray(rows)], self.labels[np.asarray(rows)], self.vocabulary)
+        """The documents of these rows (numbers or booleans), in this order, with the same vocabulary and classes."""
+        picked = _picked(rows, len(self), "rows", "documents")
+        return self._with(self.counts[picked], self.labels[picked], self.vocabulary)
 
     def restrict_vocabulary(self, columns: ArrayLike, *, drop_empty: bool = False) -> TokenDataset:
-        """Only these tokens (numbers or booleans), in this order."""
-        picked = np.asarray(columns)
-        names = tuple(np.asarray(self.vocabulary, dtype=object)[picked])
-        return self._like(self.counts[:, picked], self.labels, names, drop_empty=drop_empty)
+        """Only these tokens (numbers or booleans), in this order, each once."""
+        picked = _picked(columns, self.vocabulary_size, "columns", "tokens")
+        names = vocabulary_names(self.vocabulary[k] for k in picked)
+        return self._with(self.counts[:, picked], self.labels, names, drop_empty=drop_empty)
+
+    def _with(
+        self, counts: sp.csr_array, labels: np.ndarray, names: tuple[str, ...], *, drop_empty: bool = False
+    ) -> TokenDataset:
+        """Another data set with these classes."""
+        matrix, signs, empty = _without_empty(_stored(counts), labels, drop_empty)
+        made = object.__new__(TokenDataset)
+        made._store(matrix, signs, names, self.classes, empty)
+        return made
 
     def save(self, path: str | Path) -> None:
-        """Write an .npz that `TokenDataset.load` reads, on machines without any text library too."""
+        """Write an .npz that `TokenDataset.load` reads, on machines without any text library too.
+
+        Classes that are numbers, booleans or strings come back as they are, all others as their names.
+        """
         np.savez_compressed(
             Path(path),
             data=self.counts.data,
@@ -131,6 +170,7 @@ class TokenDataset:
             labels=self.labels,
             vocabulary=np.array(self.vocabulary),
             class_names=np.array(self.class_names),
+            **_plain_classes(self.classes),
         )
 
     @classmethod
@@ -143,18 +183,13 @@ class TokenDataset:
             vocabulary = tuple(str(name) for name in file["vocabulary"])
             shape = (len(file["labels"]), len(vocabulary))
             counts = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=shape)
-            negative, positive = (str(name) for name in file["class_names"])
-            dataset = cls(counts, file["labels"], vocabulary)
-        object.__setattr__(dataset, "class_names", (negative, positive))
+            stored = file["classes"] if "classes" in file.files else file["class_names"]
+            negative, positive = stored.tolist()
+            signs = file["labels"].astype(np.float64)
+        matrix, signs, empty = _without_empty(_whole_counts(counts), signs, False)
+        dataset = object.__new__(cls)
+        dataset._store(matrix, signs, vocabulary, (negative, positive), empty)
         return dataset
-
-    def _like(
-        self, counts: Any, labels: np.ndarray, vocabulary: Iterable[str], *, drop_empty: bool = False
-    ) -> TokenDataset:
-        """Another data set with these classes' names."""
-        made = TokenDataset(counts, labels, vocabulary, drop_empty=drop_empty)
-        object.__setattr__(made, "class_names", self.class_names)
-        return made
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""
@@ -165,35 +200,21 @@ class TokenDataset:
         )
 
 
-def two_classes(labels: ArrayLike, n: int) -> tuple[np.ndarray, tuple[str, str]]:
-    """Labels as -1/+1, shape (n,), and what the two classes were called."""
-    array = np.asarray(labels)
-    if array.shape != (n,):
-        raise InvalidInputError(f"labels have shape {array.shape} but there are {n} documents: give one label each.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InvalidInputError(f"labels hold NaN or infinity, {_rows(np.flatnonzero(~np.isfinite(array)))}: fix them.")
-    if array.dtype.kind == "O":
-        array = array.astype(str)
-    values, places, sizes = np.unique(array, return_inverse=True, return_counts=True)
-    if len(values) != 2:
-        found = ", ".join(f"{value} ({size} times)" for value, size in list(zip(values, sizes, strict=True))[:SHOWN])
-        what = "one class only" if len(values) == 1 else f"{len(values)} classes"
-        raise InvalidInputError(
-            f"labels hold {what}: {found}. Two are needed; for more than two keep a pair, or set one class against the "
-            "rest with labels == that_class."
-        )
-    return np.where(places.reshape(-1) == 1, 1.0, -1.0), (str(values[0]), str(values[1]))
-
-
 def _whole_counts(counts: Any) -> sp.csr_array:
     """Any matrix of non-negative whole numbers as sorted CSR without stored zeros."""
     if not sp.issparse(counts):
-        dense = np.asarray(counts)
+        try:
+            dense = np.asarray(counts)
+        except ValueError as error:
+            raise InvalidInputError(
+                "counts are rows of different lengths: give one row a document and one column a token, or lists of "
+                "token ids to TokenDataset.from_token_ids."
+            ) from error
         if dense.ndim != 2:
             raise InvalidInputError(f"counts must have shape (n, V), got {dense.shape}: one row a document.")
-        if dense.dtype.kind not in "iufb":
-            raise InvalidInputError(f"counts must be numbers, got {dense.dtype}.")
         counts = dense
+    if counts.dtype.kind not in "iufb":
+        raise InvalidInputError(f"counts must be numbers, got {counts.dtype}.")
     matrix = sp.csr_array(counts)
     if matrix is counts or matrix.data is getattr(counts, "data", None):
         matrix = matrix.copy()
@@ -203,25 +224,49 @@ def _whole_counts(counts: Any) -> sp.csr_array:
     if bad.any():
         rows = np.unique(np.searchsorted(matrix.indptr, np.flatnonzero(bad), side="right") - 1)
         raise InvalidInputError(
-            f"counts hold {values[bad][0]} and must be whole numbers from 0 on, {_rows(rows)}. "
+            f"counts hold {values[bad][0]} and must be whole numbers from 0 on, {rows_in_words(rows)}. "
             "Give raw counts (CountVectorizer), not tf-idf weights or logarithms."
         )
     if matrix.shape[0] == 0 or matrix.shape[1] == 0:
         raise InvalidInputError(f"counts have shape {matrix.shape}: there is nothing to look at.")
     if values.size and values.max() > np.iinfo(np.int32).max:
         raise InvalidInputError("a token occurs more than 2^31 times in one document: counts are stored as int32.")
-    matrix = sp.csr_array(
-        (values.astype(np.int32), matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)), shape=matrix.shape
-    )
+    matrix = _stored(matrix)
     matrix.eliminate_zeros()
+    return matrix
+
+
+def _stored(matrix: sp.csr_array) -> sp.csr_array:
+    """Sorted, and with the integers that everything here counts on."""
+    parts = matrix.data.astype(np.int32), matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
+    matrix = sp.csr_array(parts, shape=matrix.shape)
     matrix.sort_indices()
     return matrix
 
 
-def _names(vocabulary: Iterable[str] | None, V: int) -> tuple[str, ...]:
+def _without_empty(
+    counts: sp.csr_array, signs: np.ndarray, drop_empty: bool
+) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+    """Counts and labels without the documents that hold no token, and the rows of those."""
+    n = counts.shape[0]
+    empty = np.flatnonzero(np.diff(counts.indptr) == 0)
+    if not empty.size:
+        return counts, signs, empty
+    if not drop_empty:
+        raise InvalidInputError(
+            f"{empty.size} of {n} documents hold no token, {rows_in_words(empty)}: attention over nothing is not "
+            "defined. Remove them, or pass drop_empty=True to leave them out and have them listed."
+        )
+    kept = np.setdiff1d(np.arange(n), empty)
+    if not kept.size:
+        raise InvalidInputError(f"none of {n} documents holds a token: there is nothing to look at.")
+    return _stored(counts[kept]), signs[kept], empty
+
+
+def _names(vocabulary: VocabularyLike | None, V: int) -> tuple[str, ...]:
     if vocabulary is None:
         return tuple(map(str, range(V)))
-    names = tuple(str(name) for name in vocabulary)
+    names = vocabulary_names(vocabulary)
     if len(names) != V:
         raise InvalidInputError(
             f"the vocabulary has {len(names)} names but the counts have {V} columns: give one name a column, "
@@ -230,8 +275,38 @@ def _names(vocabulary: Iterable[str] | None, V: int) -> tuple[str, ...]:
     return names
 
 
-def _rows(rows: np.ndarray) -> str:
-    shown = ", ".join(map(str, rows[:SHOWN].tolist()))
-    return f"row{'s' if rows.size > 1 else ''} {shown}" + (
-        f" and {rows.size - SHOWN} more" if rows.size > SHOWN else ""
-    )
+def _token_ids(row: int, document: ArrayLike) -> np.ndarray:
+    try:
+        ids = np.asarray(document)
+    except ValueError:
+        ids = np.zeros((1, 1))  # lists within lists, of different lengths
+    if ids.size and (ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.min() < 0):
+        raise InvalidInputError(f"document {row} is not a list of token ids (whole numbers from 0 on).")
+    return ids
+
+
+def _picked(given: ArrayLike, size: int, name: str, of: str) -> np.ndarray:
+    """Row or column numbers, from numbers or booleans."""
+    try:
+        picked = np.atleast_1d(np.asarray(given))
+    except ValueError:
+        picked = np.zeros((1, 1))  # lists of different lengths
+    if picked.dtype.kind == "b" and picked.shape == (size,):
+        picked = np.flatnonzero(picked)
+    if picked.size == 0:
+        raise InvalidInputError(f"no {of} are picked: there is nothing to look at.")
+    if picked.ndim != 1 or picked.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{name} must be whole numbers, or {size} booleans, one for each of the {of}; got an array of "
+            f"{picked.dtype} of shape {picked.shape}."
+        )
+    outside = picked[(picked < -size) | (picked >= size)]
+    if outside.size:
+        raise InvalidInputError(f"{name} hold {outside[0]}, but there are {size} {of}, 0 to {size - 1}.")
+    return picked.astype(np.int64) % size
+
+
+def _plain_classes(classes: tuple[Any, Any]) -> dict[str, Any]:
+    """The classes as an array that a file holds without pickling, where they are of one plain kind."""
+    kinds = {type(value) for value in classes}
+    return {"classes": np.array(classes)} if len(kinds) == 1 and kinds <= {bool, int, float, str} else {}

@@ -29,6 +29,17 @@ Diagonal = Bool[Array, "1 U U"]
 MIXING_BOUND = 2.0
 
 
+class SoftmaxScales(NamedTuple):
+    """What the scores of each softmax are multiplied by: 1 as [E, (36)] is printed, d^(-1/2) in libraries."""
+
+    mixing: float = 1.0  #: of the first layer, Softmax(c XX')
+    scores: float = 1.0  #: of the second, Softmax(c p'E'_X')
+
+
+#: The printed formulas.
+AS_PRINTED = SoftmaxScales()
+
+
 class BlockForward(NamedTuple):
     """What the backward pass needs of the forward pass; letters as at the top of the file."""
 
@@ -63,14 +74,15 @@ def block_forward(
     bound: ScalarJ,
     epsilon: float,
     precision: MatmulPrecision,
+    scales: SoftmaxScales = AS_PRINTED,
 ) -> BlockForward:
     """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs.
 
-    No entry of the embeddings is larger than `bound`.
+    No entry of the embeddings is larger than `bound`. The scale of the second softmax is in the readings already.
     """
     width = embeddings.shape[-1]
     gram = precision.gram(embeddings, bound=bound)
-    attention = jax.nn.softmax(gram + log_counts[:, None, :], axis=-1)
+    attention = jax.nn.softmax(scales.mixing * gram + log_counts[:, None, :], axis=-1)
     mixing = attention + _diagonal(gram).astype(gram.dtype)
     mixed_gram = precision.product(mixing, gram, left_bound=MIXING_BOUND, right_bound=width * bound**2)
     squared_norm = jnp.sum(mixing * mixed_gram, axis=-1)
@@ -106,6 +118,7 @@ def block_backward(
     slopes: BlockOutputs,
     bound: ScalarJ,
     precision: MatmulPrecision,
+    scales: SoftmaxScales = AS_PRINTED,
 ) -> BlockBackward:
     """Gradients of sum_i slope_i f_i, derived by hand."""
     query, head, mean, square = _layer_norm_backward(forward, slopes, embeddings.shape[-1])
@@ -115,7 +128,7 @@ def block_backward(
     weighted = jnp.swapaxes(forward.mixing * square[:, :, None], 1, 2)
     largest = jnp.max(jnp.abs(square), axis=1)[:, None, None]
     quadratic = precision.product(weighted, forward.mixing, left_bound=MIXING_BOUND * largest, right_bound=MIXING_BOUND)
-    one_sided = scores + quadratic
+    one_sided = scales.mixing * scores + quadratic
     symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
     return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), readings)
 

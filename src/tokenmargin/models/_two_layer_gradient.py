@@ -1,9 +1,9 @@
 """The two-layer attention model and its training gradient, exact and without its layers [E, (36)].
 
-E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X) and f(X) = Softmax(p'E'_X')E'_X v, without 1/sqrt(d) in either softmax,
-LayerNorm over the width, with or without gain and bias. A token that stands c times in a document enters once, with
-log c added to its logits in both softmaxes, so a document is its distinct tokens and their counts. The work per
-document is that of `_two_layer_block`: two products of U x U x d and two of U x U x U.
+E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X) and f(X) = Softmax(p'E'_X')E'_X v, without 1/sqrt(d) in either softmax
+unless `scales` says so, LayerNorm over the width, with or without gain and bias. A token that stands c times in a
+document enters once, with log c added to its logits in both softmaxes, so a document is its distinct tokens and their
+counts. The work per document is that of `_two_layer_block`: two products of U x U x d and two of U x U x U.
 
 Float32 has one weak spot: the variance of a token is a mean square less a squared mean, so embeddings whose mean over
 the width is large against their spread lose digits. Centred initial values, as in [E], stay far from it.
@@ -22,7 +22,14 @@ from jaxtyping import Array, Float, Int
 
 from tokenmargin._types import AnyArray, ScalarJ, VectorJ
 from tokenmargin.models._sums import RowOrder, ordered_row_sums, row_order
-from tokenmargin.models._two_layer_block import BlockBackward, BlockForward, block_backward, block_forward
+from tokenmargin.models._two_layer_block import (
+    AS_PRINTED,
+    BlockBackward,
+    BlockForward,
+    SoftmaxScales,
+    block_backward,
+    block_forward,
+)
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
@@ -77,6 +84,7 @@ class DocumentShelf(eqx.Module):
 class _Settings(NamedTuple):
     epsilon: float
     precision: MatmulPrecision
+    scales: SoftmaxScales
 
 
 class _Read(NamedTuple):
@@ -113,9 +121,11 @@ def two_layer_outputs(
     *,
     epsilon: float = LAYER_NORM_EPSILON,
     precision: MatmulPrecision = MatmulPrecision.FULL,
+    scales: SoftmaxScales = AS_PRINTED,
 ) -> DocumentLabels:
     """f(X) of every document, shape (B,)."""
-    forward = _forward(parameters, _read(parameters), shelf, _Settings(epsilon, precision))[1]
+    settings = _Settings(epsilon, precision, scales)
+    forward = _forward(parameters, _read(_readers(parameters, scales), parameters), shelf, settings)[1]
     return forward.outputs + _bias_output(parameters)
 
 
@@ -126,6 +136,7 @@ def two_layer_loss_and_gradients(
     order: RowOrder | None = None,
     epsilon: float = LAYER_NORM_EPSILON,
     precision: MatmulPrecision = MatmulPrecision.FULL,
+    scales: SoftmaxScales = AS_PRINTED,
     documents_at_once: int | None = None,
 ) -> tuple[BatchSums, TwoLayerParameters]:
     """Mean logistic loss (1/n) sum_i log(1 + exp(-y_i f(X_i))) of a batch and its gradient in every parameter.
@@ -137,11 +148,12 @@ def two_layer_loss_and_gradients(
             On a CPU the order is fixed without it.
         epsilon: of the LayerNorm.
         precision: of float32 products on an accelerator.
+        scales: what the scores of the two softmaxes are multiplied by.
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
             as a number larger than any shelf does. With an `order` every shelf is one block.
     """
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
-    settings = _Settings(epsilon, precision)
+    settings = _Settings(epsilon, precision, scales)
     if order is not None:
         found, sums = _in_order(parameters, shelves, n_documents, order, settings)
     elif documents_at_once is None:
@@ -156,7 +168,7 @@ def two_layer_loss_and_gradients(
         found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
     else:
         found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
-    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums)
+    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums, scales)
 
 
 def _in_blocks(
@@ -168,7 +180,8 @@ def _in_blocks(
     settings: _Settings,
 ) -> tuple[_Gradients, _Sums]:
     """A few documents at a time, all of their gradient formed while their embeddings are in cache."""
-    read, readers = _read(parameters), _readers(parameters)
+    readers = _readers(parameters, settings.scales)
+    read = _read(readers, parameters)
 
     def add(total: tuple[_Gradients, _Sums], block: DocumentShelf) -> tuple[tuple[_Gradients, _Sums], None]:
         embeddings, rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
@@ -191,7 +204,8 @@ def _in_shelves(
     parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: _Settings
 ) -> tuple[_Gradients, _Sums]:
     """A shelf at a time, wide rows added as they come, narrow ones all at once: kernels of their own cost more."""
-    read = _read(parameters)
+    readers = _readers(parameters, settings.scales)
+    read = _read(readers, parameters)
     pairs = jnp.zeros_like(parameters.embeddings)
     narrow, all_sums = [], []
     for shelf in shelves:
@@ -203,12 +217,13 @@ def _in_shelves(
         all_sums.append(sums)
     ids = jnp.concatenate([shelf.ids.reshape(-1) for shelf in shelves])
     by_token = _add_rows(jnp.zeros_like(read.readings), ids, jnp.concatenate(narrow))
-    return _by_token(parameters, pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
+    return _by_token(parameters, readers, pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
 
 
-def _by_token(parameters: TwoLayerParameters, pairs: EmbeddingTable, readings: Readings) -> _Gradients:
+def _by_token(
+    parameters: TwoLayerParameters, readers: Readers, pairs: EmbeddingTable, readings: Readings
+) -> _Gradients:
     """From sums over the occurrences of each token: one pass over E instead of one over every document."""
-    readers = _readers(parameters)
     table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
     by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
     return _Gradients(table, by_reader)
@@ -226,13 +241,16 @@ def _in_order(
     settings: _Settings,
 ) -> tuple[_Gradients, _Sums]:
     """Shelf by shelf, rows kept and added at the end, token by token."""
-    read = _read(parameters)
+    readers = _readers(parameters, settings.scales)
+    read = _read(readers, parameters)
     parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
     pairs, readings = (
         ordered_row_sums(jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks]), order)
         for blocks in zip(*(rows for _, rows, _ in parts), strict=True)
     )
-    return _by_token(parameters, pairs, readings), jax.tree.map(lambda *x: sum(x), *(sums for *_, sums in parts))
+    return _by_token(parameters, readers, pairs, readings), jax.tree.map(
+        lambda *x: sum(x), *(sums for *_, sums in parts)
+    )
 
 
 def _block_gradients(
@@ -245,7 +263,7 @@ def _block_gradients(
     embeddings, forward = _forward(parameters, read, block, settings)
     signed = block.labels * (forward.outputs + _bias_output(parameters))
     slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
-    backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision)
+    backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision, settings.scales)
     loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
     correct = jnp.sum((signed > 0).astype(signed.dtype))
     return embeddings, backward, _Sums(jnp.sum(slopes), loss, correct)
@@ -259,20 +277,18 @@ def _forward(
     return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *settings)
 
 
-def _readers(parameters: TwoLayerParameters) -> Readers:
-    """What each token is read by: gain*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
-    pair = jnp.stack([parameters.query, parameters.head])
+def _readers(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers:
+    """What each token is read by: gain*c*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
+    pair = jnp.stack([scales.scores * parameters.query, parameters.head])
     if parameters.gain is not None:
         pair = pair * parameters.gain[None, :]
     width = pair.shape[1]
     return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
 
 
-def _read(parameters: TwoLayerParameters) -> _Read:
+def _read(readers: Readers, parameters: TwoLayerParameters) -> _Read:
     """E[p v 1/d] in one pass over E instead of one over the embeddings of every document."""
-    return jax.lax.platform_dependent(
-        parameters.embeddings, _readers(parameters), cpu=_read_by_product, default=_read_by_sums
-    )
+    return jax.lax.platform_dependent(parameters.embeddings, readers, cpu=_read_by_product, default=_read_by_sums)
 
 
 def _read_by_product(E: EmbeddingTable, readers: Readers) -> _Read:
@@ -293,9 +309,12 @@ def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
     return jnp.sum(parameters.bias * parameters.head)
 
 
-def _to_parameters(parameters: TwoLayerParameters, found: _Gradients, sums: _Sums) -> TwoLayerParameters:
+def _to_parameters(
+    parameters: TwoLayerParameters, found: _Gradients, sums: _Sums, scales: SoftmaxScales
+) -> TwoLayerParameters:
     """From the gradients in the effective p and v to those in p, v, gain and bias."""
     query, head = _centred(found.readers)
+    query = scales.scores * query
     gain = bias = None
     if parameters.gain is not None:
         gain = parameters.query * query + parameters.head * head

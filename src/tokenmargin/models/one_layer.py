@@ -5,7 +5,8 @@ f(X) = Softmax(p'E_X')E_X v sees X only through how often each token occurs and 
     f(X) = sum_s c_s exp(a_s) g_s / sum_s c_s exp(a_s),
 
 so a document is its distinct tokens with log-counts, no array of documents x tokens x width exists, and the gradient in
-E is R[p v]' with R of shape (V, 2). With a key-query matrix W the logits are a = E W'p; then W'p stands where p stood.
+E is R[p v]' with R of shape (V, 2). With a key-query matrix W the logits are a = E W'p; then W'p stands where p stood,
+and with a scale c of the scores, a = c E W'p, it is c W'p.
 """
 
 from __future__ import annotations
@@ -109,19 +110,23 @@ class OneLayer(eqx.Module):
         trainable: which of "embeddings", "query", "head" and "key_query" are trained. Training "key_query" gives the
             model a W, started at the identity.
         init_scale: E, p and a trained v start as this times N(0, I/d); a fixed v starts as a unit vector.
+        score_scale: what the scores p'WE_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
+            libraries.
     """
 
     width: int = eqx.field(static=True)
     trainable: tuple[str, ...] = eqx.field(static=True, default=TRAINABLE[:3])
     init_scale: float = eqx.field(static=True, default=1.0)
+    score_scale: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
-        """Known names, a width, a scale."""
+        """Known names, a width, scales."""
         unknown = set(self.trainable) - set(TRAINABLE)
         if unknown or not self.trainable:
             raise InvalidInputError(f"trainable must name some of {', '.join(TRAINABLE)}, got {self.trainable!r}.")
         whole_number(self.width, "width", 1)
         positive(self.init_scale, "init_scale")
+        positive(self.score_scale, "score_scale")
 
     @property
     def steps_together(self) -> int:
@@ -139,7 +144,7 @@ class OneLayer(eqx.Module):
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:
         """f(X) of every document, shape (B,); 0 for rows that are no document."""
-        return _attend(readings(parameters), batch).outputs
+        return _attend(readings(parameters, self.score_scale), batch).outputs
 
     def loss_and_gradients(
         self, parameters: OneLayerParameters, batch: CountBatch
@@ -148,9 +153,9 @@ class OneLayer(eqx.Module):
 
         With q the softmax weights and delta = dL/df of a document, dL/da_s = sum delta q_s (g_s - f) and
         dL/dg_s = sum delta q_s over the documents that hold s: the columns of R. Then E gets R[W'p v]', v gets E'R_2,
-        and with u = E'R_1, p gets W u and W gets p u'.
+        and with u = E'R_1, p gets W u and W gets p u'. A scale c of the scores multiplies W'p and u.
         """
-        read = readings(parameters)
+        read = readings(parameters, self.score_scale)
         there = _attend(read, batch)
         signed = batch.labels * there.outputs
         losses = jnp.abs(batch.labels) * jax.nn.softplus(-signed)
@@ -171,8 +176,9 @@ class OneLayer(eqx.Module):
         u, head_gradient = _column_sums(parameters.embeddings, flow) if needs_sums else (None, None)
         embeddings = None
         if "embeddings" in self.trainable:
-            embeddings = FactoredGradient(flow, jnp.stack([effective_query(parameters), head]))
+            embeddings = FactoredGradient(flow, jnp.stack([effective_query(parameters, self.score_scale), head]))
             embeddings = embeddings if u is None else embeddings.after(u[0])
+        u = u if u is None else self.score_scale * u
         query_gradient = u if W is None or u is None else jnp.dot(W, u, precision=FULL)
         return OneLayerGradients(
             embeddings,
@@ -182,16 +188,16 @@ class OneLayer(eqx.Module):
         )
 
 
-def effective_query(parameters: OneLayerParameters) -> VectorJ:
-    """W'p, what the keys are compared with; p itself without a W."""
+def effective_query(parameters: OneLayerParameters, score_scale: float = 1.0) -> VectorJ:
+    """c W'p, what the keys are compared with; c p without a W."""
     if parameters.key_query is None:
-        return parameters.query
-    return jnp.dot(parameters.query, parameters.key_query, precision=FULL)
+        return score_scale * parameters.query
+    return score_scale * jnp.dot(parameters.query, parameters.key_query, precision=FULL)
 
 
-def readings(parameters: OneLayerParameters) -> TokenPairs:
-    """<E_s, W'p> and <E_s, v> of every token: all that the model sees of E."""
-    return _row_products(parameters.embeddings, effective_query(parameters), parameters.head)
+def readings(parameters: OneLayerParameters, score_scale: float = 1.0) -> TokenPairs:
+    """c <E_s, W'p>, the logits, and <E_s, v> of every token: all that the model sees of E."""
+    return _row_products(parameters.embeddings, effective_query(parameters, score_scale), parameters.head)
 
 
 def _row_products(E: EmbeddingTable, p: VectorJ, v: VectorJ) -> TokenPairs:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._checks import positive, whole_number
+from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
@@ -64,6 +65,9 @@ class TwoLayer(eqx.Module):
         affine: whether the LayerNorm has a gain and a bias, trained from 1 and 0, as torch's has by default.
         init_scale: E, p and v start as this times N(0, I/d).
         precision: of float32 products on an accelerator.
+        score_scale: what the scores p'E'_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
+            libraries.
+        mixing_scale: the same for the scores E_X E_X' of the first softmax.
         fixed_order: whether an accelerator adds the gradients of a token in the same order every time, which gives the
             same bytes on every run and costs about a quarter more time. A CPU does so anyway.
     """
@@ -74,11 +78,14 @@ class TwoLayer(eqx.Module):
     precision: MatmulPrecision = eqx.field(static=True, default=MatmulPrecision.FULL)
     fixed_order: bool = eqx.field(static=True, default=False)
     epsilon: float = eqx.field(static=True, default=LAYER_NORM_EPSILON)
+    score_scale: float = eqx.field(static=True, default=1.0)
+    mixing_scale: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self) -> None:
-        """A width and a scale."""
+        """A width and scales."""
         whole_number(self.width, "width", 1)
-        positive(self.init_scale, "init_scale")
+        for name in ("init_scale", "score_scale", "mixing_scale"):
+            positive(getattr(self, name), name)
 
     @property
     def steps_together(self) -> int:
@@ -90,6 +97,10 @@ class TwoLayer(eqx.Module):
         """`COMPILER_OPTIONS`."""
         return COMPILER_OPTIONS
 
+    @property
+    def _scales(self) -> SoftmaxScales:
+        return SoftmaxScales(self.mixing_scale, self.score_scale)
+
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
         """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
         return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
@@ -100,7 +111,7 @@ class TwoLayer(eqx.Module):
 
     def _outputs(self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters) -> BatchOutputs:
         def of_shelf(shelf: DocumentShelf, precision: MatmulPrecision) -> Array:
-            found = two_layer_outputs(parameters, shelf, epsilon=self.epsilon, precision=precision)
+            found = two_layer_outputs(parameters, shelf, epsilon=self.epsilon, precision=precision, scales=self._scales)
             return jnp.where(shelf.labels == 0, 0.0, found)
 
         def of_all(shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> BatchOutputs:
@@ -130,7 +141,9 @@ class TwoLayer(eqx.Module):
         def on_cpu(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
         ) -> tuple[BatchSums, TwoLayerParameters]:
-            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon, documents_at_once=at_once)
+            return two_layer_loss_and_gradients(
+                parameters, shelves, epsilon=self.epsilon, scales=self._scales, documents_at_once=at_once
+            )
 
         def elsewhere(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
@@ -142,6 +155,7 @@ class TwoLayer(eqx.Module):
                 order=order,
                 epsilon=self.epsilon,
                 precision=self.precision,
+                scales=self._scales,
                 documents_at_once=at_once,
             )
 

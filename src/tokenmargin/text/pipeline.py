@@ -11,7 +11,8 @@ import numpy as np
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.data.tokens import TokenDataset, two_classes
+from tokenmargin.data.labels import two_classes
+from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, LabelledTexts
 from tokenmargin.text.corpus import SHOWN, TokenizedCorpus

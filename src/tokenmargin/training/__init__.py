@@ -3,12 +3,13 @@
 from tokenmargin.training.batches import batch_factory
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
-from tokenmargin.training.evaluate import Evaluation, Evaluator
+from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
-from tokenmargin.training.records import TrainingRecords
+from tokenmargin.training.records import TrainingRecords, ValidationRecords
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.train import train
 from tokenmargin.training.trainable import Batches, Trainable
+from tokenmargin.training.training_run import TrainingRun
 
 __all__ = [
     "SGD",
@@ -22,8 +23,10 @@ __all__ = [
     "Optimiser",
     "StepSchedule",
     "Trainable",
+    "Trained",
     "TrainingRecords",
     "TrainingRun",
+    "ValidationRecords",
     "batch_factory",
     "count_batches",
     "document_batches",

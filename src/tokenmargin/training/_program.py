@@ -1,5 +1,6 @@
-"""What an epoch is made of: a model on its batches, and one optimiser on every parameter of the model.
+"""The epoch: a model on its batches, one optimiser on every parameter of the model, in one compiled scan.
 
+Its buffers are donated: parameters and the optimiser's state exist once.
 What an optimiser or a model of the user's own answers is checked here while it is traced: a compiled step pays nothing.
 """
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +19,13 @@ from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
+from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training.optimisers import Optimiser, State
+from tokenmargin.training.records import epoch_numbers
 from tokenmargin.training.trainable import Batches, BatchMaker, Trainable, Tree
+
+#: What the parameters of every model have, because the records measure it.
+RECORDED = ("embeddings", "query", "head")
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,22 @@ def program_of(model: Trainable, batches: Batches, rows: np.ndarray) -> Program:
 
 #: The state of each parameter in the order of the tree's leaves; () for one that has no gradient.
 OptimiserState = tuple[State, ...]
+
+
+class TrainingState(NamedTuple):
+    """All that a step changes."""
+
+    parameters: Tree
+    optimiser: OptimiserState
+
+
+class EpochData(NamedTuple):
+    """All that an epoch reads."""
+
+    on_device: Tree  # the data set, as its batches keep it
+    posterior: AnyArray  # posterior difference of each token, for the records
+    rows: AnyArray  # the documents of each step
+    coefficients: AnyArray  # the optimiser's numbers of each step
 
 
 def initial_state(optimiser: Optimiser, model: Trainable, source: Batches, parameters: Tree) -> OptimiserState:
@@ -92,6 +114,35 @@ def apply_gradients(
             answer = optimiser.step(row, leaves[k], jnp.asarray(gradient_entries(pull)), state[k])
             new_leaves[k], new_state[k] = _checked(optimiser, answer, leaves[k], state[k])
     return jax.tree.unflatten(structure, new_leaves), tuple(new_state)
+
+
+def epoch_function(model: Trainable) -> Any:
+    """`train_epoch`, compiled with what the model tells the compiler of an accelerator."""
+    options = usable_options(model.compiler_options)
+    return jitted(train_epoch, options, static_argnums=(0, 1), donate_argnums=2)
+
+
+def train_epoch(
+    program: Program, optimiser: type[Optimiser], state: TrainingState, data: EpochData
+) -> tuple[TrainingState, Array]:
+    """One pass over the data: what it leaves behind, and the numbers of the epoch."""
+
+    def step(state: TrainingState, now: tuple[Any, AnyArray]) -> tuple[TrainingState, Array]:
+        plan, row = now
+        sums, gradients = program.loss_and_gradients(state.parameters, data.on_device, plan)
+        moved = TrainingState(
+            *apply_gradients(optimiser, jnp.asarray(row), state.parameters, state.optimiser, gradients)
+        )
+        return moved, jnp.stack([sums.mean_loss, sums.correct, sums.documents])
+
+    # On an accelerator a short step is bound by starting its kernels; several steps in a row are started faster.
+    together = 1 if jax.default_backend() == "cpu" else program.model.steps_together
+    plans = program.plans(data.on_device, data.rows)
+    state, sums = jax.lax.scan(step, state, (plans, data.coefficients), unroll=together)
+    E, p, v = (getattr(state.parameters, name) for name in RECORDED)
+    readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
+    norms = jnp.linalg.norm(E), jnp.linalg.norm(p), jnp.linalg.norm(v)
+    return state, epoch_numbers(sums, readings, norms, jnp.asarray(data.posterior))
 
 
 def _leaves(parameters: Tree) -> list[Any]:

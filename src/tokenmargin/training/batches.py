@@ -48,3 +48,16 @@ def batches_of(
             f"n_documents, rows, layout, plan and batch, as count_batches does; it gave a {type(made).__name__}."
         )
     return made
+
+
+def token_dataset(given: object, what: str) -> TokenDataset:
+    """A data set, or an error that says how to make one of what was given instead."""
+    if isinstance(given, TokenDataset):
+        return given
+    kind = type(given).__name__
+    if isinstance(getattr(given, "dataset", None), TokenDataset):
+        raise InvalidInputError(f"{what} must be a TokenDataset, got a {kind}: give the one that it holds, .dataset.")
+    raise InvalidInputError(
+        f"{what} must be a TokenDataset, got a {kind}: TokenDataset(counts, labels, vocabulary) makes one of a matrix "
+        "of counts, tokenmargin.text.tokenize(texts, labels=labels).dataset of texts."
+    )

@@ -37,6 +37,18 @@ class TrainingRecords:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+@dataclass(frozen=True, eq=False)
+class ValidationRecords:
+    """Loss and accuracy on the validation set at the end of each epoch, each of shape (epochs,)."""
+
+    loss: np.ndarray
+    accuracy: np.ndarray
+
+    def __len__(self) -> int:
+        """Epochs recorded."""
+        return len(self.loss)
+
+
 def epoch_numbers(sums: Array, readings: Array, norms: tuple[Array, Array, Array], posterior: Array) -> Array:
     """The numbers of one epoch, shape (7,), in the order of `TrainingRecords`, on the device.
 

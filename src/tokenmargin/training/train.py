@@ -1,14 +1,12 @@
 """Training of all parameters of a model on a data set: epochs of shuffled batches [E, App. E].
 
-The epoch is one compiled scan whose buffers are donated: parameters and the optimiser's state exist once. What a model
-must offer is `Trainable`, what batches must offer `Batches`; an optimiser is a value of `Optimiser`.
+What a model must offer is `Trainable`, what batches must offer `Batches`; an optimiser is a value of `Optimiser`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,44 +19,23 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._compile import jitted, usable_options
-from tokenmargin.training._program import OptimiserState, Program, apply_gradients, initial_state, program_of
-from tokenmargin.training.batches import batches_of
+from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
+from tokenmargin.errors import DivergedError, InvalidInputError
+from tokenmargin.training._program import (
+    RECORDED,
+    EpochData,
+    TrainingState,
+    epoch_function,
+    initial_state,
+    program_of,
+)
+from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training.evaluate import Trained, best_epoch, check_rows, check_same_meaning
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.records import TrainingRecords, epoch_numbers, records_of
+from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
-
-#: What the parameters of every model have, because the records measure it.
-RECORDED = ("embeddings", "query", "head")
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingRun:
-    """Trained parameters and what was recorded on the way."""
-
-    parameters: Tree
-    records: TrainingRecords
-    model: Trainable
-    optimiser: Optimiser
-    steps: int  #: optimiser steps taken
-
-
-class TrainingState(NamedTuple):
-    """All that a step changes."""
-
-    parameters: Tree
-    optimiser: OptimiserState
-
-
-class EpochData(NamedTuple):
-    """All that an epoch reads."""
-
-    on_device: Tree  # the data set, as its batches keep it
-    posterior: AnyArray  # posterior difference of each token, for the records
-    rows: AnyArray  # the documents of each step
-    coefficients: AnyArray  # the optimiser's numbers of each step
+from tokenmargin.training.training_run import TrainingRun
 
 
 @keep_precision
@@ -72,7 +49,10 @@ def train(
     batch_size: int = 128,
     schedule: StepSchedule = CONSTANT,
     dtype: Any = np.float32,
-    start: Tree | None = None,
+    start: Trained | Tree | None = None,
+    vocabulary: Iterable[str] | None = None,
+    validation: TokenDataset | None = None,
+    patience: int | None = None,
     batches: BatchFactory | None = None,
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
@@ -80,10 +60,11 @@ def train(
     """Train every trainable parameter of `model` on `dataset`.
 
     The same key gives the same bytes on the same machine: every sum is taken in a fixed order. The exception is
-    `TwoLayer` on an accelerator, which does so with `fixed_order=True`.
+    `TwoLayer` on an accelerator, which does so with `fixed_order=True`. A run that leaves the numbers, its loss or a
+    parameter NaN or infinite, raises `DivergedError`.
 
     Args:
-        dataset: documents as counts, with labels.
+        dataset: documents as counts, with labels of both classes.
         model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
         optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
             own (`Optimiser`).
@@ -92,66 +73,59 @@ def train(
         batch_size: documents of a step; the last batch of an epoch holds what is left.
         schedule: the learning rate over epochs.
         dtype: float32 or float64.
-        start: parameters to start from instead of `model.initial`; they are copied.
+        start: a run to go on from, over the same vocabulary, or parameters; instead of `model.initial`. It is copied.
+        vocabulary: which token each row of `start` is, where that is parameters and not a run.
+        validation: documents of the same vocabulary that are evaluated after every epoch: the parameters with the
+            smallest loss on them are returned, and `best_epoch` and `validation` of the run say which and how.
+        patience: training is over after so many epochs without a smaller loss on `validation`.
         batches: how the data set is cut into batches, where it is not to be the way of the model's type.
         progress: called as progress(epochs done, epochs in all, "training").
         on_epoch: called as on_epoch(epoch, parameters) after each epoch, epochs counted from 1. Copy what you keep:
             the next epoch overwrites the arrays.
     """
     kind = _checked(model, optimiser, epochs, dtype)
+    _check_both_classes(token_dataset(dataset, "the data set to train on"))
     source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)
     begin, rng = streams(key)
-    parameters = _parameters(start, begin, dataset, model, kind)
+    parameters = _parameters(start, vocabulary, begin, dataset, model, kind)
     # Random numbers need room of their own: it must be free again before the optimiser's state takes its own.
     jax.block_until_ready(parameters)
+    best = best_epoch(validation, patience, dataset, model, (kind, batches))
     state = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
     posterior = jnp.asarray(token_statistics(dataset).posterior_difference.astype(kind))
     one_epoch = epoch_function(model)
     measured: list[np.ndarray] = []
     rates: list[float] = []
     steps = 0
-    for epoch in range(epochs):
+    for epoch in range(1, epochs + 1):
         order = np.arange(source.n_documents) if optimiser.full_batch else rng.permutation(source.n_documents)
         rows = source.rows(order)
-        rates.append(optimiser.lr * schedule.multiplier(epoch))
+        rates.append(optimiser.lr * schedule.multiplier(epoch - 1))
         coefficients = _coefficients(optimiser, steps, np.full(len(rows), rates[-1])).astype(kind)
         data = EpochData(source.on_device, posterior, rows, coefficients)
         state, numbers = one_epoch(program_of(model, source, rows), type(optimiser), state, data)
         measured.append(np.asarray(numbers))
         steps += len(rows)
-        progress(epoch + 1, epochs, "training")
+        _check_numbers(measured[-1], None if best is None else best.see(state.parameters), epoch, rates[-1])
+        progress(epoch, epochs, "training")
         if on_epoch is not None:
-            on_epoch(epoch + 1, state.parameters)
-    return TrainingRun(state.parameters, records_of(measured, rates), model, optimiser, steps)
-
-
-def epoch_function(model: Trainable) -> Any:
-    """`train_epoch`, compiled with what the model tells the compiler of an accelerator."""
-    options = usable_options(model.compiler_options)
-    return jitted(train_epoch, options, static_argnums=(0, 1), donate_argnums=2)
-
-
-def train_epoch(
-    program: Program, optimiser: type[Optimiser], state: TrainingState, data: EpochData
-) -> tuple[TrainingState, Array]:
-    """One pass over the data: what it leaves behind, and the numbers of the epoch."""
-
-    def step(state: TrainingState, now: tuple[Any, AnyArray]) -> tuple[TrainingState, Array]:
-        plan, row = now
-        sums, gradients = program.loss_and_gradients(state.parameters, data.on_device, plan)
-        moved = TrainingState(
-            *apply_gradients(optimiser, jnp.asarray(row), state.parameters, state.optimiser, gradients)
-        )
-        return moved, jnp.stack([sums.mean_loss, sums.correct, sums.documents])
-
-    # On an accelerator a short step is bound by starting its kernels; several steps in a row are started faster.
-    together = 1 if jax.default_backend() == "cpu" else program.model.steps_together
-    plans = program.plans(data.on_device, data.rows)
-    state, sums = jax.lax.scan(step, state, (plans, data.coefficients), unroll=together)
-    E, p, v = (getattr(state.parameters, name) for name in RECORDED)
-    readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
-    norms = jnp.linalg.norm(E), jnp.linalg.norm(p), jnp.linalg.norm(v)
-    return state, epoch_numbers(sums, readings, norms, jnp.asarray(data.posterior))
+            on_epoch(epoch, state.parameters)
+        if best is not None and best.is_over:
+            break
+    kept = state.parameters if best is None or best.epoch == 0 else best.parameters
+    _check_parameters(kept, rates)
+    return TrainingRun(
+        parameters=kept,
+        records=records_of(measured, rates),
+        model=model,
+        optimiser=optimiser,
+        steps=steps,
+        vocabulary=dataset.vocabulary,
+        class_names=dataset.class_names,
+        validation=None if best is None else best.records(),
+        best_epoch=None if best is None else best.epoch,
+        batches=batches,
+    )
 
 
 def _coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:
@@ -164,8 +138,57 @@ def _coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> n
     return table
 
 
-def _parameters(start: Tree | None, key: Array, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
+def _check_both_classes(dataset: TokenDataset) -> None:
+    signs = np.unique(dataset.labels)
+    if len(signs) < 2:
+        only = dataset.class_names[int(signs[0] > 0)]
+        raise InvalidInputError(
+            f"all {len(dataset)} documents to train on are of the class {only}: take documents of both, shuffled "
+            "before they are cut where they come sorted by class."
+        )
+
+
+def _check_numbers(numbers: np.ndarray, validation_loss: float | None, epoch: int, rate: float) -> None:
+    """Raise if the loss, a norm or the validation loss of an epoch is no number; correlations may be none."""
+    names = ("loss", "accuracy", "norm of the embeddings", "norm of the query", "norm of the head")
+    measured = dict(zip(names, numbers.tolist(), strict=False)) | {"validation loss": validation_loss or 0.0}
+    for name, value in measured.items():
+        if not np.isfinite(value):
+            raise _diverged(f"the {name} is {value}", epoch, rate)
+
+
+def _check_parameters(parameters: Tree, rates: list[float]) -> None:
+    """Raise if anything learnt in the last step is no number: no loss has seen it yet."""
+    if rates and not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters)):
+        raise _diverged("parameters are NaN or infinite", len(rates), rates[-1])
+
+
+def _diverged(what: str, epoch: int, rate: float) -> DivergedError:
+    return DivergedError(
+        f"training diverged in epoch {epoch} at a learning rate of {rate:g}: {what}. Start again with a smaller "
+        f"learning rate, such as {rate / 10:g}, or from smaller parameters (init_scale)."
+    )
+
+
+def _parameters(
+    start: Trained | Tree | None,
+    vocabulary: Iterable[str] | None,
+    key: Array,
+    dataset: TokenDataset,
+    model: Trainable,
+    kind: str,
+) -> Tree:
     """What training starts from: the model's own start, or a copy of the one given."""
+    if isinstance(start, Trained):
+        check_same_meaning(start, dataset, "the data set")
+        start = start.parameters
+    elif start is not None and vocabulary is None:
+        raise InvalidInputError(
+            "start holds parameters, which do not say which token each of their rows is: give the run that they are "
+            "of, start=run, or name the rows with vocabulary=dataset.vocabulary if they were made for this data set."
+        )
+    elif vocabulary is not None:
+        check_same_vocabulary(vocabulary_names(vocabulary), dataset.vocabulary, "the data set")
     found = model.initial(key, dataset.vocabulary_size, kind) if start is None else start
     missing = [name for name in RECORDED if not hasattr(found, name)]
     if missing:
@@ -177,15 +200,12 @@ def _parameters(start: Tree | None, key: Array, dataset: TokenDataset, model: Tr
 
 
 def _copied(start: Tree, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
-    V = start.embeddings.shape[0]
-    if dataset.vocabulary_size != V:
-        raise InvalidInputError(
-            f"start has embeddings of {V} tokens but the data set has {dataset.vocabulary_size}: use the vocabulary "
-            "that the parameters were trained with."
-        )
+    check_rows(start, dataset, "start has")
     width = getattr(model, "width", start.embeddings.shape[1])
     if start.embeddings.shape[1] != width:
         raise InvalidInputError(f"start has width {start.embeddings.shape[1]} but the model has width {width}.")
+    if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(start)):
+        raise InvalidInputError("start holds NaN or infinity: give parameters that are numbers.")
     return jax.tree.map(lambda x: jnp.array(x, dtype=kind, copy=True), start)
 
 

@@ -9,8 +9,10 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.experiments.embeddings._reading_changes import CHANGES, OPEN, READING, SCALES, chosen_changes
+from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings, torch_start
 from tokenmargin.experiments.embeddings._reviews import Reviews, save_reviews
-from tokenmargin.experiments.embeddings.app_e_reading import CHANGES, READING, Settings, compute, draw
+from tokenmargin.experiments.embeddings.app_e_reading import Settings, compute, draw
 
 LAW = KLevel(irrelevant=40, sizes=(8, 12), relevant_share=0.3, levels=(0.35, 0.1), T=20)
 
@@ -75,3 +77,58 @@ def test_unknown_changes_are_named(settings):
 
 def test_torch_s_start_has_unit_entries():
     assert CHANGES["normal_start"].of_reading(64)["init_scale"] / np.sqrt(64) == 1.0
+
+
+def test_where_scores_are_divided_by_the_root_of_the_width():
+    """One layer has one softmax; of two, each can have its own."""
+    found = {}
+    for where in ("none", "both", "p", "first"):
+        config = TwoLayerSettings(d=16, root_width=where)
+        one, two = ONE_LAYER.model(config), TWO_LAYERS.model(config)
+        found[where] = (one.score_scale, two.score_scale, two.mixing_scale)
+    assert found == {"none": (1, 1, 1), "both": (0.25, 0.25, 0.25), "p": (0.25, 0.25, 1), "first": (1, 1, 0.25)}
+
+
+def test_torch_s_modules_start_so():
+    torch = pytest.importorskip("torch", reason="parity peer, installed by `make peers`")
+    start = torch_start(TWO_LAYERS.model(TwoLayerSettings(d=4096, root_width="both")), jax.random.key(0), 30)
+    torch.manual_seed(0)
+    E, v = torch.nn.Embedding(30, 4096).weight.detach().numpy(), torch.nn.Linear(4096, 1).weight.detach().numpy()[0]
+    # Standard deviation of a sample variance of N normal numbers: sqrt(2/N), of uniform ones less; five of them.
+    spread = 5 * np.sqrt(2 / 4096)
+    assert np.var(start.embeddings) == pytest.approx(np.var(E), rel=spread)
+    assert np.var(start.query) == pytest.approx(1.0, rel=spread)
+    assert np.var(start.head) == pytest.approx(np.var(v), rel=spread)
+    assert np.abs(start.head).max() == pytest.approx(np.abs(v).max(), rel=spread)
+    assert np.abs(start.head).max() <= 1 / 64
+
+
+def test_changes_are_chosen_by_key_or_by_words():
+    assert list(chosen_changes(("scaled",), 64, "two")) == [READING, "scaled"]
+    by_words = list(chosen_changes(("1/sqrt(d) for p",), 64, "two"))
+    assert by_words == [READING, "scaled_p_printed_rate"]
+    assert list(chosen_changes(("1/sqrt(d) for p",), 64, "one")) == [READING]
+    assert [*chosen_changes((), 64, "two")] == [READING, *OPEN, *(x for x in SCALES if x not in OPEN)]
+    # At the paper's width, rate by scale: nine settings of two layers beside the reading, seven of one.
+    assert [len(chosen_changes(SCALES, 2048, depth)) for depth in ("two", "one")] == [10, 8]
+
+
+def test_the_paper_s_study_crosses_rates_and_scales():
+    paper = Settings.paper()
+    assert (paper.d, paper.epochs, paper.batch_size, paper.drop_epochs) == (2048, 150, 128, (100, 200))
+    base = {"lr": paper.lr, "root_width": "none", "start": "scaled"}
+    tried = {tuple((base | CHANGES[x].of_reading(2048)).values()) for x in (READING, *paper.only)}
+    crossed = {(lr, where, "scaled") for lr in (1e-2, 3e-3, 1e-3) for where in ("none", "both")}
+    alone = {(1e-2, where, "scaled") for where in ("p", "first")}
+    torchs = {(1e-2, where, "torch") for where in ("none", "both")}
+    assert tried == crossed | alone | torchs
+
+
+def test_seeds_are_trainings_of_their_own(settings):
+    config = replace(settings, only=("torch_start_scaled_printed_rate",), seeds=2, depths=("two",), epochs=2)
+    result = compute(config, jax.random.key(0), silent)
+    rows = result.tables["yelp, two layers"]
+    called = "torch's starts, 1/sqrt(d), rate 0.01"
+    assert list(rows) == [READING, f"{READING}, seed 2", called, f"{called}, seed 2"]
+    assert len({row["loss of the last epoch"] for row in rows.values()}) == 4
+    assert len(draw(result).get_axes()) == 1

@@ -29,7 +29,8 @@ from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.train import streams, train
+from tokenmargin.training.training_run import TrainingRun
 
 PRODUCTS = {
     "full": MatmulPrecision.FULL,
@@ -64,6 +65,10 @@ class ReviewSettings(Config):
     """Epochs after which the learning rate falls by ten."""
     init_scale: float = 1.0
     """Embeddings start as this times N(0, I/d)."""
+    start: Literal["scaled", "torch"] = "scaled"
+    """As `init_scale` says, or as torch's modules start: E, p ~ N(0, I), v as the weight of nn.Linear."""
+    root_width: Literal["none", "both", "p", "first"] = "none"
+    """Scores that are divided by sqrt(d) before their softmax: none, as printed, both, those of p, of the first."""
     affine: bool = True
     """Whether the LayerNorm of two layers has a trained gain and bias, as torch's has by default."""
     held_out_epochs: int = 0
@@ -127,16 +132,26 @@ class Layers:
     log10_loss: float
 
 
+def _scale(config: ReviewSettings, softmax: str) -> float:
+    """What the scores of a softmax, "p" or "first", are multiplied by."""
+    return config.d**-0.5 if config.root_width in ("both", softmax) else 1.0
+
+
 ONE_LAYER = Layers(
     "one layer",
-    lambda config: OneLayer(width=config.d, init_scale=config.init_scale),
+    lambda config: OneLayer(width=config.d, init_scale=config.init_scale, score_scale=_scale(config, "p")),
     lambda _: count_batches,
     -1.0,
 )
 TWO_LAYERS = Layers(
     "two layers",
     lambda config: TwoLayer(
-        width=config.d, affine=config.affine, init_scale=config.init_scale, precision=PRODUCTS[config.products]
+        width=config.d,
+        affine=config.affine,
+        init_scale=config.init_scale,
+        precision=PRODUCTS[config.products],
+        score_scale=_scale(config, "p"),
+        mixing_scale=_scale(config, "first"),
     ),
     lambda config: partial(document_batches, most_shelves=config.most_shelves),
     -5.0,
@@ -231,7 +246,9 @@ def held_out_accuracy(
     def compute() -> Arrays:
         assert found.is_test is not None
         train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
-        measure = Evaluator(test_part, layers.model(config), batches=layers.batches(config))
+        measure = Evaluator(
+            test_part, layers.model(config), vocabulary=train_part.vocabulary, batches=layers.batches(config)
+        )
         accuracy: list[float] = []
         _train(
             train_part,
@@ -249,19 +266,32 @@ def held_out_accuracy(
 
 
 def _train(
-    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Callable[..., None]
+    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Any
 ) -> TrainingRun:
+    model = layers.model(config)
+    start = torch_start(model, key, dataset.vocabulary_size) if config.start == "torch" else None
     return train(
         dataset,
-        layers.model(config),
+        model,
         AdamW(lr=config.lr, weight_decay=config.weight_decay),
         epochs=config.epochs,
         key=key,
         batch_size=config.batch_size,
         schedule=StepSchedule(config.drop_epochs),
         batches=layers.batches(config),
+        start=start,
+        vocabulary=dataset.vocabulary,
         **callbacks,
     )
+
+
+def torch_start(model: OneLayer | TwoLayer, key: jax.Array, vocabulary_size: int) -> Any:
+    """E, p ~ N(0, I), as nn.Embedding starts, and v within 1/sqrt(d) of 0, as the weight of nn.Linear(d, 1) does."""
+    begin, _ = streams(key)
+    standard = replace(model, init_scale=float(np.sqrt(model.width)))
+    bound = model.width**-0.5
+    head = jax.random.uniform(jax.random.fold_in(begin, 1), (model.width,), "float32", -bound, bound)
+    return replace(standard.initial(begin, vocabulary_size, "float32"), head=head)
 
 
 def _overlaps(run: TrainingRun) -> dict[str, np.ndarray]:

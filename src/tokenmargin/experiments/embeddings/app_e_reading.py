@@ -2,12 +2,13 @@
 
 The appendix prints a learning rate, a schedule and a weight decay, and says of the losses that they are of the order of
 1e-1 with one layer and 1e-5 with two. It does not print how embeddings start nor whether the LayerNorm has a gain and a
-bias. Here each of these is changed alone, from our reading, on the same reviews and the same random numbers.
+bias, and its formulas have no 1/sqrt(d) in a softmax, where libraries have one. Here each of these is changed alone,
+and some together with the printed rate, from our reading, on the same reviews and the same random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,8 +16,8 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._in_words import in_words
+from tokenmargin.experiments.embeddings._reading_changes import OPEN, READING, SCALES, chosen_changes, in_short
 from tokenmargin.experiments.embeddings._review_study import LOSS_PLACE, ONE_ORDER, TrainingOutcome, training_outcome
 from tokenmargin.experiments.embeddings._review_training import (
     ONE_LAYER,
@@ -28,46 +29,7 @@ from tokenmargin.experiments.embeddings._review_training import (
 )
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
-READING = "reading"
-
-PAPER_WIDTH = 2048
-
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
-
-
-@dataclass(frozen=True)
-class Change:
-    """A setting that is tried: what it is called, and what it changes of our reading at width d."""
-
-    words: str
-    of_reading: Callable[[int], dict[str, Any]]
-
-
-def _standard_normal(d: int) -> float:
-    """N(0, I) in units of N(0, I/d)."""
-    return float(np.sqrt(d))
-
-
-#: Every setting that is tried, our reading first; torch's defaults are among them. Adam moves every entry by about the
-#: learning rate, and entries start at 1/sqrt(d): at another width than the paper's the printed rate is tried as it is,
-#: and in the same proportion to the entries.
-CHANGES = {
-    READING: Change("reading", lambda _: {}),
-    "printed_rate": Change("learning rate 0.01 (printed)", lambda _: {"lr": 1e-2}),
-    "printed_rate_by_width": Change(
-        "printed rate against 1/sqrt(d)", lambda d: {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))}
-    ),
-    "rate_0.003": Change("learning rate 0.003", lambda _: {"lr": 3e-3}),
-    "rate_0.0003": Change("learning rate 0.0003", lambda _: {"lr": 3e-4}),
-    "normal_start": Change("start N(0, I), as torch's", lambda d: {"init_scale": _standard_normal(d)}),
-    "small_start": Change("start ten times smaller", lambda _: {"init_scale": 0.1}),
-    "printed_rate_normal_start": Change(
-        "rate 0.01, start N(0, I)", lambda d: {"lr": 1e-2, "init_scale": _standard_normal(d)}
-    ),
-    "no_weight_decay": Change("no weight decay", lambda _: {"weight_decay": 0.0}),
-    "torch_weight_decay": Change("weight decay 0.01, as torch's", lambda _: {"weight_decay": 1e-2}),
-    "plain_layer_norm": Change("LayerNorm without gain, bias", lambda _: {"affine": False}),
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +43,9 @@ class Settings(Config):
     depths: tuple[Literal["one", "two"], ...] = ("one", "two")
     """Which models: one layer, two layers."""
     only: tuple[str, ...] = ()
-    """Changes to try beside the reading, by words in their names; all of them if none are given."""
+    """Changes to try beside the reading, by key or by words in their names; all of them if none are given."""
+    seeds: int = 1
+    """Trainings of every setting, which differ in their random numbers only."""
     documents: int = 0
     """Reviews that one layer is trained on, drawn at random, half of each class; 0 takes all."""
     documents_of_two: int = 0
@@ -102,6 +66,8 @@ class Settings(Config):
     """Learning rate of the reading."""
     most_shelves: int = 6
     """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
+    products: Literal["full", "pairs", "tf32"] = "pairs"
+    """Matrix products of two layers on an accelerator, as in the figures on reviews."""
     resume: str = ""
     """Folder that keeps finished trainings, so that an interrupted study goes on where it was."""
 
@@ -110,7 +76,7 @@ class Settings(Config):
         """Six hundred reviews, narrow embeddings, the settings that matter most."""
         return cls(
             names=("imdb",),
-            only=("(printed)", "LayerNorm"),
+            only=("(printed)", "LayerNorm", "scaled_printed_rate"),
             documents=600,
             documents_of_two=300,
             longest_of_two=100,
@@ -127,6 +93,7 @@ class Settings(Config):
     def cpu(cls) -> Settings:
         """All reviews for one layer, a thousand short ones for two, embeddings of 128: under an hour on two cores."""
         return cls(
+            only=OPEN,
             documents_of_two=1000,
             longest_of_two=120,
             d=128,
@@ -138,8 +105,11 @@ class Settings(Config):
 
     @classmethod
     def paper(cls) -> Settings:
-        """As printed: hours on a GPU; choose with `--names`, `--depths` and `--only`."""
-        return cls()
+        """The printed sizes, and the softmaxes' scales beside the printed rate, for 150 epochs of the 500.
+
+        By then the first drop is fifty epochs past. Half an hour on a GPU; choose with `--names`, `--depths`, `--only`.
+        """
+        return cls(names=("imdb",), only=SCALES, epochs=150)
 
 
 @dataclass(frozen=True)
@@ -160,7 +130,7 @@ class Place:
         return DEPTHS[self.depth].log10_loss
 
 
-#: What each setting came to, by its key in `CHANGES`.
+#: What each setting came to, by its key in `CHANGES`, followed by #2, #3, ... where it was trained again.
 Outcomes = Mapping[str, TrainingOutcome]
 
 
@@ -184,11 +154,11 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         for place, outcomes in tried.items()
     ]
     numbers += [
-        Number(f"largest distance to the paper's orders: {CHANGES[setting].words}", far)
+        Number(f"largest distance to the paper's orders: {in_short(setting)}", far)
         for setting, far in distances.items()
     ]
     table = {
-        place.words: {CHANGES[setting].words: in_words(outcome) for setting, outcome in outcomes.items()}
+        place.words: {in_short(setting): in_words(outcome) for setting, outcome in outcomes.items()}
         for place, outcomes in tried.items()
     }
     return Result(arrays, tuple(numbers), _sentences(tried, distances), table)
@@ -203,11 +173,13 @@ def _settings_tried(
     found = chosen_reviews(place.name, base, stream, progress)
     tokens, there = token_arrays(found.dataset)
     outcomes, losses = {}, {}
-    for setting, change in _chosen(config, place.depth).items():
+    for setting, change in chosen_changes(config.only, config.d, place.depth).items():
         own = replace(base, **change.of_reading(config.d))
-        part = trained(found, layers, own, training, progress, change.words)
-        outcomes[setting] = training_outcome(tokens, part.arrays(there), layers)
-        losses[setting] = part.records["loss"]
+        for k in range(config.seeds):
+            again = f"{setting}#{k + 1}" if k else setting
+            part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
+            outcomes[again] = training_outcome(tokens, part.arrays(there), layers)
+            losses[again] = part.records["loss"]
     return outcomes, losses
 
 
@@ -231,24 +203,8 @@ def _reading(depth: str, config: Settings) -> TwoLayerSettings:
         longest=config.longest_of_two,
         batch_size=config.batch_size_of_two,
         most_shelves=config.most_shelves,
+        products=config.products,
     )
-
-
-def _chosen(config: Settings, depth: str) -> dict[str, Change]:
-    """The settings to try; a LayerNorm is in two layers only."""
-    known = dict(CHANGES)
-    for words in config.only:
-        if not any(words in change.words for change in known.values()):
-            called = "; ".join(change.words for change in known.values())
-            raise InvalidInputError(f"no change is called {words!r}: there are {called}.")
-    if config.d == PAPER_WIDTH:
-        known.pop("printed_rate_by_width")  # the printed rate itself
-    return {
-        setting: change
-        for setting, change in known.items()
-        if setting == READING or not config.only or any(words in change.words for words in config.only)
-        if depth == "two" or "affine" not in change.of_reading(config.d)
-    }
 
 
 def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
@@ -268,12 +224,12 @@ def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
 def _sentences(tried: Mapping[Place, Outcomes], distances: Mapping[str, float]) -> tuple[str, ...]:
     closest = next(iter(distances))
     sentences = [
-        f"Closest to the paper's losses at this size: {CHANGES[closest].words}, {distances[closest]:.1f} orders of "
+        f"Closest to the paper's losses at this size: {in_short(closest)}, {distances[closest]:.1f} orders of "
         f"magnitude away at worst; the reading is {distances[READING]:.1f} away."
     ]
     for place, outcomes in tried.items():
-        losses = (f"{outcome.last_loss:.1e} ({CHANGES[setting].words})" for setting, outcome in outcomes.items())
-        shapeless = [CHANGES[setting].words for setting, end in outcomes.items() if not (end.is_s and end.is_v)]
+        losses = (f"{outcome.last_loss:.1e} ({in_short(setting)})" for setting, outcome in outcomes.items())
+        shapeless = [in_short(setting) for setting, end in outcomes.items() if not (end.is_s and end.is_v)]
         sentences += [
             f"{place.words}: loss of the last epoch {', '.join(losses)}.",
             f"{place.words}: without the S or the V: {', '.join(shapeless) or 'none'}.",
@@ -292,7 +248,7 @@ def draw(result: Result) -> Any:
         figure, axes = panels(rows, min(2, len(places)), 12, 4.2 * rows)
         for ax, place in zip(axes, places, strict=False):
             losses = result.arrays[place.name][place.depth]
-            curves = {CHANGES[setting].words: loss for setting, loss in losses.items()}
+            curves = {in_short(setting): loss for setting, loss in losses.items()}
             draw_losses(ax, curves, 10.0**place.log10_loss)
             ax.set_title(place.words)
         # Two layers have a setting more than one.

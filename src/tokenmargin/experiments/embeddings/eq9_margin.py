@@ -25,7 +25,8 @@ from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.train import train
+from tokenmargin.training.training_run import TrainingRun
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _points(
     config: Settings, dataset: TokenDataset, training: jax.Array, baseline: jax.Array, progress: Progress
 ) -> list[MarginPoint]:
     model = OneLayer(width=config.d)
-    evaluate = Evaluator(dataset, model)
+    evaluate = Evaluator(dataset, model, vocabulary=dataset.vocabulary)
     points: list[MarginPoint] = []
 
     def visit(epoch: int, parameters: Any) -> None:

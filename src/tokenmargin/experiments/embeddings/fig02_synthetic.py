@@ -19,7 +19,8 @@ from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Numbe
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import TrainingRun, train
+from tokenmargin.training.train import train
+from tokenmargin.training.training_run import TrainingRun
 
 #: Two pictures are the same when 1 - correlation of the means of their levels is below this.
 SAME_PICTURE = 0.01
