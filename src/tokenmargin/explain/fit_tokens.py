@@ -1,7 +1,7 @@
 """Scores and values of tokens from labelled counts, by L-BFGS; the ridge is chosen on documents that are held out.
 
-How the constants below were chosen: on validation parts of the *training* documents of IMDB (words, and words with pairs),
-SNIPS, Yelp stars and the sentence polarity data, never on a test part.
+The constants below were chosen on validation parts of the *training* documents of IMDB (words; words and pairs) and of
+SNIPS, and of Yelp stars and the sentence polarity data, never on a test part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FEWEST_TO_CHOOSE = 500
 #: The search fits at most this many distinct documents and judges on half as many: more change its answer little.
 MOST_TO_CHOOSE = 2000
 
-#: What a weaker ridge must gain in held-out loss, in nats a document: it takes longer to fit, and larger values say less.
+#: What a weaker ridge must gain in held-out loss, in nats a document: it takes longer, and larger values say less.
 WORTH_WEAKENING = 0.01
 
 #: The best ridge of n documents grows about like this power of n: between 0 (a prior that is right) and 1.
