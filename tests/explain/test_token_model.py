@@ -12,7 +12,7 @@ from tokenmargin.explain import TokenModel, fit_embeddings, fit_tokens
 from tokenmargin.explain import token_model as module
 from tokenmargin.explain._lbfgs import minimise
 from tokenmargin.explain._objective import Documents, Parameters, PenalisedLoss, log_idf
-from tokenmargin.explain.fit_tokens import RIDGE_VALUE
+from tokenmargin.explain.fit_tokens import RIDGE_SCORE, RIDGE_VALUE
 
 #: Sums of a few dozen terms of order one, in another order.
 ROUNDING = 1e-12
@@ -183,7 +183,7 @@ def test_a_fit_ends_where_the_gradient_of_the_slow_loss_vanishes(classes):
     start = log_idf(Documents(counts, targets, weights))
     model = fitted.model
     slopes = jax.grad(references.penalised_token_loss)(
-        (model.score, model.value, model.intercept), counts.toarray(), targets, weights, 0.5, (0.3, 8.0), start
+        (model.score, model.value, model.intercept), counts.toarray(), targets, weights, 0.5, (0.3, RIDGE_SCORE), start
     )
     for slope in slopes:
         assert np.abs(np.asarray(slope)).max() < 1e-6

@@ -26,7 +26,9 @@ except ImportError as error:
     raise MissingExtraError("AttentionClassifier", "sklearn") from error
 
 if TYPE_CHECKING:
-    Real, Whole, Flag = float, int, bool
+    Real = float
+    Whole = int
+    Flag = bool
 else:
     # An estimator is made with whatever it is given, and says what is wrong when it is fitted.
     Real = Whole = Flag = Any
