@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.explain import TokenModel
 from tokenmargin.margin import MarginSolution, Status, att_svm
 
 
@@ -116,3 +117,29 @@ def descent_in_matrix_space(sequences: EmbeddedSequences, loss, start, u, lr: fl
         W = W - lr / (u @ u) * np.asarray(gradient(W))
         path.append(W)
     return path
+
+
+def token_margins(counts, model: TokenModel) -> np.ndarray:
+    """Margins of a token model, document by document and token by token."""
+    dense = np.asarray(counts, dtype=float)
+    margins = np.zeros((len(dense), model.value.shape[1]))
+    for i, row in enumerate(dense):
+        held = [s for s in range(len(row)) if row[s] > 0]
+        total = sum(row[s] ** model.power * np.exp(model.score[s]) for s in held)
+        root = np.sqrt(len(held)) if model.root_length else 1.0
+        for s in held:
+            margins[i] += root * row[s] ** model.power * np.exp(model.score[s]) / total * model.value[s]
+    return margins + model.intercept
+
+
+def penalised_token_loss(parameters, counts, targets, weights, power, ridges, start):
+    """What `fit_tokens` makes small, densely and in JAX, so that it can be differentiated; no document is empty."""
+    score, value, intercept = parameters
+    logits = jnp.where(counts > 0, power * jnp.log(jnp.maximum(counts, 1e-300)) + score[None], -jnp.inf)
+    attention = jax.nn.softmax(logits, axis=1)
+    margins = jnp.sqrt((counts > 0).sum(axis=1))[:, None] * (attention @ value) + intercept[None]
+    if margins.shape[1] == 1:
+        margins = jnp.concatenate([jnp.zeros_like(margins), margins], axis=1)
+    losses = jax.nn.logsumexp(margins, axis=1) - margins[jnp.arange(len(targets)), targets]
+    penalty = ridges[0] * (value**2).sum() + ridges[1] * ((score - start) ** 2).sum()
+    return ((weights * losses).sum() + penalty / 2) / weights.sum()

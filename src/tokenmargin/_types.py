@@ -40,6 +40,7 @@ Scores = Float[np.ndarray, "V"]
 Values = Float[np.ndarray, "V c"]
 Margins = Float[np.ndarray, "n c"]
 Intercepts = Float[np.ndarray, "c"]
+Probabilities = Float[np.ndarray, "n K"]
 
 # Traced arrays: models and dynamics (JAX; NumPy arrays are accepted where a function is not under a transformation).
 KeysJ = Float[Array | np.ndarray, "n T d"]

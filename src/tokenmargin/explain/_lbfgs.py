@@ -1,7 +1,7 @@
 """The smallest L-BFGS that does the work: two loops and a search for a step that satisfies both of Wolfe's conditions.
 
-SciPy's L-BFGS-B carries the machinery of bounds, which nothing here has, and calls threaded BLAS for every scalar product:
-on a busy machine that costs more than the function itself. All sums here are NumPy's own, in a fixed order.
+SciPy's L-BFGS-B carries the machinery of bounds, which nothing here has, and calls threaded BLAS for every scalar
+product: on a busy machine that costs more than the function itself. All sums here are NumPy's own, in a fixed order.
 """
 
 from __future__ import annotations
@@ -72,10 +72,9 @@ def minimise(
             pairs.append((s, y, curvature))
         gain, here = here.value - there.value, there
         values.append(here.value)
-        if gain <= tol * abs(here.value):
-            return Minimum(here.x, tuple(values), True)
-        if stop(len(values) - 1, here.x):
-            break
+        told = stop(len(values) - 1, here.x)
+        if told or gain <= tol * abs(here.value):
+            return Minimum(here.x, tuple(values), not told)
     return Minimum(here.x, tuple(values), False)
 
 

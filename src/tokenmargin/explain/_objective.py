@@ -1,7 +1,7 @@
-"""What a fit makes small, with its gradient: two sparse products with c + 1 columns each way, and no exponential a count.
+"""What a fit makes small, with its gradient: a sparse product with c + 1 columns each way, and no exponential a count.
 
-With W_is = count^t, u = exp(score), D = W u and N = W (u value), the margins are f = r N / D + b, r the root of the number
-of distinct tokens. For slopes g = w dloss/df of the documents, H = r g / D and T = W'[H, sum_k H_k N_k / D],
+With W_is = count^t, u = exp(score), D = W u and N = W (u value), the margins are f = r N / D + b, r the root of the
+number of distinct tokens. For slopes g = w dloss/df of the documents, H = r g / D and T = W'[H, sum_k H_k N_k / D],
 
     dL/dvalue_sk = u_s T_sk,      dL/dscore_s = u_s (sum_k value_sk T_sk - T_s,last).
 

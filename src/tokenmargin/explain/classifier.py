@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,14 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise MissingExtraError("AttentionClassifier", "sklearn") from error
+
+if TYPE_CHECKING:
+    Real = float
+    Whole = int
+    Flag = bool
+else:
+    # An estimator is made with whatever it is given, and says what is wrong when it is fitted.
+    Real = Whole = Flag = Any
 
 #: Tokens shown for each class beside the estimator's diagram.
 SHOWN = 10
@@ -70,11 +78,11 @@ class TokenColumns:
 class AttentionClassifier(ClassifierMixin, BaseEstimator):
     """One layer of softmax attention over the tokens of a document, in the two numbers a token that it acts through.
 
-    margin = intercept + sqrt(m) sum_s attention_s value_s, attention_s ~ count_s^power exp(score_s), where m is the number
-    of distinct tokens [E, (1)]. What a document is predicted to be is the sum of what its words contribute, `explain(X)`.
+    margin = intercept + sqrt(m) sum_s attention_s value_s, attention_s ~ count_s^power exp(score_s), where m is the
+    number of distinct tokens [E, (1)]. A document's margin is the sum of what its words contribute: `explain(X)`.
 
-    Counts are not negative. Where X has negative entries nevertheless (features that are differences), every column is read
-    as two tokens, what is above 0 and what is below: 2V scores and values, the second half named "-name".
+    Counts are not negative. Where X has negative entries nevertheless (features that are differences), every column is
+    read as two tokens, what is above 0 and what is below: 2V scores and values, the second half named "-name".
 
     Args:
         power: a token that occurs twice has 2^power times the weight.
@@ -102,16 +110,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        power: float = 0.5,
-        ridge: float | None = None,
-        ridge_score: float = RIDGE_SCORE,
+        power: Real = 0.5,
+        ridge: Real | None = None,
+        ridge_score: Real = RIDGE_SCORE,
         class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        width: int | None = None,
-        epochs: int = 20,
-        max_iter: int = 200,
-        tol: float = 3e-4,
+        early_stopping: Flag = False,
+        validation_fraction: Real = 0.1,
+        width: Whole | None = None,
+        epochs: Whole = 20,
+        max_iter: Whole = 200,
+        tol: Real = 3e-4,
         random_state: Any = None,
     ) -> None:
         """Keep the parameters; they are checked by `fit`."""
@@ -137,15 +145,17 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         matrix = sp.csr_array(X)
         self.signed_ = bool((matrix.data < 0).any())
         counts = checked_counts(_both_signs(matrix) if self.signed_ else matrix)
-        fit = self._fit_tokens if self.width is None else self._fit_embeddings
-        fitted = fit(counts, targets, sample_weight)
+        if self.width is None:
+            fitted = self._fit_tokens(counts, targets, sample_weight)
+        else:
+            fitted = self._fit_embeddings(self.width, counts, targets, sample_weight)
         self.token_model_ = fitted.model
         self.ridge_ = fitted.ridge_value
         self.n_iter_ = fitted.n_iter
         self.document_count_ = np.bincount(counts.indices, minlength=counts.shape[1])
         return self
 
-    def _fit_tokens(self, counts: Any, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
+    def _fit_tokens(self, counts: sp.csr_array, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
         """Scores and values by L-BFGS."""
         weights = sample_weight
         if self.class_weight is not None:
@@ -167,7 +177,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             validation=self._held_out(targets),
         )
 
-    def _fit_embeddings(self, counts: Any, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
+    def _fit_embeddings(
+        self, width: int, counts: sp.csr_array, targets: np.ndarray, sample_weight: ArrayLike | None
+    ) -> Fitted:
         """Embeddings by AdamW [E, App. E]."""
         # JAX is asked for by this alone: a fit without a width starts no compiler.
         import jax
@@ -176,8 +188,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
         if len(self.classes_) > 2:
             raise InvalidInputError(
-                f"a width has two classes, y has {len(self.classes_)}: with embeddings a token would have a score for each "
-                "class. Use sklearn.multiclass.OneVsRestClassifier(AttentionClassifier(width=...)), or width=None."
+                f"a width has two classes, y has {len(self.classes_)}: with embeddings a token would have a score for "
+                "each class. Use sklearn.multiclass.OneVsRestClassifier(AttentionClassifier(width=...)), or width=None."
             )
         if sample_weight is not None or self.class_weight is not None:
             raise InvalidInputError("training with a width has no weights: leave them out, or use width=None.")
@@ -185,7 +197,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return fit_embeddings(
             counts,
             targets,
-            width=self.width,
+            width=width,
             key=jax.random.key(seed),
             epochs=self.epochs,
             validation=self._held_out(targets),

@@ -1,7 +1,7 @@
 """Embeddings of a given width, trained as [E] does, and read as scores and values.
 
-Whatever the width, the trained model acts through <E_s, p> and <E_s, v> (see `token_model`); what the width changes is the
-way to them: AdamW in E, p and v has an implicit bias of its own, and there is no ridge.
+Whatever the width, the trained model acts through <E_s, p> and <E_s, v> (see `token_model`); what the width changes is
+the way to them: AdamW in E, p and v has an implicit bias of its own, and there is no ridge.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fit_embeddings(
         key: `jax.random.key(seed)`; decides the start and the order of documents.
         epochs: passes over the documents.
         batch_size: documents of a step.
-        optimiser: `AdamW()` when absent.
+        optimiser: `AdamW(lr=1e-2)` when absent.
         validation: True for documents that are held out of the training: the epoch with the least loss on them is kept.
         progress: called as progress(epochs done, epochs, "training").
     """
@@ -53,7 +53,9 @@ def fit_embeddings(
     matrix = checked_counts(counts)
     classes = np.asarray(targets)
     if classes.shape != (matrix.shape[0],) or not set(np.unique(classes)) <= {0, 1}:
-        raise InvalidInputError(f"targets must be 0 or 1 for each of {matrix.shape[0]} documents: a width has two classes.")
+        raise InvalidInputError(
+            f"targets must be 0 or 1 for each of {matrix.shape[0]} documents: a width has two classes."
+        )
     held = np.zeros(len(classes), dtype=bool) if validation is None else np.asarray(validation, dtype=bool)
     dataset = TokenDataset(matrix[~held], classes[~held], drop_empty=True)
     judged, judged_targets = matrix[held], classes[held]
@@ -73,7 +75,7 @@ def fit_embeddings(
     run = train(
         dataset,
         OneLayer(width=width),
-        AdamW() if optimiser is None else optimiser,
+        AdamW(lr=1e-2) if optimiser is None else optimiser,
         epochs=epochs,
         key=key,
         batch_size=batch_size,

@@ -1,8 +1,8 @@
 """One layer of attention as what it is on counts: two numbers a token.
 
 At any width the model f(X) = Softmax(p'E_X')E_X v sees the embedding of a token through <E_s, p> and <E_s, v> alone
-[E, (1)]: its *score*, how loudly it asks for attention, and its *value*, where it pulls to. With c_s the count of token s
-in a document, m the number of distinct tokens in it and t the power,
+[E, (1)]: its *score*, how loudly it asks for attention, and its *value*, where it pulls to. With c_s the count of token
+s in a document, m the number of distinct tokens in it and t the power,
 
     margin = intercept + sqrt(m) * sum_s attention_s value_s,   attention_s ~ c_s^t exp(score_s), of sum one.
 
@@ -12,13 +12,14 @@ in a document, m the number of distinct tokens in it and t the power,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 
-from tokenmargin._types import Intercepts, Margins, Scores, Values
+from tokenmargin._types import Intercepts, Margins, Probabilities, Scores, Values
 from tokenmargin.errors import InvalidInputError
 
 #: Counts whose contributions are held at once while margins are summed; a matter of memory alone.
@@ -104,8 +105,8 @@ class TokenModel:
         parts = [self.contributions(block).sums() for block in _blocks(matrix)]
         return np.concatenate([*parts, np.zeros((0, self.value.shape[1]))]) + self.intercept
 
-    def probabilities(self, counts: Any) -> np.ndarray:
-        """The probability of each class, shape (n, K): the logistic function of the margin, or softmax of the margins."""
+    def probabilities(self, counts: Any) -> Probabilities:
+        """The probability of each class, shape (n, K): logistic function of the margin, or softmax of the margins."""
         return probabilities_of(self.margins(counts))
 
     def _weights(self, matrix: sp.csr_array) -> np.ndarray:
@@ -120,7 +121,7 @@ class TokenModel:
         return weights / np.repeat(np.add.reduceat(weights, starts), of_filled)
 
 
-def probabilities_of(margins: Margins) -> np.ndarray:
+def probabilities_of(margins: Margins) -> Probabilities:
     """Margins as probabilities of all classes, shape (n, K)."""
     if margins.shape[1] > 1:
         return softmax(margins, axis=1)
@@ -144,7 +145,9 @@ def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_ar
     if not np.isfinite(matrix.data).all():
         raise InvalidInputError("counts hold a NaN or an infinity: a count is a finite number >= 0.")
     if (matrix.data < 0).any():
-        raise InvalidInputError("counts hold a negative number: a token occurs 0 times or more. Give counts, not differences.")
+        raise InvalidInputError(
+            "counts hold a negative number: a token occurs 0 times or more. Give counts, not differences."
+        )
     if not matrix.has_canonical_format:
         # There and back sorts, in less time than sorting.
         matrix = sp.csr_array(matrix.tocsc())
@@ -161,4 +164,4 @@ def _blocks(matrix: sp.csr_array) -> list[sp.csr_array]:
         return [matrix]
     cuts = np.searchsorted(matrix.indptr, np.arange(BLOCK, matrix.nnz, BLOCK))
     edges = np.unique([0, *cuts, matrix.shape[0]])
-    return [sp.csr_array(matrix[low:high]) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [sp.csr_array(matrix[low:high]) for low, high in pairwise(edges)]
