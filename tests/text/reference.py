@@ -6,7 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tokenmargin.text import Recipe
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin.text import Markup, Recipe
 from tokenmargin.text._clean import cleaned
 from tokenmargin.text._lexicon import Spelling
 from tokenmargin.text._words import split_words
@@ -75,3 +78,21 @@ def counted(texts: Sequence[str], recipe: Recipe) -> list[Counter[str]]:
     """Each text's tokens with their counts, those too rare in all texts together left out."""
     documents = [Counter(" ".join(run) for run in runs_of(text, recipe)) for text in texts]
     return purged(documents, recipe.minimum_count)
+
+
+Counted = tuple[sp.csr_array, tuple[str, ...]]
+#: Words and pairs of words and nothing else done to a text: what scikit-learn can be asked for too.
+BARE_PAIRS = Recipe(
+    markup=Markup.KEEP, apostrophes="", stop_words=False, stem=False, word_piece=False, ngrams=2, minimum_count=10
+)
+
+
+def by_scikit_learn(texts: Sequence[str], recipe: Recipe) -> Counted:
+    """Counts of words and n-grams by scikit-learn's CountVectorizer, those too rare left out."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(token_pattern="[a-z0-9]+", ngram_range=(1, recipe.ngrams), dtype=np.int32)
+    counts = vectorizer.fit_transform(texts)
+    kept = np.flatnonzero(np.asarray(counts.sum(axis=0)).ravel() >= recipe.minimum_count)
+    names = vectorizer.get_feature_names_out()
+    return sp.csr_array(counts[:, kept]), tuple(str(names[j]) for j in kept.tolist())

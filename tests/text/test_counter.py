@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.text import reference
@@ -62,6 +62,7 @@ def counters(counts, vocabulary):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+@settings(max_examples=20)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6))
 @example(texts=NASTY)
 def test_counts_are_those_of_the_slow_reference(recipe, texts):
@@ -82,6 +83,7 @@ def test_counts_are_those_of_the_slow_reference(recipe, texts):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+@settings(max_examples=20)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6), minimum=st.integers(2, 4))
 @example(texts=NASTY, minimum=2)
 def test_rare_tokens_are_purged_as_by_the_slow_reference(recipe, texts, minimum):
@@ -93,6 +95,7 @@ def test_rare_tokens_are_purged_as_by_the_slow_reference(recipe, texts, minimum)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+@settings(max_examples=20)
 @given(text=TEXTS, other=TEXTS)
 @example(text=NASTY[3], other="good")
 @example(text=NASTY[4], other=NASTY[4])
@@ -112,6 +115,7 @@ def test_located_words_give_the_counts(recipe, text, other):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+@settings(max_examples=20)
 @given(text=TEXTS)
 @example(text=NASTY[0])
 @example(text=NASTY[1])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tests.text import reference
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import LabelledTexts, TextChunk
-from tokenmargin.text import Alphabet, Recipe, count_tokens, plain_recipe, tokenize
+from tokenmargin.sources import LabelledTexts, TextChunk, sentence_polarity
+from tokenmargin.text import Alphabet, Recipe, TokenCounter, count_tokens, plain_recipe, tokenize
 
 pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
 
@@ -58,6 +61,18 @@ def test_chunks_of_any_size_give_the_same(size):
     for name in ("words", "counts", "tokens", "starts"):
         assert list(getattr(one.word_map, name)) == list(getattr(other.word_map, name))
     assert one.report.ngrams == sum(" " in name for name in one.vocabulary) > 0
+
+
+@pytest.mark.parametrize("ngrams", [1, 2, 3])
+def test_counts_are_those_of_scikit_learn(ngrams):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    recipe = replace(reference.BARE_PAIRS, ngrams=ngrams, minimum_count=3)
+    texts = sentence_polarity().load().texts[:2000]
+    counts, names = reference.by_scikit_learn(texts, recipe)
+    counted = count_tokens(texts, recipe, chunk_size=300)
+    assert counted.vocabulary == names
+    assert (counted.counts != counts).nnz == 0
+    assert (TokenCounter(recipe, names).counts(texts) != counts).nnz == 0
 
 
 class TestKnownVocabulary:

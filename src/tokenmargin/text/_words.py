@@ -35,8 +35,8 @@ _UNSPACED = (
 )
 #: Zero-width joiner and non-joiner, which Persian and the scripts of India write inside words.
 _JOINERS = "\u200c\u200d"
-#: Above this plane there are no letters; marks of variants are the last that are not private.
-_LAST_LETTER, _VARIANTS = 0x3FFFF, (0xE0100, 0xE01EF)
+#: The last of the first plane, and above which there are no letters; marks of variants are far behind.
+_LAST_NARROW, _LAST_LETTER, _VARIANTS = 0xFFFF, 0x3FFFF, (0xE0100, 0xE01EF)
 
 
 class NumberedWords(NamedTuple):
@@ -48,26 +48,32 @@ class NumberedWords(NamedTuple):
     foreign: int = 0  #: documents most of whose letters are none of the alphabet's
 
 
-@cache
-def word_pattern(alphabet: Alphabet, punctuation: bool) -> re.Pattern[str]:
+def word_pattern(text: str, recipe: Recipe) -> re.Pattern[str]:
     """What matches the words of a cleaned text, one after another."""
+    is_wide = recipe.alphabet is not Alphabet.ASCII and len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
+    return _pattern(recipe.alphabet, recipe.punctuation, is_wide)
+
+
+@cache
+def _pattern(alphabet: Alphabet, punctuation: bool, is_wide: bool) -> re.Pattern[str]:
+    """For texts with characters above U+FFFF, or without: `re` looks those below up ten times as fast when alone."""
     if alphabet is Alphabet.ASCII:
         return re.compile("[A-Za-z0-9]+" + (r"|[^\w\s]|_" if punctuation else ""))
-    letters, unspaced, marks = _character_classes()
+    letters, unspaced, marks = _character_classes(_LAST_LETTER if is_wide else _LAST_NARROW)
     word = f"[{letters}][{letters}{marks}]*(?:[{_JOINERS}]+[{letters}{marks}]+)*|[{unspaced}][{marks}]*"
     return re.compile(word + (rf"|[^\w\s{marks}{_JOINERS}]|_" if punctuation else ""))
 
 
 def split_words(text: str, recipe: Recipe) -> list[str]:
     """The words of one cleaned text, in their order: the obvious version of what `number_words` does to many."""
-    return word_pattern(recipe.alphabet, recipe.punctuation).findall(text)
+    return word_pattern(text, recipe).findall(text)
 
 
-def _character_classes() -> tuple[str, str, str]:
+def _character_classes(last: int) -> tuple[str, str, str]:
     """Letters and digits, letters of scripts without spaces, and combining marks, as the insides of [...]."""
     unspaced = {code for first, last in _UNSPACED for code in range(first, last + 1)}
     kinds: dict[str, list[int]] = {"letters": [], "unspaced": [], "marks": []}
-    for code in (*range(_LAST_LETTER + 1), *range(_VARIANTS[0], _VARIANTS[1] + 1)):
+    for code in (*range(last + 1), *(range(_VARIANTS[0], _VARIANTS[1] + 1) if last > _LAST_NARROW else ())):
         character = chr(code)
         if character.isalnum():
             is_digit = character.isdecimal()

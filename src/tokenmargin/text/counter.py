@@ -121,7 +121,7 @@ class TokenCounter:
         """What `located` tells, as four lists: for many texts, where making an object a word takes most of the time."""
         _demand_text(text, "the text")
         clean = cleaned_and_aligned(text, self.recipe)
-        matches = list(word_pattern(self.recipe.alphabet, self.recipe.punctuation).finditer(clean.text))
+        matches = list(word_pattern(clean.text, self.recipe).finditer(clean.text))
         words = [match.group() for match in matches]
         if not clean.text.isascii():
             words = [word.encode("utf-8", errors="replace").decode() for word in words]

@@ -115,7 +115,7 @@ class Streamed:
         if lexicon.recipe.ngrams > 1:
             counts = counts + self._runs(columns)
         report = self._report(counts, totals, columns)
-        words = _word_map(lexicon, columns)
+        words = _word_map(lexicon, columns, counts)
         return CountedTexts(
             counts,
             columns.vocabulary,
@@ -266,20 +266,32 @@ def _in_columns(counts: sp.csr_array, columns: np.ndarray, width: int) -> sp.csr
     return result
 
 
-def _word_map(lexicon: Lexicon, columns: Columns) -> WordMap:
+def _word_map(lexicon: Lexicon, columns: Columns, counts: sp.csr_array) -> WordMap:
     """The words that are not stop words, and the n-grams that are kept, sorted, with their tokens as columns."""
-    names, counts = lexicon.words, lexicon.totals
+    names, totals = lexicon.words, lexicon.totals
     tokens, starts = np.array(lexicon.tokens, np.int64), np.array(lexicon.starts, np.int64)
     own, rows = columns.tokens[tokens], np.flatnonzero(~lexicon.is_stop_word())
     if columns.grams.tables:
-        read = lexicon.sequences
-        spelled, totals, which = behind(lambda: (words for words, _ in read()), columns.stems, columns.grams)
-        found = [columns.of_grams[j][gram] for j, gram in enumerate(which)]
-        every = np.concatenate(found)
-        names = names + [run for runs in spelled.spelled(names) for run in runs]
-        counts = np.concatenate([counts, *totals])
-        own, starts = np.concatenate([own, every]), np.concatenate([starts, starts[-1] + 1 + np.arange(len(every))])
-        rows = np.concatenate([rows, len(lexicon.words) + np.flatnonzero(every != GAP)])
+        runs, of_runs, found = _runs_of_words(lexicon, columns, counts)
+        names, totals = names + runs, np.concatenate([totals, of_runs])
+        own, starts = np.concatenate([own, found]), np.concatenate([starts, starts[-1] + 1 + np.arange(len(found))])
+        rows = np.concatenate([rows, len(lexicon.words) + np.flatnonzero(found != GAP)])
     rows = rows[np.argsort(np.array([names[j] for j in rows.tolist()], dtype=object), kind="stable")]
     taken, ends = ragged_take(own, starts, rows)
-    return WordMap(tuple(names[j] for j in rows.tolist()), counts[rows], taken, ends, columns.vocabulary)
+    return WordMap(tuple(names[j] for j in rows.tolist()), totals[rows], taken, ends, columns.vocabulary)
+
+
+def _runs_of_words(
+    lexicon: Lexicon, columns: Columns, counts: sp.csr_array
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """The runs of words behind the n-grams: how they look, how often they occur, and the column of each."""
+    if not lexicon.recipe.cuts_stems and all(map(lexicon.stems.__contains__, lexicon.words)):  # each is its own stem
+        found = np.concatenate(columns.of_grams)
+        found = found[found != GAP]
+        sums = np.bincount(counts.indices, weights=counts.data, minlength=len(columns.vocabulary)).astype(np.int64)
+        is_met = sums[found] > 0
+        return [columns.vocabulary[j] for j in found[is_met].tolist()], sums[found[is_met]], found[is_met]
+    read = lexicon.sequences
+    spelled, totals, which = behind(lambda: (words for words, _ in read()), columns.stems, columns.grams)
+    found = np.concatenate([columns.of_grams[j][gram] for j, gram in enumerate(which)])
+    return [run for runs in spelled.spelled(lexicon.words) for run in runs], np.concatenate(totals), found
