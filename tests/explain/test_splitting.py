@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain.splitting import held_out, repeated_across
+from tokenmargin.explain._splitting import held_out, repeated_across
 
 
 def test_a_share_of_every_class_is_held_out_the_same_for_the_same_seed():

@@ -4,8 +4,8 @@ import pytest
 from tests.instances import random_sphere
 from tests.references import lmm_by_brute_force
 from tokenmargin import EmbeddedSequences, Selection, att_svm, global_margin, local_margins
-from tokenmargin.margin import is_locally_optimal
 from tokenmargin.errors import TooLargeError
+from tokenmargin.margin import is_locally_optimal
 
 
 def test_equals_brute_force_on_200_random_problems():

@@ -237,7 +237,7 @@ def sha256(file: Path) -> str:
 
 
 def _write(fitted: FittedTexts, out: Path) -> None:
-    from tokenmargin.explain.fit_folder import write_fit
+    from tokenmargin.explain import write_fit
     from tokenmargin.report.fit_page import fit_page
 
     with complete_folder(out) as folder:

@@ -1,9 +1,8 @@
 """For people with labelled texts: a classifier that is its own explanation, and which tokens decide.
 
-`AttentionClassifier` needs the extra `sklearn` and is imported on first use; so is all that reads texts, of the extra `fit`.
+`AttentionClassifier` needs the extra `sklearn` and is imported on first use; what reads texts needs the extra `fit`.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
@@ -13,27 +12,17 @@ from tokenmargin.explain.token_model import Contributions, TokenModel
 
 if TYPE_CHECKING:
     from tokenmargin.explain.classifier import AttentionClassifier
+    from tokenmargin.explain.evaluation import Evaluation, evaluate
+    from tokenmargin.explain.fit_folder import write_fit
     from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, fit_texts
     from tokenmargin.explain.saved_model import load, save
     from tokenmargin.explain.text_model import Explanation, TextModel
-
-#: Where what is imported on first use stands.
-_ON_FIRST_USE = {
-    "AttentionClassifier": "classifier",
-    "Explanation": "text_model",
-    "FitSettings": "fitting",
-    "FittedTexts": "fitting",
-    "LabelledCorpus": "fitting",
-    "TextModel": "text_model",
-    "fit_texts": "fitting",
-    "load": "saved_model",
-    "save": "saved_model",
-}
 
 __all__ = [
     "DEFINITIONS",
     "AttentionClassifier",
     "Contributions",
+    "Evaluation",
     "Explanation",
     "FitSettings",
     "Fitted",
@@ -43,16 +32,25 @@ __all__ = [
     "TokenModel",
     "TokenTable",
     "deciding_tokens",
+    "evaluate",
     "fit_embeddings",
     "fit_texts",
     "fit_tokens",
     "load",
     "save",
+    "write_fit",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What brings packages that the core does without."""
-    if name not in _ON_FIRST_USE:
+    """What brings packages that the core does without, or takes long to import."""
+    if name == "AttentionClassifier":
+        from tokenmargin.explain.classifier import AttentionClassifier
+
+        return AttentionClassifier
+    if name not in __all__:
         raise AttributeError(f"module 'tokenmargin.explain' has no attribute {name!r}")
-    return getattr(import_module(f"tokenmargin.explain.{_ON_FIRST_USE[name]}"), name)
+    from tokenmargin.explain import evaluation, fit_folder, fitting, saved_model, text_model
+
+    homes = (text_model, saved_model, fitting, fit_folder, evaluation)
+    return next(getattr(home, name) for home in homes if hasattr(home, name))

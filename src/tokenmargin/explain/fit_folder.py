@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmargin.explain.fitting import FittedTexts
 from tokenmargin.explain.saved_model import save
-from tokenmargin.sources.written_table import write_parquet
+from tokenmargin.sources import write_parquet
 
 #: Digits of a number in tokens.csv; tokens.parquet has all of them.
 DIGITS = 6
@@ -22,7 +22,7 @@ def write_fit(fitted: FittedTexts, folder: Path) -> None:
     """Write everything but the page into a folder."""
     columns = fitted.tokens.columns()
     _write_csv(folder / "tokens.csv", columns)
-    write_parquet(folder / "tokens.parquet", columns)
+    write_parquet(folder / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
     save(fitted.model, folder / "model")
     _write_json(folder / "metrics.json", fitted.metrics)
     _write_json(folder / "manifest.json", fitted.report.manifest)

@@ -12,15 +12,15 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.explain._baseline import tfidf_logistic_regression
+from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
-from tokenmargin.explain.baseline import tfidf_logistic_regression
-from tokenmargin.explain.corpus_claims import corpus_claims
+from tokenmargin.explain._splitting import held_out, repeated_across
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
 from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
-from tokenmargin.explain.splitting import held_out, repeated_across
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
 

@@ -1,8 +1,9 @@
 """Where labelled texts come from: bytes in, texts and labels out; no tokenising."""
 
 from tokenmargin._progress import Progress
+from tokenmargin.sources._parquet import write_parquet
 from tokenmargin.sources.embedded import sentence_polarity
-from tokenmargin.sources.guess import OpenedTable, open_table
+from tokenmargin.sources.guess import OpenedTable, open_table, read_texts
 from tokenmargin.sources.imdb import imdb
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.sources.locate import DATA_VARIABLE
@@ -23,8 +24,10 @@ __all__ = [
     "YelpSelection",
     "imdb",
     "open_table",
+    "read_texts",
     "sentence_polarity",
     "table",
+    "write_parquet",
     "yelp",
     "yelp_report",
 ]

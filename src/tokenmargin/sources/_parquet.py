@@ -1,4 +1,4 @@
-"""Parquet files, read a batch at a time: the only file of `sources` that sees pyarrow."""
+"""Parquet files, read a batch at a time, and written: the only file of `sources` that sees pyarrow."""
 
 from __future__ import annotations
 
@@ -115,5 +115,5 @@ def _pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError("Reading Parquet", "text") from None
+        raise MissingExtraError("Reading and writing Parquet", "text") from None
     return pyarrow, pyarrow.parquet

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.errors import MissingExtraError
-from tokenmargin.explain.splitting import held_out
+from tokenmargin.explain._splitting import held_out
 
 #: Inverse strengths of the penalty that are tried, on a part of the texts that are learnt from.
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)
