@@ -47,6 +47,8 @@ def test_the_wheel_carries_what_pages_are_made_of(wheel):
     assert templates
     with zipfile.ZipFile(wheel) as archive:
         assert templates <= set(archive.namelist())
+        assert "tokenmargin/sources/sentence_polarity.tsv.xz" in archive.namelist()
+        assert any(name.endswith("LICENSE-sentence-polarity") for name in archive.namelist())
 
 
 def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError, TokenMarginError
 from tokenmargin.sources import Format, Oddity, open_table, table
+from tokenmargin.sources.guess import read_texts
 
 ROWS = [
     ("a good film, really", "pos"),
@@ -383,3 +384,26 @@ def test_a_format_by_its_name(tmp_path, given_format):
         table(tmp_path / "a.dat", format="xlsx")
     with pytest.raises(TypeError, match="sep"):
         table(tmp_path / "a.dat", sep=";")
+
+
+class TestTextsAlone:
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+    def test_a_text_a_line(self, tmp_path, encoding):
+        (tmp_path / "a.txt").write_bytes("ünï\x0b, one\r\n\r\nlast\n".encode(encoding))
+        assert read_texts(tmp_path / "a.txt") == ["ünï\x0b, one", "", "last"]
+
+    def test_a_column_without_labels(self, tmp_path):
+        (tmp_path / "a.csv").write_text(separated([(text, str(j)) for j, (text, _) in enumerate(ROWS)]))
+        assert read_texts(tmp_path / "a.csv") == [text for text, _ in ROWS]
+        assert read_texts(tmp_path / "a.csv", text="how") == [str(j) for j in range(len(ROWS))]
+
+    def test_rows_without_a_text_keep_their_place(self, tmp_path):
+        (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": null}\n[]\n{"text": "three four"}\n')
+        assert read_texts(tmp_path / "a.jsonl") == ["one two", "", "", "three four"]
+
+    def test_places(self, tmp_path):
+        with pytest.raises(DataAbsentError, match="not there"):
+            read_texts(tmp_path / "none.txt")
+        (tmp_path / "folder.txt").mkdir()
+        with pytest.raises(InvalidInputError, match="is a folder"):
+            read_texts(tmp_path / "folder.txt")

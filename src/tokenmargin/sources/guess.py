@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.sources._bytes import DecodedLines, guessed_encoding, opened, sample
 from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opened_file
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
@@ -253,7 +254,9 @@ def read_texts(path: str | Path, *, text: str | None = None) -> list[str]:
     """
     place = Path(path)
     if place.suffix == ".txt" and text is None:
-        return place.read_text(encoding="utf-8", errors="replace").splitlines()
+        encoding, _ = guessed_encoding(place, sample(place))
+        with opened(place) as lines:
+            return [line.rstrip("\r\n") for line in DecodedLines(lines, encoding)]
     file = opened_file(place, None, None, None, (text,))
     chosen = _text_column(place, _Survey.of(file, None, label_reader(None)), text, None)
     cells = (record.get(chosen) if record else None for record in file.records())
