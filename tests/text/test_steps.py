@@ -183,3 +183,13 @@ class TestVocabulary:
         monkeypatch.delenv(DATA_VARIABLE)
         assert find_vocabulary().name == "vocab.txt"
         assert read_vocabulary(find_vocabulary()) == own
+
+
+@pytest.mark.parametrize("punctuation", [True, False])
+@given(text=st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=[])))
+def test_texts_without_rare_characters_are_split_as_all_are(punctuation, text):
+    narrow, wide = (words._pattern(Alphabet.UNICODE, punctuation, is_wide) for is_wide in (False, True))
+    assert narrow.findall(text) == wide.findall(text)
+    recipe = Recipe(alphabet=Alphabet.UNICODE, punctuation=punctuation)
+    assert words.word_pattern(text, recipe) is narrow
+    assert words.word_pattern(text + "\U0001f600", recipe) is wide
