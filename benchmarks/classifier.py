@@ -1,10 +1,11 @@
 """AttentionClassifier beside TF-IDF + logistic regression: what they get right on test texts, and the time of a fit.
 
-Same counts, same run. AttentionClassifier is used as it comes (two of its constants were settled after these test parts
-had been looked at, see `tokenmargin.explain.fit_tokens`), and the C of the logistic regression, with plain and with
-sublinear term frequencies, is chosen on a fifth of the training part. Times
-are those of `fit` on the same matrix of counts, in turns: ours with all that it does (the choice of its ridge; nothing
-is compiled), and LogisticRegression's with lbfgs at its defaults, whether or not it has converged then. Needs IMDB (see
+Same counts, same run. AttentionClassifier is used as it comes (its constants are chosen by a rule on training parts, see
+`benchmarks.classifier_defaults`), and the C of the logistic regression, with plain and with sublinear term frequencies,
+is chosen on a fifth of the training part. Times are those of `fit` on the same matrix of counts, in turns: ours with all
+that it does (the choice of its ridge, the table of its tokens; nothing is compiled), and LogisticRegression's with lbfgs
+at its defaults, whether or not it has converged then, both with one thread for BLAS: on short vectors several threads
+wait for each other, and LogisticRegression is many times slower with two. Needs IMDB (see
 `tokenmargin.sources.imdb`), and SNIPS as `snips.parquet` (label, split, text) in the folder TOKENMARGIN_DATA.
 """
 
@@ -22,6 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
+from threadpoolctl import threadpool_limits
 
 from benchmarks.alternating import alternate
 from tokenmargin import AttentionClassifier
@@ -130,8 +132,9 @@ def compare(corpus: Corpus) -> None:
 
 
 def main() -> None:
-    for corpus in corpora():
-        compare(corpus)
+    with threadpool_limits(1, "blas"):
+        for corpus in corpora():
+            compare(corpus)
 
 
 if __name__ == "__main__":

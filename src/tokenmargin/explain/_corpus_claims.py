@@ -45,7 +45,7 @@ def _values_follow(table: TokenTable, known: np.ndarray) -> dict[str, str]:
     x, y = table.posterior_difference[known].ravel(), table.value[known].ravel()
     return _row(
         "embeddings-values",
-        "[E, Sec. 5, Figs. 1, 3]",
+        "[E, Figs. 1, 3]",
         "A token's value rises with its posterior difference (the S of the figures).",
         *_judged(x, y, "value and posterior difference"),
     )
@@ -56,7 +56,7 @@ def _scores_follow(table: TokenTable, known: np.ndarray, learnt: np.ndarray) -> 
     x = np.abs(table.posterior_difference[known]).max(axis=1)
     return _row(
         "embeddings-scores",
-        "[E, Sec. 5, Figs. 1, 3]",
+        "[E, Figs. 1, 3]",
         "Training raises the attention of tokens of either class over those of none (the V of the figures).",
         *_judged(x, learnt[known], "what training added to the score and the size of the posterior difference"),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.explain.deciding_tokens import deciding_tokens
 from tokenmargin.explain.fit_tokens import RIDGE_SCORE, Fitted, fit_tokens
 from tokenmargin.explain.token_model import Contributions, TokenModel, checked_counts
 
@@ -35,44 +35,6 @@ else:
 
 #: Tokens shown for each class beside the estimator's diagram.
 SHOWN = 10
-
-
-@dataclass(frozen=True, eq=False)
-class TokenColumns:
-    """What a fit says of each token, as columns.
-
-    Args:
-        token: its name, shape (V,).
-        score: how loudly it asks for attention, shape (V,).
-        value: where it pulls to, shape (V, c); above 0 to the class that sorts last, or with several to each class.
-        documents: in how many of the documents that were fitted it occurs, shape (V,).
-    """
-
-    token: np.ndarray
-    score: np.ndarray
-    value: np.ndarray
-    documents: np.ndarray
-
-    def __len__(self) -> int:
-        """How many tokens."""
-        return len(self.token)
-
-    def to_dict(self) -> dict[str, np.ndarray]:
-        """Column by column; values of several classes are value_0, value_1, ..."""
-        columns = self.value.shape[1]
-        names = ["value"] if columns == 1 else [f"value_{k}" for k in range(columns)]
-        return {
-            "token": self.token,
-            "score": self.score,
-            **{name: self.value[:, k] for k, name in enumerate(names)},
-            "documents": self.documents,
-        }
-
-    def strongest(self, column: int, sign: int, number: int) -> np.ndarray:
-        """Rows by how often, how loudly and how far a token pulls: documents * exp(score) * value, largest first."""
-        pull = sign * self.documents * np.exp(self.score - self.score.max()) * self.value[:, column]
-        order = np.argsort(-pull, kind="stable")[:number]
-        return order[pull[order] > 0]
 
 
 class AttentionClassifier(ClassifierMixin, BaseEstimator):
@@ -102,7 +64,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         classes_: the classes, sorted.
         token_model_: scores, values and intercept, usable without scikit-learn.
         score_: shape (V,). value_: shape (V, 1) for two classes, (V, K) for more. intercept_: shape (1,) or (K,).
-        token_table_: names, scores, values and document counts as columns.
+        token_table_: a `TokenTable`: what each token's counts, attention, pull and interval are on the documents that
+            were fitted, the most deciding tokens first.
         ridge_: the ridge on values that was used.
         n_iter_: steps (or epochs) to the parameters kept.
     """
@@ -152,7 +115,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         self.token_model_ = fitted.model
         self.ridge_ = fitted.ridge_value
         self.n_iter_ = fitted.n_iter
-        self.document_count_ = np.bincount(counts.indices, minlength=counts.shape[1])
+        classes = [str(name) for name in self.classes_]
+        self.token_table_ = deciding_tokens(fitted.model, counts, targets, classes, self._names().tolist())
         return self
 
     def _fit_tokens(self, counts: sp.csr_array, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
@@ -262,16 +226,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         """The margins of an empty document."""
         return self._model().intercept
 
-    @property
-    def token_table_(self) -> TokenColumns:
-        """Each token's name (that of its column, or x0, x1, ...), score, value and document count."""
-        model = self._model()
+    def _names(self) -> np.ndarray:
+        """The names of the columns, or x0, x1, ...; of what is below 0, where there is any, with a minus before."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             names = np.array([f"x{column}" for column in range(self.n_features_in_)], dtype=object)
-        if self.signed_:
-            names = np.concatenate([names, [f"-{name}" for name in names]]).astype(object)
-        return TokenColumns(names, model.score, model.value, self.document_count_)
+        return np.concatenate([names, [f"-{name}" for name in names]]).astype(object) if self.signed_ else names
 
     def __sklearn_tags__(self) -> Any:
         """Counts may be sparse."""
@@ -281,29 +241,27 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """The usual diagram, and after a fit the strongest tokens below it."""
+        """The usual diagram, and after a fit the tokens that decide below it."""
         diagram = super()._repr_html_
-        return lambda: diagram() + self._strongest_tokens()
+        return lambda: diagram() + self._deciding_tokens()
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """The same for notebooks, which ask for all formats at once."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in bundle:
-            bundle["text/html"] += self._strongest_tokens()
+            bundle["text/html"] += self._deciding_tokens()
         return bundle
 
-    def _strongest_tokens(self) -> str:
-        """For each class the tokens that pull to it most, as HTML."""
+    def _deciding_tokens(self) -> str:
+        """For each class the tokens that decide for it most often, as HTML."""
         if not hasattr(self, "token_model_"):
             return ""
         table = self.token_table_
-        sides = [(0, -1), (0, 1)] if table.value.shape[1] == 1 else [(k, 1) for k in range(table.value.shape[1])]
         rows = []
-        for name, (column, sign) in zip(self.classes_, sides, strict=True):
-            tokens = ", ".join(escape(str(table.token[row])) for row in table.strongest(column, sign, SHOWN))
-            rows.append(f"<tr><th scope='row'>{escape(str(name))}</th><td>{tokens}</td></tr>")
-        caption = "Tokens that pull most to each class (documents &times; e<sup>score</sup> &times; value)"
-        return f"<table><caption>{caption}</caption>{''.join(rows)}</table>"
+        for name in table.classes:
+            tokens = ", ".join(escape(str(table.token[row])) for row in table.towards(name, SHOWN))
+            rows.append(f"<tr><th scope='row'>{escape(name)}</th><td>{tokens}</td></tr>")
+        return f"<table><caption>Tokens that decide most often for each class</caption>{''.join(rows)}</table>"
 
 
 def _both_signs(matrix: sp.csr_array) -> sp.csr_array:

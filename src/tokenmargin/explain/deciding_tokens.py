@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, softmax
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.token_model import TokenModel, checked_counts
@@ -177,13 +176,14 @@ def deciding_tokens(
     share, selected = _attention_shares(attention, documents)
     factor = _factors(model, attention)
     reach = np.bincount(counts.indices, weights=factor, minlength=V) / held  # what a value is multiplied by, on average
-    error = _value_errors(model, counts, targets, factor)
+    probabilities = model.probabilities(counts)
+    error = _value_errors(probabilities, counts, targets, factor)
     pull = model.value * reach[:, None]
-    half = np.where(reach[:, None] > 0, NORMAL_95 * error * reach[:, None], np.inf)
+    error[reach == 0] = np.inf
+    half = NORMAL_95 * error * np.where(reach > 0, reach, 1.0)[:, None]
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
     signs = _signs(targets, len(classes))
-    predicted = model.probabilities(counts).argmax(axis=1)
-    decides = _hardest(counts, factor, model.value, np.abs(pull) > half, predicted)
+    decides = _hardest(counts, factor, model.value, np.abs(pull) > half, probabilities.argmax(axis=1))
     # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
     order = np.lexsort((-sure, -decides.max(axis=1)))
@@ -285,7 +285,9 @@ def _factors(model: TokenModel, attention: sp.csr_array) -> np.ndarray:
     return attention.data * np.repeat(np.sqrt(distinct), distinct) if model.root_length else attention.data
 
 
-def _value_errors(model: TokenModel, counts: sp.csr_array, targets: np.ndarray, factor: np.ndarray) -> np.ndarray:
+def _value_errors(
+    probabilities: np.ndarray, counts: sp.csr_array, targets: np.ndarray, factor: np.ndarray
+) -> np.ndarray:
     """Standard errors of the values, shape (V, K'): the sandwich estimate, a token at a time.
 
     With x the factor of a token in a text and r the text's residual, the value of a fit without ridge moves by
@@ -294,13 +296,12 @@ def _value_errors(model: TokenModel, counts: sp.csr_array, targets: np.ndarray, 
     enlarged by n / (n - 1) for a token of n texts, and a token of one text has no interval (its error is infinite).
     """
     V = counts.shape[1]
-    margins = model.margins(counts)
-    p = expit(margins) if margins.shape[1] == 1 else softmax(margins, axis=1)
-    truth = (_signs(targets, 2 if margins.shape[1] == 1 else margins.shape[1]) + 1) / 2
+    p = probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
+    truth = (_signs(targets, probabilities.shape[1]) + 1) / 2
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     documents = np.bincount(counts.indices, minlength=V)
-    errors = np.empty((V, margins.shape[1]))
-    for column in range(margins.shape[1]):
+    errors = np.empty((V, p.shape[1]))
+    for column in range(p.shape[1]):
         residual, curvature = (truth - p)[rows, column], (p * (1 - p))[rows, column]
         meat = np.bincount(counts.indices, weights=(factor * residual) ** 2, minlength=V)
         bread = np.bincount(counts.indices, weights=factor**2 * curvature, minlength=V)

@@ -18,7 +18,7 @@ from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._splitting import held_out, repeated_across
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
-from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
+from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
 from tokenmargin.explain.text_model import TextModel
@@ -26,6 +26,14 @@ from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
+
+
+#: Ridges that are tried on a part of the texts learnt from; a class smaller than this has too few texts for that.
+RIDGES = (0.02, 0.05, 0.12, 0.25, 0.5, 1.0, 2.0, 5.0)
+CHOOSING_SHARE, FEWEST_TO_CHOOSE = 0.1, 50
+
+#: A ridge is judged long before its minimum is exact.
+CHOOSING_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def fit_texts(
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     counted, learnt, judged = _counted(corpus, test, classes, settings, progress)
-    fitted = fit_tokens(learnt.counts, learnt.targets, len(classes), progress=progress)
+    fitted = _trained(learnt, len(classes), settings.seed, progress)
     tokens = fitted.model
     counter = TokenCounter(settings.recipe, counted.vocabulary)
     model = TextModel(counter, tokens, classes, words_behind(counted))
@@ -177,6 +185,22 @@ def _counted(
         counted,
         _Part(learnt_texts, kept.tolist(), targets[kept], counted.counts),
         _Part(judged_texts, rows.tolist(), wanted, judged),
+    )
+
+
+def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
+    """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
+    if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
+        return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
+    out = held_out(learnt.targets, CHOOSING_SHARE, seed)
+    losses = []
+    for done, ridge in enumerate(RIDGES):
+        tried = fit_tokens(learnt.counts[~out], learnt.targets[~out], n_classes, ridge_value=ridge, tol=CHOOSING_TOL)
+        p = tried.model.probabilities(learnt.counts[out])[np.arange(out.sum()), learnt.targets[out]]
+        losses.append(-np.log(np.maximum(p, SMALLEST)).mean())
+        progress(done + 1, len(RIDGES), "choosing the ridge")
+    return fit_tokens(
+        learnt.counts, learnt.targets, n_classes, ridge_value=RIDGES[int(np.argmin(losses))], progress=progress
     )
 
 
