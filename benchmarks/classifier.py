@@ -1,12 +1,11 @@
 """AttentionClassifier beside TF-IDF + logistic regression: what they get right on test texts, and the time of a fit.
 
-Same counts, same run. AttentionClassifier is used as it comes (its constants are chosen by a rule on training parts, see
-`benchmarks.classifier_defaults`), and the C of the logistic regression, with plain and with sublinear term frequencies,
-is chosen on a fifth of the training part. Times are those of `fit` on the same matrix of counts, in turns: ours with all
-that it does (the choice of its ridge, the table of its tokens; nothing is compiled), and LogisticRegression's with lbfgs
-at its defaults, whether or not it has converged then, both with one thread for BLAS: on short vectors several threads
-wait for each other, and LogisticRegression is many times slower with two. Needs IMDB (see
-`tokenmargin.sources.imdb`), and SNIPS as `snips.parquet` (label, split, text) in the folder TOKENMARGIN_DATA.
+Same counts, same run. AttentionClassifier is used as it comes (its constants are chosen by a rule on training parts,
+see `benchmarks.classifier_defaults`), and the C of the logistic regression, with plain and with sublinear term
+frequencies, is chosen on a fifth of the training part. Times are those of `fit` on the same matrix of counts, in turns:
+ours with the choice of its ridge (nothing is compiled), and LogisticRegression's with lbfgs at its defaults, whether or
+not it has converged then, both with one thread for BLAS: on short vectors several threads wait for each other. Needs
+IMDB (see `tokenmargin.sources.imdb`), and SNIPS as `snips.parquet` (label, split, text) in the folder TOKENMARGIN_DATA.
 """
 
 from __future__ import annotations

@@ -128,6 +128,14 @@ def test_the_table_is_that_of_the_tokens_that_decide():
     assert (np.diff(table.decides) <= 0).all()
 
 
+def test_a_pickle_holds_the_table_and_no_documents():
+    counts, y = named(3)
+    model = AttentionClassifier().fit(counts, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.token_table_.pull, model.token_table_.pull)
+    assert again._of_table is None
+
+
 def test_the_page_shows_tokens_and_runs_none_of_them():
     arrow = pytest.importorskip("pyarrow")
     nasty = "<script>alert(1)</script>"

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, MissingExtraError
-from tokenmargin.explain.deciding_tokens import deciding_tokens
+from tokenmargin.explain.deciding_tokens import TokenTable, deciding_tokens
 from tokenmargin.explain.fit_tokens import RIDGE_SCORE, Fitted, fit_tokens
 from tokenmargin.explain.token_model import Contributions, TokenModel, checked_counts
 
@@ -115,8 +115,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         self.token_model_ = fitted.model
         self.ridge_ = fitted.ridge_value
         self.n_iter_ = fitted.n_iter
-        classes = [str(name) for name in self.classes_]
-        self.token_table_ = deciding_tokens(fitted.model, counts, targets, classes, self._names().tolist())
+        self._table: TokenTable | None = None
+        self._of_table: tuple[sp.csr_array, np.ndarray] | None = (counts, targets)
         return self
 
     def _fit_tokens(self, counts: sp.csr_array, targets: np.ndarray, sample_weight: ArrayLike | None) -> Fitted:
@@ -225,6 +225,25 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
     def intercept_(self) -> np.ndarray:
         """The margins of an empty document."""
         return self._model().intercept
+
+    @property
+    def token_table_(self) -> TokenTable:
+        """What each token does in the documents that were fitted, the most deciding first; made on first use."""
+        model = self._model()
+        if self._table is None:
+            assert self._of_table is not None, "documents are let go of when the table is made"
+            counts, targets = self._of_table
+            classes = [str(name) for name in self.classes_]
+            self._table = deciding_tokens(model, counts, targets, classes, self._names().tolist())
+            self._of_table = None
+        return self._table
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept of a fitted classifier: the table, and not the documents that it is made of."""
+        if hasattr(self, "token_model_"):
+            _ = self.token_table_
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     def _names(self) -> np.ndarray:
         """The names of the columns, or x0, x1, ...; of what is below 0, where there is any, with a minus before."""

@@ -111,12 +111,15 @@ def fit_tokens(
     documents = _weighty(documents)
     n_margins = 1 if n_classes == 2 else n_classes
     tried: tuple[tuple[float, float], ...] = ()
+    warm: Parameters | None = None
     if ridge_value is None:
-        ridge_value, tried = _chosen_ridge(documents, n_margins, power, ridge_score)
+        ridge_value, tried, warm = _chosen_ridge(documents, n_margins, power, ridge_score)
     objective = PenalisedLoss(documents, n_margins, power, log_idf(documents))
     objective.penalise(ridge_value, ridge_score)
     watch = _Watch(objective, power, held_out, max_iter, progress)
-    found = minimise(objective.value_and_gradient, _start(objective), max_iter=max_iter, tol=tol, stop=watch.stop)
+    found = minimise(
+        objective.value_and_gradient, _start(objective, warm), max_iter=max_iter, tol=tol, stop=watch.stop
+    )
     best, step = watch.best(found)
     model = TokenModel(*objective.parameters(best), power)
     return Fitted(model, ridge_value, tried, found.values, tuple(watch.losses), step, found.converged)
@@ -175,16 +178,16 @@ def _held_out_loss(objective: PenalisedLoss, x: np.ndarray, power: float, held_o
 
 def _chosen_ridge(
     documents: Documents, n_margins: int, power: float, ridge_score: float
-) -> tuple[float, tuple[tuple[float, float], ...]]:
-    """The ridge with the least held-out loss, and those tried."""
+) -> tuple[float, tuple[tuple[float, float], ...], Parameters | None]:
+    """The ridge with the least held-out loss, those tried, and the parameters found at the best of them."""
     place = _places(documents.counts)
     distinct = len(np.unique(place))
     if distinct < FEWEST_TO_CHOOSE:
-        return RIDGE_VALUE, ()
+        return RIDGE_VALUE, (), None
     share = min(0.8, MOST_TO_CHOOSE / distinct)
     fitted, judged = documents.rows(place < share), documents.rows((place >= share) & (place < 1.5 * share))
     if len(np.unique(fitted.targets)) < 2 or not len(judged.targets):
-        return RIDGE_VALUE, ()
+        return RIDGE_VALUE, (), None
     # As if words had been counted on the fitted part: a token that it lacks would stay where it starts.
     seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
     fitted, judged = (part._replace(counts=sp.csr_array(part.counts[:, seen])) for part in (fitted, judged))
@@ -192,7 +195,9 @@ def _chosen_ridge(
     search = _RidgeSearch(objective, power, ridge_score, judged)
     best = search.run()
     grown = best * (documents.weights.sum() / fitted.weights.sum()) ** RIDGE_GROWTH
-    return grown, tuple(search.tried)
+    score, value = log_idf(documents), np.zeros((len(seen), n_margins))
+    score[seen], value[seen] = search.best.score, search.best.value
+    return grown, tuple(search.tried), Parameters(score, value, search.best.intercept)
 
 
 def _places(counts: sp.csr_array) -> np.ndarray:
@@ -210,6 +215,7 @@ class _RidgeSearch:
         self.objective, self.power, self.ridge_score, self.judged = objective, power, ridge_score, judged
         self.tried: list[tuple[float, float]] = []
         self.warm: Parameters | None = None
+        self.best: Parameters
 
     def run(self) -> float:
         """Weaker ridges as long as they help; if the first did not, stronger ones."""
@@ -235,6 +241,8 @@ class _RidgeSearch:
         )
         self.warm = self.objective.parameters(found.x)
         loss = _held_out_loss(self.objective, found.x, self.power, self.judged)
+        if not self.tried or loss < min(other for _, other in self.tried):
+            self.best = self.warm
         self.tried.append((ridge, loss))
         return loss
 
