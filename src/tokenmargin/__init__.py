@@ -2,7 +2,8 @@
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
 `synthetic`, `theory`, `explain` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
-scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first use.
+scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first
+use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -27,8 +27,9 @@ def corpus() -> tm.TokenDataset:
 
 def trained(model, start):
     """Two epochs."""
+    data = corpus()
     return tm.train(
-        corpus(),
+        data,
         model,
         tm.AdamW(lr=1e-2),
         epochs=2,
@@ -36,6 +37,7 @@ def trained(model, start):
         batch_size=BATCH,
         dtype=np.float64,
         start=start,
+        vocabulary=data.vocabulary,
     )
 
 

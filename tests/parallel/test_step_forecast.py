@@ -7,13 +7,13 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel import Machine, forecast_step
 
-SLOW = Machine(memory_bandwidth=1e12, link_bandwidth=1e11, network_bandwidth=1e10, round_seconds=1e-6)
+SLOW = Machine(memory_bandwidth=1e12, link_bandwidth=1e11, network_bandwidth=1e10, round_seconds=1e-6, over_floor=1.5)
 
 
-def test_one_device_is_eight_passes_and_nothing_sent():
+def test_one_device_is_seven_passes_and_nothing_sent():
     found = forecast_step(1000, 500, 1, SLOW)
     assert found.memory_bytes == 3 * 1000 * 500 * 4
-    assert found.compute_seconds == pytest.approx(8 * 1000 * 500 * 4 / 1e12, rel=1e-12)
+    assert found.compute_seconds == pytest.approx(1.5 * 7 * 1000 * 500 * 4 / 1e12, rel=1e-12)
     assert found.seconds == found.compute_seconds
 
 

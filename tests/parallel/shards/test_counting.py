@@ -42,7 +42,7 @@ def write_shards(folder: Path, sizes, seed=0, length=(1, 9), labels=("neg", "pos
 def same_corpus(counted: CountedShards, corpus):
     dataset = counted.load()
     assert counted.vocabulary == corpus.dataset.vocabulary
-    assert counted.class_names == corpus.dataset.class_names
+    assert counted.classes == dataset.classes == corpus.dataset.classes
     assert dataset.labels.tobytes() == corpus.dataset.labels.tobytes()
     for part in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(dataset.counts, part), getattr(corpus.dataset.counts, part))

@@ -54,7 +54,7 @@ class CountedShards:
         try:
             told: dict[str, Any] = json.loads(about.read_text())
             self.made_from, self.recipe = str(told["made_from"]), dict(told["recipe"])
-            self.class_names = (str(told["class_names"][0]), str(told["class_names"][1]))
+            self.classes: tuple[int | str, int | str] = (told["classes"][0], told["classes"][1])
             self._parts = [{name: int(value) for name, value in part.items()} for part in told["parts"]]
         except (ValueError, KeyError, TypeError, IndexError) as problem:
             raise InvalidInputError(f"{about} cannot be read ({problem!r}): count the shards again.") from None
@@ -107,9 +107,8 @@ class CountedShards:
         """All of it in memory, for corpora that fit after all."""
         parts = list(self.parts())
         counts = sp.csr_array(sp.vstack([part.counts for part in parts], format="csr"))
-        dataset = TokenDataset(counts, np.concatenate([part.labels for part in parts]), self.vocabulary)
-        object.__setattr__(dataset, "class_names", self.class_names)
-        return dataset
+        labels = np.where(np.concatenate([part.labels for part in parts]) > 0, self.classes[1], self.classes[0])
+        return TokenDataset(counts, labels, self.vocabulary)
 
     def signed_frequency(self) -> np.ndarray:
         """alpha_s, shape (V,): the mean over documents of y c_s / T [E, (3)]."""

@@ -187,7 +187,7 @@ def _counted(texts: tuple[str, ...], recipe: Recipe) -> tuple[sp.csr_array, tupl
     return counted.counts, counted.vocabulary
 
 
-def _vocabulary(jobs: list[_Job]) -> tuple[_Vocabulary, tuple[str, str]]:
+def _vocabulary(jobs: list[_Job]) -> tuple[_Vocabulary, tuple[Any, Any]]:
     """The tokens that are frequent over all files, in the order of `tokenize`, and which labels are +1."""
     totals: Counter[str] = Counter()
     labels: Counter[str] = Counter()
@@ -214,8 +214,8 @@ def _in_order(names: set[str], recipe: Recipe) -> tuple[str, ...]:
     return tuple(piece for piece in word_pieces(recipe) if piece in names)
 
 
-def _two_classes(labels: Counter[str]) -> tuple[tuple[str, str], tuple[str, ...]]:
-    """What -1 and +1 are called, and the labels (as JSON) that are +1: of numbers the larger, of strings the later."""
+def _two_classes(labels: Counter[str]) -> tuple[tuple[Any, Any], tuple[str, ...]]:
+    """The labels that -1 and +1 stand for, and those (as JSON) that are +1: the larger number or the later string."""
     values: dict[str, Any] = {told: json.loads(told) for told in labels}
     if not all(isinstance(value, int) for value in values.values()):
         values = {told: str(value) for told, value in values.items()}
@@ -223,7 +223,7 @@ def _two_classes(labels: Counter[str]) -> tuple[tuple[str, str], tuple[str, ...]
     if len(distinct) != 2:
         sizes = ", ".join(f"{values[told]} ({size} times)" for told, size in labels.most_common(5))
         raise InvalidInputError(f"the files hold {len(distinct)} classes: {sizes}. Two are needed.")
-    return (str(distinct[0]), str(distinct[1])), tuple(told for told, value in values.items() if value == distinct[1])
+    return (distinct[0], distinct[1]), tuple(told for told, value in values.items() if value == distinct[1])
 
 
 # --- second pass ------------------------------------------------------------------------------------------------------
@@ -285,9 +285,9 @@ def _check_empty(parts: list[dict[str, int]], drop_empty: bool, recipe: Recipe) 
 
 
 def _write_corpus(
-    path: Path, made_from: str, parts: list[dict[str, int]], classes: tuple[str, str], recipe: Recipe
+    path: Path, made_from: str, parts: list[dict[str, int]], classes: tuple[Any, Any], recipe: Recipe
 ) -> None:
-    content = {"made_from": made_from, "class_names": classes, "recipe": dict(_told(recipe)), "parts": parts}
+    content = {"made_from": made_from, "classes": classes, "recipe": dict(_told(recipe)), "parts": parts}
     with complete_file(path) as staging:
         staging.write_text(json.dumps(content, indent=1) + "\n")
 
