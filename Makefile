@@ -51,6 +51,7 @@ bench: venv
 	$(BIN)/python -m benchmarks.two_layer
 	$(BIN)/python -m benchmarks.corpus_svm
 	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.parallel
 	$(BIN)/python -m benchmarks.classifier
 
 clean:

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.alternating import alternate
 
 ROUNDS, PROBLEMS, SEEDS = 5, 150, 12
-DOCUMENTS_A_FILE, WORDS_A_DOCUMENT, VOCABULARY = 50_000, 30, 5000
+DOCUMENTS_A_FILE, WORDS_A_DOCUMENT, VOCABULARY, TOGETHER = 50_000, 30, 5000, 2
 
 #: An H200: vendor's bandwidths of memory and NVLink (one direction), and of a 400 Gbit/s adapter for each device.
 H200 = {"memory_bandwidth": 4.8e12, "link_bandwidth": 450e9, "network_bandwidth": 50e9}
@@ -50,7 +50,8 @@ def study(rounds: int) -> None:
         here, there = sweep(margins, grid), sweep(margins, grid, map=over)
         assert all(here[name].tobytes() == there[name].tobytes() for name in here)
         name = f"sweep, {workers} processes against one"
-        print(alternate(name, lambda: sweep(margins, grid, map=over), lambda: sweep(margins, grid), rounds))
+        found = alternate(name, lambda: sweep(margins, grid, map=over), lambda: sweep(margins, grid), rounds)
+        print(f"{found}; fastest of each {found.peer.min() / found.ours.min():.2f}x")
 
 
 def memory(sizes: list[int]) -> None:
@@ -59,8 +60,10 @@ def memory(sizes: list[int]) -> None:
             write_texts(Path(folder) / "texts", size)
             command = [sys.executable, "-m", "benchmarks.parallel", "--memory-child", folder]
             told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+            counting, streaming, on_disk = (int(number) / 2**20 for number in told)
             print(
-                f"{size:,} documents: peak {int(told[0]) / 1024:.0f} MiB, counts on disk {int(told[1]) / 2**20:.0f} MiB"
+                f"{size:,} documents ({on_disk:.0f} MiB of counts): peak {counting:.0f} MiB after counting and "
+                f"statistics, {streaming:.0f} MiB after an epoch of {TOGETHER} parts at a time"
             )
 
 
@@ -83,10 +86,16 @@ def memory_child(folder: Path) -> None:
 
     counted = count_shards(folder / "texts", folder / "counts", Recipe(word_piece=False), drop_empty=True)
     counted.statistics()
-    for _ in ShardStream(counted, 0).epoch(0):
+    counting = peak()
+    for _ in ShardStream(counted, 0, together=TOGETHER).epoch(0):
         pass
     on_disk = sum(path.stat().st_size for path in (folder / "counts").rglob("*.npz"))
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, on_disk)
+    print(counting, peak(), on_disk)
+
+
+def peak() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def step(V: int, d: int) -> None:

@@ -42,9 +42,13 @@ class ShardStream:
         rng = np.random.default_rng([self.seed, number])
         order = rng.permutation(self.shards.n_parts)
         for begin in range(0, len(order), self.together):
-            picked = [self.shards.part(int(part)) for part in order[begin : begin + self.together]]
-            counts = sp.csr_array(sp.vstack([part.counts for part in picked], format="csr"))
-            labels = np.concatenate([part.labels for part in picked])
-            del picked  # or two copies of a piece would be held while it is used
-            rows = rng.permutation(len(labels))
-            yield CountedPart(sp.csr_array(counts[rows]), labels[rows])
+            yield self._piece(order[begin : begin + self.together], rng)
+
+    def _piece(self, numbers: np.ndarray, rng: np.random.Generator) -> CountedPart:
+        """Some parts as one; a function of its own, so that nothing but the piece is held while it is used."""
+        picked = [self.shards.part(int(number)) for number in numbers]
+        counts = sp.csr_array(sp.vstack([part.counts for part in picked], format="csr"))
+        labels = np.concatenate([part.labels for part in picked])
+        del picked  # or there would be three copies of a piece while it is shuffled
+        rows = rng.permutation(len(labels))
+        return CountedPart(sp.csr_array(counts[rows]), labels[rows])
