@@ -11,7 +11,7 @@ venv: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "tokenmargin needs Python >= 3.11: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,fit,docs,test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,fit,cluster,docs,test,lint]'
 	@touch $@
 
 # The peers that some tests and the benchmarks compare with; their tests are skipped, with a reason, where they are absent.
@@ -51,6 +51,7 @@ bench: venv
 	$(BIN)/python -m benchmarks.two_layer
 	$(BIN)/python -m benchmarks.corpus_svm
 	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.parallel
 	$(BIN)/python -m benchmarks.classifier
 
 clean:

@@ -54,6 +54,8 @@ def run_blocks(blocks: list[str], name: str) -> None:
         "add-a-figure.md",
         "add-a-method.md",
         "own-problems.md",
+        "cluster.md",
+        "devices.md",
     ],
 )
 def test_python_of_a_page_runs_top_to_bottom(page):

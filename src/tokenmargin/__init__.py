@@ -1,13 +1,14 @@
 """Which tokens does softmax attention select, and why those?
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic`, `theory` and `explain`, and what can go wrong in `errors`. `AttentionClassifier` brings scikit-learn
-and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first use.
+`synthetic`, `theory`, `explain` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
+scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first
+use.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin import attention, data, errors, explain, first_step, margin, models, theory, training
+from tokenmargin import attention, data, errors, explain, first_step, margin, models, parallel, theory, training
 from tokenmargin.attention import (
     AttentionRisk,
     Descent,
@@ -104,6 +105,7 @@ __all__ = [
     "models",
     "one_step",
     "optimal_selection",
+    "parallel",
     "regularization_path",
     "relaxed_svm",
     "scores",

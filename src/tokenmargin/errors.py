@@ -7,6 +7,7 @@ asks no question. Every message names what was wrong and what to do about it.
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "DataAbsentError",
     "DivergedError",
     "InvalidInputError",
@@ -43,6 +44,15 @@ class MissingExtraError(TokenMarginError, ImportError):
     def __init__(self, what: str, extra: str) -> None:
         """Name the feature and the extra that brings it."""
         super().__init__(f"{what} needs the extra '{extra}': pip install 'tokenmargin[{extra}]'")
+        self.what, self.extra = what, extra
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        """So that it comes back whole from a worker process."""
+        return type(self), (self.what, self.extra)
+
+
+class ClusterError(TokenMarginError):
+    """A cluster was not reached, runs other code or versions, or lost a task for good."""
 
 
 class DataAbsentError(TokenMarginError):

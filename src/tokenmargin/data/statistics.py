@@ -70,16 +70,30 @@ def token_statistics(dataset: TokenDataset) -> TokenStatistics:
     """Signed frequency, posterior difference, counts and class of every token."""
     positive = np.asarray(dataset.counts[dataset.labels > 0].sum(axis=0)).astype(np.int64)
     negative = np.asarray(dataset.counts[dataset.labels < 0].sum(axis=0)).astype(np.int64)
+    documents = np.bincount(dataset.counts.indices, minlength=dataset.vocabulary_size)
+    return statistics_of_sums(dataset.vocabulary, signed_frequency(dataset), positive, negative, documents)
+
+
+def statistics_of_sums(
+    vocabulary: tuple[str, ...], alpha: np.ndarray, positive: np.ndarray, negative: np.ndarray, documents: np.ndarray
+) -> TokenStatistics:
+    """What follows from sums over documents, however they were added up; each of shape (V,).
+
+    Args:
+        vocabulary: the tokens.
+        alpha: signed frequencies.
+        positive: occurrences in documents of label +1.
+        negative: occurrences in documents of label -1.
+        documents: documents that hold the token.
+    """
     count = positive + negative
-    alpha = signed_frequency(dataset)
     with np.errstate(invalid="ignore"):
         posterior = np.where(count > 0, (positive - negative) / np.maximum(count, 1), np.nan)
-    documents = np.bincount(dataset.counts.indices, minlength=dataset.vocabulary_size)
     kind = np.where(np.abs(alpha) <= ALPHA_ROUNDING, int(TokenClass.IRRELEVANT), np.sign(alpha).astype(int))
     kind = np.where(negative == 0, int(TokenClass.COMPLETELY_POSITIVE), kind)
     kind = np.where(positive == 0, int(TokenClass.COMPLETELY_NEGATIVE), kind)
     kind = np.where(count == 0, int(TokenClass.ABSENT), kind)
-    return TokenStatistics(dataset.vocabulary, alpha, posterior, count, positive, negative, documents, kind)
+    return TokenStatistics(vocabulary, alpha, posterior, count, positive, negative, documents, kind)
 
 
 def pearson(x: AnyArray, y: AnyArray, where: AnyArray | None = None) -> ScalarJ:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
+import scipy.sparse as sp
 
 from tokenmargin._checks import positive
 from tokenmargin._types import ArrayLike
@@ -134,12 +135,19 @@ def one_step(
     positive(eta0, "eta0")
     if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
         raise InvalidInputError(f"d must be a whole number from 1 on, got {d!r}: it is the width of the embeddings.")
-    rng = generator(key)
-    E0 = rng.standard_normal((dataset.vocabulary_size, int(d)))
-    E0 /= np.sqrt(d)
-    p0 = rng.standard_normal(int(d)) / np.sqrt(d)
-    v = _unit_vector(head, int(d), rng)
+    E0, p0, v = initial_embeddings(dataset.vocabulary_size, int(d), key, head)
     return step_from(dataset, eta0, float(np.log10(d)), E0, p0, v)
+
+
+def initial_embeddings(
+    V: int, d: int, key: jax.Array | np.random.Generator, head: ArrayLike | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E0 (V, d) and p0 (d,) ~ N(0, I/d), and v (d,): the head given, or a random unit vector."""
+    rng = generator(key)
+    E0 = rng.standard_normal((V, d))
+    E0 /= np.sqrt(d)
+    p0 = rng.standard_normal(d) / np.sqrt(d)
+    return E0, p0, _unit_vector(head, d, rng)
 
 
 def step_from(
@@ -178,10 +186,20 @@ def step_coefficients(
 
     -grad_{E_s} L = (alpha_s/2 + A_s) v + B_s p and -grad_p L = sum_s B_s E_s, at any point (E, p) [E, Lemma 7].
     """
-    counts = dataset.counts
+    terms = step_terms(dataset.counts, dataset.labels, token_head, token_query)
+    n, V = dataset.n_documents, dataset.vocabulary_size
+    A, B = (np.bincount(dataset.counts.indices, weights=term, minlength=V) / n for term in terms)
+    return A, B
+
+
+def step_terms(
+    counts: sp.csr_array, labels: np.ndarray, token_head: np.ndarray, token_query: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What each entry of the counts adds to n A_s and n B_s, in the order of the entries; documents may be any part."""
     token, sizes = counts.indices, np.diff(counts.indptr)
     begin = counts.indptr[:-1]
-    share = counts.data / np.repeat(dataset.lengths.astype(float), sizes)  # c_is / T_i
+    lengths = np.asarray(counts.sum(axis=1)).astype(float)
+    share = counts.data / np.repeat(lengths, sizes)  # c_is / T_i
     logit, score = token_query[token], token_head[token]
 
     def per_document(values: np.ndarray) -> np.ndarray:
@@ -201,12 +219,9 @@ def step_coefficients(
     relative = score - first
     lag = relative - per_document(weight * relative)  # h_s - f_i
     output = score - lag
-    y = np.repeat(dataset.labels, sizes)
+    y = np.repeat(labels, sizes)
     half = -0.5 * np.tanh(0.5 * y * output)  # g_i - 1/2
-    n, V = dataset.n_documents, dataset.vocabulary_size
-    A = np.bincount(token, weights=y * (half * weight + 0.5 * excess), minlength=V) / n
-    B = np.bincount(token, weights=y * (0.5 + half) * weight * lag, minlength=V) / n
-    return A, B
+    return y * (half * weight + 0.5 * excess), y * (0.5 + half) * weight * lag
 
 
 def mean_loss(dataset: TokenDataset, token_head: np.ndarray, token_query: np.ndarray) -> float:

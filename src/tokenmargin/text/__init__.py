@@ -1,5 +1,6 @@
 """From texts to counts of tokens, each step a switch of a recipe."""
 
+from tokenmargin.text._lexicon import word_pieces
 from tokenmargin.text.corpus import CountedTexts, TextReport, TokenizedCorpus
 from tokenmargin.text.counter import Located, TokenCounter
 from tokenmargin.text.counting import count_tokens
@@ -20,4 +21,5 @@ __all__ = [
     "count_tokens",
     "plain_recipe",
     "tokenize",
+    "word_pieces",
 ]

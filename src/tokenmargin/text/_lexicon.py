@@ -50,6 +50,12 @@ class Spelling:
         return WordPieces(read_vocabulary(path, any_vocabulary=self.recipe.any_vocabulary))
 
 
+def word_pieces(recipe: Recipe) -> tuple[str, ...]:
+    """The WordPieces that a recipe cuts words into, in the order of their file; none where it does not."""
+    found = Spelling(recipe).pieces()
+    return () if found is None else found.pieces
+
+
 class Lexicon:
     """Words to tokens by a recipe; stop words have no tokens."""
 

@@ -204,7 +204,8 @@ def _copied(start: Tree, dataset: TokenDataset, model: Trainable, kind: str) -> 
     width = getattr(model, "width", start.embeddings.shape[1])
     if start.embeddings.shape[1] != width:
         raise InvalidInputError(f"start has width {start.embeddings.shape[1]} but the model has width {width}.")
-    if not all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(start)):
+    # Asked where the parameters lie: they may be spread over devices of several hosts, and more than one host holds.
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(start)):
         raise InvalidInputError("start holds NaN or infinity: give parameters that are numbers.")
     return jax.tree.map(lambda x: jnp.array(x, dtype=kind, copy=True), start)
 
