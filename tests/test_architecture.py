@@ -61,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "training",
     },
+    "probe": {"_types", "errors", "_checks", "_progress", "_atomic", "data", "models", "margin"},
     "plots": {"errors"},
     "experiments": {
         "_types",
@@ -78,6 +79,7 @@ ALLOWED: dict[str, set[str]] = {
         "first_step",
         "margin",
         "theory",
+        "probe",
         "plots",
     },
     "report": {"errors", "_atomic", "theory", "experiments", "explain"},
