@@ -110,6 +110,7 @@ BEHIND_ONE_FILE = {
     "stopwordsiso": "text/_stopwords.py",
     "datasets": "sources/_hub.py",
     "safetensors": "explain/saved_model.py",
+    "PIL": "sources/_pictures.py",
 }
 
 FILES = sorted(ROOT.rglob("*.py"))
