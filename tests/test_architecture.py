@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "text": {"_types", "errors", "_progress", "data", "sources"},
     "attention": {"_types", "errors", "_checks", "_progress", "_precision", "data"},
     "models": {"_types", "errors", "_checks"},
-    "training": {"_types", "errors", "_checks", "_progress", "_precision", "data", "models"},
+    "training": {"_types", "errors", "_checks", "_progress", "_atomic", "_precision", "data", "models"},
     "first_step": {"_types", "errors", "_checks", "data"},
     "margin": {"_types", "errors", "_checks", "_progress", "_isometry", "data"},
     "theory": {

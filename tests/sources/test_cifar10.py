@@ -83,6 +83,8 @@ def test_every_form_gives_the_same_pictures(form, split, request):
     np.testing.assert_array_equal(read.images, np.concatenate([images for images, _ in expected]))
     assert read.labels.tolist() == [label for _, labels in expected for label in labels]
     assert len(read) == 2 * len(SPLITS[split])
+    few = cifar10(request.getfixturevalue(form), split=split, some=2)
+    np.testing.assert_array_equal(few.images, read.images[[0, len(read) // 2]])
 
 
 def test_a_part_is_refused_unless_asked_for(binary):
@@ -97,6 +99,11 @@ def test_the_copy_of_the_tests_is_whole():
     except DataAbsentError:
         pytest.skip("CIFAR-10 is absent")
     assert read.images.shape == (10_000, 32, 32, 3)
+    few = cifar10(split="test", some=100)
+    np.testing.assert_array_equal(few.images, read.images[::100])
+    assert set(few.labels.tolist()) == set(range(10))  # though the file is sorted by class
+    with pytest.raises(InvalidInputError, match="between 1 and 10,000"):
+        cifar10(split="test", some=20_000)
 
 
 class Malicious:

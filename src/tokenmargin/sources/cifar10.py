@@ -64,26 +64,35 @@ WHERE = Whereabouts(
 
 
 def cifar10(
-    path: str | Path | None = None, *, split: str = "train", verify: bool = True, progress: Progress = silent
+    path: str | Path | None = None,
+    *,
+    split: str = "train",
+    some: int | None = None,
+    verify: bool = True,
+    progress: Progress = silent,
 ) -> LabelledImages:
-    """The pictures of one split, in the order of the file.
+    """The pictures of one split, in the order of the file, which may be sorted by class.
 
     Args:
         path: a folder of the original archives, binary (data_batch_1.bin ...) or pickled (data_batch_1 ...), or a
             Parquet file with the columns split, label (name or number) and jpeg or image (bytes of a picture). Without
             it, $TOKENMARGIN_DATA is looked through and then the Hugging Face hub.
         split: "train" or "test".
-        verify: demand 50,000 or 10,000 pictures, a tenth of each class. Pass False to read a part.
+        some: how many pictures to read, spread evenly over the file; all when absent.
+        verify: demand 50,000 or 10,000 pictures, a tenth of each class, where all are read. Pass False for a part.
         progress: told how reading, or a download, comes on.
     """
     if split not in _FILES:
         raise InvalidInputError(f"split must be train or test, got {split!r}.")
     found = locate(WHERE, path, progress)
-    parts = list(_folder(found, split, progress) if found.is_dir() else _table(found, split, progress))
+    parts = list(_folder(found, split, progress) if found.is_dir() else _table(found, split, some, progress))
     if not parts:
         raise InvalidInputError(f"{found} holds no picture of the split {split!r}.")
     images, labels = (np.concatenate(each) for each in zip(*parts, strict=True))
-    if verify:
+    if some is not None and found.is_dir():
+        places = _spread(len(labels), some)
+        images, labels = images[places], labels[places]
+    if verify and some is None:
         _check_whole(labels, split, str(found))
     return LabelledImages(images, labels, CLASS_NAMES, str(found))
 
@@ -183,22 +192,36 @@ def _word(name: object) -> object:
     return name.decode("ascii", "replace") if isinstance(name, bytes) else name
 
 
-def _table(path: Path, split: str, progress: Progress) -> Iterator[Part]:
-    """A Parquet file of encoded pictures."""
+def _spread(count: int, some: int) -> np.ndarray:
+    """`some` places out of `count`, evenly."""
+    if not 1 <= some <= count:
+        raise InvalidInputError(f"some must lie between 1 and {count:,}, the pictures that there are; got {some!r}.")
+    return np.arange(some) * count // some
+
+
+def _table(path: Path, split: str, some: int | None, progress: Progress) -> Iterator[Part]:
+    """A Parquet file of encoded pictures; only those that are asked for are decoded."""
     columns = parquet_columns(path)
     picture = next((name for name in ("jpeg", "image", "img") if name in columns), None)
-    if picture is None or not {"label"} <= set(columns):
+    if picture is None or "label" not in columns:
         raise InvalidInputError(
             f"{path} has the columns {', '.join(columns)}: a table of pictures needs label, and jpeg or image."
         )
-    rows, done = parquet_size(path), 0
-    wanted = [picture, "label", *(["split"] if "split" in columns else [])]
-    for batch in parquet_batches(path, wanted):
-        own = [j for j, name in enumerate(batch.get("split", [split] * len(batch["label"]))) if name == split]
+    rows = parquet_size(path)
+    wanted = np.arange(rows)
+    if "split" in columns:
+        splits = [name for batch in parquet_batches(path, ["split"]) for name in batch["split"]]
+        wanted = np.flatnonzero([name == split for name in splits])
+    if some is not None and len(wanted):
+        wanted = wanted[_spread(len(wanted), some)]
+    done = 0
+    for batch in parquet_batches(path, [picture, "label"]):
+        count = len(batch["label"])
+        own = (wanted[(wanted >= done) & (wanted < done + count)] - done).tolist()
         if own:
             images = np.stack([_picture(batch[picture][j], f"{path}, row {done + j + 1}") for j in own])
             yield images, _numbers([batch["label"][j] for j in own], str(path))
-        done += len(batch["label"])
+        done += count
         progress(done, rows, "reading CIFAR-10")
 
 
