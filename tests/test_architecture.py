@@ -111,6 +111,7 @@ BEHIND_ONE_FILE = {
     "datasets": "sources/_hub.py",
     "safetensors": "explain/saved_model.py",
     "PIL": "sources/_pictures.py",
+    "torch": "probe/torch_models.py",
 }
 
 FILES = sorted(ROOT.rglob("*.py"))

@@ -40,7 +40,7 @@ class AttentionProbe:
 
     def __init__(
         self,
-        model: Vit,
+        model: object,
         images: np.ndarray,
         *,
         epochs: tuple[int, ...] | None = None,

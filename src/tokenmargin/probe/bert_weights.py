@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import erf
 
 from tokenmargin._types import ArrayLike
-from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.reading import AttentionReading
 
@@ -230,14 +230,28 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
+#: The dtypes of safetensors that NumPy has, and bfloat16, which is the upper half of a float32.
+_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+
+
 def _safetensors(path: Path) -> Weights:
+    """The arrays of a file: eight bytes with the length of a JSON header, the header, and the bytes it points to."""
     try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-    except ImportError:
-        raise MissingExtraError("Reading weights", "fit") from None
-    try:
-        found: Weights = load_file(path)
-    except (OSError, SafetensorError) as problem:
-        raise InvalidInputError(f"{path} holds no weights that can be read ({problem}).") from None
-    return found
+        raw = path.read_bytes()
+        length = int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8 : 8 + length])
+        header.pop("__metadata__", None)
+        return {name: _array(raw, 8 + length, entry) for name, entry in header.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise InvalidInputError(f"{path} holds no weights that can be read ({problem}): copy it again.") from None
+
+
+def _array(raw: bytes, begin: int, entry: Mapping[str, Any]) -> np.ndarray:
+    first, last = entry["data_offsets"]
+    kind = entry["dtype"]
+    if begin + last > len(raw):
+        raise ValueError("it is cut short")
+    found = np.frombuffer(raw[begin + first : begin + last], _DTYPES[kind]).reshape(entry["shape"])
+    if kind == "BF16":
+        found = (found.astype(np.uint32) << 16).view(np.float32)
+    return found.astype(np.float32) if kind in ("F64", "F16") else found

@@ -87,7 +87,9 @@ def attention_report(
     if not parts:
         raise InvalidInputError("there is nothing to probe: give at least one input.")
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return AttentionReport(*columns, None if key_query_norms is None else np.asarray(key_query_norms, np.float64))
+    norms = None if key_query_norms is None else np.asarray(key_query_norms, np.float64)
+    sparsity, mean_map, entropies, tops, margins, selected, tokens = columns
+    return AttentionReport(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
 
 
 def _measured(reading: AttentionReading) -> tuple[np.ndarray, ...]:

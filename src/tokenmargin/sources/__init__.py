@@ -2,9 +2,9 @@
 
 from tokenmargin._progress import Progress
 from tokenmargin.sources._parquet import write_parquet
+from tokenmargin.sources.cifar10 import LabelledImages, cifar10
 from tokenmargin.sources.embedded import sentence_polarity
 from tokenmargin.sources.guess import OpenedTable, open_table, read_texts
-from tokenmargin.sources.cifar10 import LabelledImages, cifar10
 from tokenmargin.sources.imdb import imdb
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.sources.locate import DATA_VARIABLE

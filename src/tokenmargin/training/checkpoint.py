@@ -24,9 +24,9 @@ def save_checkpoint(path: Path, whose: str, tree: Any, **notes: np.ndarray) -> N
         tree: arrays and numbers.
         **notes: further arrays, of any shape; their names begin with a letter.
     """
-    leaves = {f"{k:05d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(tree))}
+    leaves: dict[str, Any] = {f"{k:05d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(tree))}
     with complete_file(path) as unfinished, unfinished.open("wb") as opened:
-        np.savez(opened, **{_WHOSE: np.array(whose)}, **leaves, **notes)
+        np.savez(opened, **(leaves | notes | {_WHOSE: np.array(whose)}))
 
 
 def load_checkpoint(path: Path, whose: str, like: Any) -> tuple[Any, dict[str, np.ndarray]]:

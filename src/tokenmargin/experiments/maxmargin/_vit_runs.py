@@ -186,7 +186,7 @@ class _Watch:
             "epochs": np.array(sorted(self.probe.reports)),
             "share": np.stack([report.by_layer() for report in reports]),
             "sparsities": np.stack([report.sparsity[:, -1] for report in reports]),
-            "head_norms": np.stack([report.key_query_norms for report in reports]),
+            "head_norms": np.stack([np.asarray(report.key_query_norms) for report in reports]),
             "norms": np.stack([self.norms[epoch] for epoch in sorted(self.norms)]),
             "test_accuracy": np.array([self.accuracy[epoch] for epoch in sorted(self.accuracy)]),
             "kept_epochs": np.array(kept),
