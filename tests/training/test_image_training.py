@@ -50,9 +50,9 @@ def same(a, b):
 def test_it_learns_and_a_checkpoint_goes_on_as_if_nothing_had_happened(data, tmp_path):
     file = tmp_path / "run.npz"
     seen: list[int] = []
-    whole = trained(data, 4, warm_up=WarmUp(2))
-    trained(data, 2, warm_up=WarmUp(2), checkpoint=file)
-    resumed = trained(data, 4, warm_up=WarmUp(2), checkpoint=file, on_epoch=lambda epoch, _: seen.append(epoch))
+    whole = trained(data, 4, schedule=WarmUp(2))
+    trained(data, 2, schedule=WarmUp(2), checkpoint=file)
+    resumed = trained(data, 4, schedule=WarmUp(2), checkpoint=file, on_epoch=lambda epoch, _: seen.append(epoch))
     assert seen == [3, 4]
     assert same(whole.parameters, resumed.parameters)
     np.testing.assert_array_equal(whole.records.loss, resumed.records.loss)

@@ -38,8 +38,20 @@ class AttentionReading:
 
     @property
     def shares(self) -> np.ndarray:
-        """The maps over the tokens that count, brought to sum 1, shape (L, B, H, T)."""
-        inside = np.where(self.mask[None, :, None, :], np.asarray(self.maps, np.float64), 0.0)
+        """The map of each head over the tokens that count, brought to sum 1, shape (L, B, H, T)."""
+        return self._over_counted(np.asarray(self.maps, np.float64))
+
+    @property
+    def mean_shares(self) -> np.ndarray:
+        """The mean map over the heads, over the tokens that count, brought to sum 1, shape (L, B, T) [M, Sec. 4].
+
+        Heads are weighed by what they give to those tokens: one that attends to [CLS] alone adds nothing.
+        """
+        mean = np.asarray(self.maps, np.float64).mean(axis=2, keepdims=True)
+        return self._over_counted(mean)[:, :, 0]
+
+    def _over_counted(self, maps: np.ndarray) -> np.ndarray:
+        inside = np.where(self.mask[None, :, None, :], maps, 0.0)
         total = inside.sum(axis=-1, keepdims=True)
         # A map that puts everything elsewhere has no share here: nothing is known of its selection but that it is none.
         return np.asarray(np.where(total > 0, inside / np.where(total > 0, total, 1.0), self._uniform()))

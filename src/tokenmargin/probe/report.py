@@ -95,10 +95,9 @@ def attention_report(
 def _measured(reading: AttentionReading) -> tuple[np.ndarray, ...]:
     """The columns of a report, in their order, for one chunk; inputs lead."""
     shares, logits = reading.shares, reading.logits
-    over_heads = shares.mean(axis=2)
     numbers = [
         soft_sparsity(shares),
-        soft_sparsity(over_heads),
+        soft_sparsity(reading.mean_shares),
         entropy(shares),
         top_mass(shares),
         logit_margin(logits),

@@ -21,12 +21,13 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
 from tokenmargin.data.images import ImageDataset
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import OptimiserState, Program, apply_gradients, initial_state, program_of
 from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
 from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.optimisers import Optimiser
+from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import Batches, Tree
 from tokenmargin.training.warm_up import WarmUp
 
@@ -75,7 +76,7 @@ def train_images(
     epochs: int,
     key: AnyArray,
     batch_size: int = 512,
-    warm_up: WarmUp | None = None,
+    schedule: StepSchedule | WarmUp = CONSTANT,
     dtype: Any = np.float32,
     batches: ImageBatchFactory = augmented_image_batches,
     checkpoint: str | Path | None = None,
@@ -95,7 +96,7 @@ def train_images(
         epochs: passes over the data, those of the checkpoint counted in; 0 returns the start.
         key: `jax.random.key(seed)`; decides the start, the order of pictures and how they are shifted.
         batch_size: pictures of a step; the last batch of an epoch holds what is left.
-        warm_up: how the learning rate rises in the beginning; at once when absent.
+        schedule: the learning rate over epochs; `WarmUp(1)` lets it rise in the first.
         dtype: of the parameters, float32 or float64; an accelerator computes in bfloat16 where the model says so.
         batches: `augmented_image_batches`, or `image_batches` for pictures as they are.
         checkpoint: a file that is written as training goes on, and taken up if it is there.
@@ -111,7 +112,7 @@ def train_images(
     source = batches(dataset, len(dataset) if optimiser.full_batch else batch_size, kind)
     begin, numbers_of_key = _streams(key)
     parameters = model.initial(begin, len(dataset.class_names), kind)
-    whose = f"{model} {optimiser} {warm_up} batches {batch_size} of {len(dataset)} key {numbers_of_key}"
+    whose = f"{model} {optimiser} {schedule} batches {batch_size} of {len(dataset)} key {numbers_of_key}"
     fresh = _State(parameters, initial_state(optimiser, model, source, parameters))
     state, table, steps = _resumed(checkpoint, whose, fresh)
     if on_epoch is not None and not table:
@@ -119,13 +120,13 @@ def train_images(
     one_epoch = jitted(_epoch, usable_options(model.compiler_options), static_argnums=(0, 1), donate_argnums=2)
     for epoch in range(len(table), epochs):
         rows = source.rows(np.random.default_rng([*numbers_of_key, epoch]).permutation(len(dataset)))
-        rises = np.ones(len(rows)) if warm_up is None else warm_up.multipliers(epoch, len(rows))
+        rises = schedule.multipliers(epoch, len(rows))
         coefficients = np.asarray(optimiser.coefficients(steps, optimiser.lr * rises)).astype(kind)
         program = program_of(model, source, rows)
         state, sums = one_epoch(program, type(optimiser), state, (source.on_device, rows, coefficients))
         loss, correct, documents = np.asarray(sums, np.float64)
         if not np.isfinite(loss):
-            raise InvalidInputError(f"training diverged in epoch {epoch + 1}: take a smaller learning rate.")
+            raise DivergedError(f"training diverged in epoch {epoch + 1}: start again with a smaller learning rate.")
         table.append(np.array([loss / documents, correct / documents, optimiser.lr * rises[-1]]))
         steps += len(rows)
         if checkpoint is not None and ((epoch + 1) % checkpoint_every == 0 or epoch + 1 == epochs):

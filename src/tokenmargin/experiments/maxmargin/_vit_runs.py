@@ -24,6 +24,7 @@ from tokenmargin.sources.cifar10 import cifar10
 from tokenmargin.training import SGD, AdamW
 from tokenmargin.training.image_batches import as_numbers
 from tokenmargin.training.image_training import image_accuracy, train_images
+from tokenmargin.training.schedule import CONSTANT
 from tokenmargin.training.warm_up import WarmUp
 
 #: A size for seconds on a CPU, beside the usual ones.
@@ -124,7 +125,7 @@ def is_measured(epoch: int) -> bool:
 
 
 def is_kept(epoch: int) -> bool:
-    """Whether maps, queries and keys of an epoch are kept: closer at the start."""
+    """Whether maps, queries and keys of an epoch are kept: closer at the start; the last always are."""
     return epoch in (0, 1, 2, 4, 7, 10, 15) or (epoch > 15 and epoch % 15 == 0)
 
 
@@ -161,10 +162,10 @@ class _Watch:
     def __init__(self, model: Vit, images: np.ndarray, test: ImageDataset, seen: range, directions: int) -> None:
         # What is trained changes nothing of what is computed: one compilation serves all.
         self._model, self._test = replace(model, trains_attention=True), test
-        look = tuple(epoch for epoch in seen if is_measured(epoch))
+        look = tuple(epoch for epoch in seen if is_measured(epoch) or epoch == seen[-1])
         kept, last = min(KEPT, len(images)), (model.depth - 1,)
         self.probe = AttentionProbe(self._model, images, epochs=look, kept=kept, layers=last)
-        self.directions = directions
+        self.directions, self._last = directions, seen[-1]
         self.norms: dict[int, np.ndarray] = {}
         self.accuracy: dict[int, float] = {}
 
@@ -177,7 +178,7 @@ class _Watch:
     def arrays(self) -> dict[str, np.ndarray]:
         """By epoch, the epochs in order."""
         reports = [self.probe.reports[epoch] for epoch in sorted(self.probe.reports)]
-        kept = [epoch for epoch in sorted(self.probe.readings) if is_kept(epoch)]
+        kept = [epoch for epoch in sorted(self.probe.readings) if is_kept(epoch) or epoch == self._last]
         means = {
             name: np.stack([getattr(report, name).mean(axis=0) for report in reports])
             for name in ("sparsity", "entropy", "top_mass", "margin")
@@ -216,7 +217,7 @@ def _trained(
         epochs=seen[-1],
         key=key,
         batch_size=config.batch,
-        warm_up=None if treatment == "sgd" else WarmUp(config.warm_up),
+        schedule=CONSTANT if treatment == "sgd" else WarmUp(config.warm_up),
         checkpoint=checkpoint,
         checkpoint_every=LEG,
         progress=progress,

@@ -185,17 +185,17 @@ def draw_curves(result: Result) -> Any:
             draw_sparsity_and_norm(ax, first["epochs"][: share.shape[1]], share, norm)
             ax.set_title(f"last layer, {title}")
         draw_layers(layers, first["epochs"], first["share"], "nnz/T")
-        layers.set_title("every layer: sparsity of the mean map")
+        layers.set_title("every layer: mean map")
         draw_layers(norms, first["epochs"], first["norms"], r"$\|W\|_F$")
-        norms.set(title="every layer: combined key-query matrix", yscale="log")
-        shown = {"AdamW, seed 0": first} | {TREATMENTS[name]: run for name, run in controls.items()}
+        norms.set(title="every layer: key-query matrix", yscale="log")
+        shown = {"seed 0": first} | dict(controls)
         ends = np.array([[run["share"][0, -1], run["share"][-1, -1]] for run in shown.values()])
         draw_beside(beside, list(shown), ends[:, 0], ends[:, 1], "nnz/T of the last layer")
         beside.legend()
         epochs, seed = first["kept_epochs"], found["seed 0"]
         query.plot(epochs, seed["cosine"].mean(axis=(1, 2)), "o-", color=BLUE, label="the model's query")
         query.plot(epochs, seed["baseline_cosines"].mean(axis=(1, 2, 3)), "o-", color=GREY, label="random queries")
-        query.set(title="cosine to the max-margin direction of what is selected", xlabel="epoch", ylim=(0, 1))
+        query.set(title="query: cosine to its max-margin direction", xlabel="epoch", ylim=(0, 1))
         query.legend()
     return figure
 
