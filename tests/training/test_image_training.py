@@ -10,7 +10,7 @@ import pytest
 from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.vit import Vit
-from tokenmargin.training import SGD, AdamW
+from tokenmargin.training import SGD, AdamW, train
 from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
 from tokenmargin.training.image_batches import (
     LARGEST_SHIFT,
@@ -146,3 +146,28 @@ def test_what_is_no_data_set_of_pictures(images, labels, word):
 def test_pictures_of_another_size_than_the_models():
     with pytest.raises(InvalidInputError, match="side=12"):
         train_images(bright_or_dark(4, 12), MODEL, AdamW(), epochs=1, key=jax.random.key(0))
+
+
+def test_train_is_one_contract_for_texts_and_pictures(data, tmp_path):
+    own = {"epochs": 1, "key": jax.random.key(1), "batch_size": 16}
+    run = train(data, MODEL, AdamW(lr=3e-3), schedule=WarmUp(2), checkpoint=tmp_path / "a.npz", **own)
+    assert same(run.parameters, train_images(data, MODEL, AdamW(lr=3e-3), schedule=WarmUp(2), **own).parameters)
+    assert (tmp_path / "a.npz").is_file()
+    with pytest.raises(InvalidInputError, match="patience is for counted texts"):
+        train(data, MODEL, AdamW(), patience=3, **own)
+
+
+def test_a_warm_up_holds_for_counted_texts_too():
+    from tokenmargin.data import TokenDataset
+    from tokenmargin.models import OneLayer
+
+    counted = TokenDataset(np.eye(4), [1, -1, 1, -1])
+    runs = [
+        train(counted, OneLayer(width=3), SGD(lr=0.1), epochs=2, key=jax.random.key(0), batch_size=2, schedule=each)
+        for each in (WarmUp(2), WarmUp(1e-9))
+    ]
+    np.testing.assert_allclose(runs[0].records.learning_rate, [0.05, 0.1])
+    np.testing.assert_allclose(runs[1].records.learning_rate, [0.1, 0.1])
+    assert not same(runs[0].parameters, runs[1].parameters)
+    with pytest.raises(InvalidInputError, match="checkpoint is for pictures"):
+        train(counted, OneLayer(width=3), SGD(lr=0.1), epochs=1, key=jax.random.key(0), checkpoint="a.npz")
