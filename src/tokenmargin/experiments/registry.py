@@ -14,6 +14,7 @@ MODULES = (
     "maxmargin.fig03_joint",
     "maxmargin.fig04_evolution",
     "maxmargin.fig05_transients",
+    "maxmargin.fig06_07_vit",
     "maxmargin.fig08_two_limits",
     "maxmargin.fig09_10_trials",
     "maxmargin.thm1_4_path",

@@ -1,4 +1,4 @@
-"""What is trained: attention of one and two layers, arrays in and arrays out, and what a model reports of a batch."""
+"""What is trained: attention of one and two layers, vision transformers; arrays in, arrays out, no data sets."""
 
 from tokenmargin.models._two_layer_gradient import DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
@@ -6,12 +6,15 @@ from tokenmargin.models.factored_gradient import FactoredGradient
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import CountBatch, OneLayer, OneLayerGradients, OneLayerParameters
 from tokenmargin.models.two_layer import ShelvedBatch, TwoLayer
+from tokenmargin.models.vit import ClsAttention, ImageBatch, Vit, VitParameters
 
 __all__ = [
     "BatchSums",
+    "ClsAttention",
     "CountBatch",
     "DocumentShelf",
     "FactoredGradient",
+    "ImageBatch",
     "MatmulPrecision",
     "OneLayer",
     "OneLayerGradients",
@@ -19,4 +22,6 @@ __all__ = [
     "ShelvedBatch",
     "TwoLayer",
     "TwoLayerParameters",
+    "Vit",
+    "VitParameters",
 ]

@@ -1,7 +1,8 @@
-"""Where labelled texts come from: bytes in, texts and labels out; no tokenising."""
+"""Where labelled texts and images come from: bytes in, texts or pixels and labels out; no tokenising."""
 
 from tokenmargin._progress import Progress
 from tokenmargin.sources._parquet import write_parquet
+from tokenmargin.sources.cifar10 import LabelledImages, cifar10
 from tokenmargin.sources.embedded import sentence_polarity
 from tokenmargin.sources.guess import OpenedTable, open_table, read_texts
 from tokenmargin.sources.imdb import imdb
@@ -14,6 +15,7 @@ from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_repor
 __all__ = [
     "DATA_VARIABLE",
     "Format",
+    "LabelledImages",
     "LabelledTexts",
     "Oddity",
     "OpenedTable",
@@ -22,6 +24,7 @@ __all__ = [
     "TextChunk",
     "YelpReport",
     "YelpSelection",
+    "cifar10",
     "imdb",
     "open_table",
     "read_texts",

@@ -59,6 +59,13 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
         return tuple(file.schema_arrow.names)
 
 
+def parquet_batches(path: Path, columns: list[str]) -> Iterator[dict[str, list[Any]]]:
+    """Some columns of a Parquet file as lists, a batch of rows at a time."""
+    with _opened(path) as file:
+        for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+            yield batch.to_pydict()
+
+
 def write_parquet(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
     """Write batches of columns, one row group each."""
     pyarrow, parquet = _pyarrow()

@@ -1,15 +1,19 @@
-"""Training of all parameters of a model on counted texts: batches, optimisers, epochs, held-out evaluation."""
+"""Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
+from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
+from tokenmargin.training.image_batches import augmented_image_batches, image_batches
+from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import train
 from tokenmargin.training.trainable import Batches, Trainable
 from tokenmargin.training.training_run import TrainingRun
+from tokenmargin.training.warm_up import WarmUp
 
 __all__ = [
     "SGD",
@@ -20,6 +24,8 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "GradientDescent",
+    "ImageRecords",
+    "ImageTrainingRun",
     "Optimiser",
     "StepSchedule",
     "Trainable",
@@ -27,8 +33,15 @@ __all__ = [
     "TrainingRecords",
     "TrainingRun",
     "ValidationRecords",
+    "WarmUp",
+    "augmented_image_batches",
     "batch_factory",
     "count_batches",
     "document_batches",
+    "image_accuracy",
+    "image_batches",
+    "load_checkpoint",
+    "save_checkpoint",
     "train",
+    "train_images",
 ]

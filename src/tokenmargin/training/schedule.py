@@ -33,6 +33,10 @@ class StepSchedule:
         """What the learning rate is multiplied with in this epoch."""
         return float(self.factor ** sum(epoch >= start for start in self.epochs))
 
+    def multipliers(self, epoch: int, steps: int) -> np.ndarray:
+        """The same for each step of this epoch, shape (steps,)."""
+        return np.full(steps, self.multiplier(epoch))
+
 
 #: The same learning rate in every epoch.
 CONSTANT = StepSchedule(epochs=())

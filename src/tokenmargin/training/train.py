@@ -6,7 +6,8 @@ What a model must offer is `Trainable`, what batches must offer `Batches`; an op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from tokenmargin._checks import positive, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
+from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
@@ -31,14 +33,34 @@ from tokenmargin.training._program import (
 )
 from tokenmargin.training.batches import batches_of, token_dataset
 from tokenmargin.training.evaluate import Trained, best_epoch, check_rows, check_same_meaning
+from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 from tokenmargin.training.training_run import TrainingRun
+from tokenmargin.training.warm_up import WarmUp
 
 
-@keep_precision
+@overload
+def train(
+    dataset: ImageDataset,
+    model: Any,
+    optimiser: Optimiser,
+    *,
+    epochs: int,
+    key: AnyArray,
+    batch_size: int = ...,
+    schedule: StepSchedule | WarmUp = ...,
+    dtype: Any = ...,
+    batches: Any = ...,
+    progress: Progress = ...,
+    on_epoch: Callable[[int, Tree], None] | None = ...,
+    checkpoint: str | Path | None = ...,
+) -> ImageTrainingRun: ...
+
+
+@overload
 def train(
     dataset: TokenDataset,
     model: Trainable,
@@ -46,17 +68,39 @@ def train(
     *,
     epochs: int,
     key: AnyArray,
+    batch_size: int = ...,
+    schedule: StepSchedule | WarmUp = ...,
+    dtype: Any = ...,
+    start: Trained | Tree | None = ...,
+    vocabulary: Iterable[str] | None = ...,
+    validation: TokenDataset | None = ...,
+    patience: int | None = ...,
+    batches: BatchFactory | None = ...,
+    progress: Progress = ...,
+    on_epoch: Callable[[int, Tree], None] | None = ...,
+) -> TrainingRun: ...
+
+
+@keep_precision
+def train(
+    dataset: TokenDataset | ImageDataset,
+    model: Any,
+    optimiser: Optimiser,
+    *,
+    epochs: int,
+    key: AnyArray,
     batch_size: int = 128,
-    schedule: StepSchedule = CONSTANT,
+    schedule: StepSchedule | WarmUp = CONSTANT,
     dtype: Any = np.float32,
     start: Trained | Tree | None = None,
     vocabulary: Iterable[str] | None = None,
     validation: TokenDataset | None = None,
     patience: int | None = None,
-    batches: BatchFactory | None = None,
+    batches: Any = None,
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
-) -> TrainingRun:
+    checkpoint: str | Path | None = None,
+) -> TrainingRun | ImageTrainingRun:
     """Train every trainable parameter of `model` on `dataset`.
 
     The same key gives the same bytes on the same machine: every sum is taken in a fixed order. The exception is
@@ -64,7 +108,8 @@ def train(
     parameter NaN or infinite, raises `DivergedError`.
 
     Args:
-        dataset: documents as counts, with labels of both classes.
+        dataset: documents as counts, with labels of both classes; or pictures with classes, for which `train_images`
+            does the work and says more.
         model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
         optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
             own (`Optimiser`).
@@ -82,7 +127,16 @@ def train(
         progress: called as progress(epochs done, epochs in all, "training").
         on_epoch: called as on_epoch(epoch, parameters) after each epoch, epochs counted from 1. Copy what you keep:
             the next epoch overwrites the arrays.
+        checkpoint: a file that is written as training goes on, and taken up if it is there; for pictures.
     """
+    if isinstance(dataset, ImageDataset):
+        _check_for_pictures(start=start, vocabulary=vocabulary, validation=validation, patience=patience)
+        options: dict[str, Any] = {"epochs": epochs, "key": key, "batch_size": batch_size, "checkpoint": checkpoint}
+        options |= {"schedule": schedule, "dtype": dtype, "progress": progress, "on_epoch": on_epoch}
+        options |= {} if batches is None else {"batches": batches}
+        return train_images(dataset, model, optimiser, **options)
+    if checkpoint is not None:
+        raise InvalidInputError("checkpoint is for pictures: go on from a run of counted texts with start=run.")
     kind = _checked(model, optimiser, epochs, dtype)
     _check_both_classes(token_dataset(dataset, "the data set to train on"))
     source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)
@@ -100,8 +154,9 @@ def train(
     for epoch in range(1, epochs + 1):
         order = np.arange(source.n_documents) if optimiser.full_batch else rng.permutation(source.n_documents)
         rows = source.rows(order)
-        rates.append(optimiser.lr * schedule.multiplier(epoch - 1))
-        coefficients = _coefficients(optimiser, steps, np.full(len(rows), rates[-1])).astype(kind)
+        rises = schedule.multipliers(epoch - 1, len(rows))
+        rates.append(float(optimiser.lr * rises[-1]))
+        coefficients = _coefficients(optimiser, steps, optimiser.lr * rises).astype(kind)
         data = EpochData(source.on_device, posterior, rows, coefficients)
         state, numbers = one_epoch(program_of(model, source, rows), type(optimiser), state, data)
         measured.append(np.asarray(numbers))
@@ -126,6 +181,13 @@ def train(
         best_epoch=None if best is None else best.epoch,
         batches=batches,
     )
+
+
+def _check_for_pictures(**given: object) -> None:
+    """Raise if something is asked for that only counted texts have."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInputError(f"{name} is for counted texts: leave it out where pictures are trained on.")
 
 
 def _coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:

@@ -1,0 +1,141 @@
+"""The attention of our own vision transformer, on a finished model or epoch by epoch while it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+
+from tokenmargin._atomic import complete_file
+from tokenmargin._checks import whole_number
+from tokenmargin._progress import Progress, silent
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.vit import ClsAttention, Vit, VitParameters
+from tokenmargin.probe.measures import key_query_norm
+from tokenmargin.probe.query_direction import QueryDirection, query_direction
+from tokenmargin.probe.reading import AttentionReading
+from tokenmargin.probe.report import AttentionReport, attention_report
+
+#: Pictures that are read at once: keys of all layers and heads of a small one are a few hundred megabytes.
+PICTURES_AT_ONCE = 50
+
+
+class AttentionProbe:
+    """What [CLS] attends to on some pictures, layer by layer and head by head; a callback of training.
+
+    `probe.measure(parameters)` looks at a finished model. `train_images(..., on_epoch=probe)` looks after the epochs
+    in `epochs`, and leaves what it saw in `reports`, a dictionary by epoch. [CLS] itself is not counted among the
+    tokens: what is measured is its attention to the patches, brought to sum 1.
+
+    Args:
+        model: a `Vit`.
+        images: as the model takes them, shape (n, side, side, 3).
+        epochs: those to look at; every epoch when absent.
+        kept: of how many of the first pictures the maps are kept, in `maps`, by epoch.
+        layers: whose queries and keys are kept for the same pictures, in `readings`, by epoch; none when empty.
+    """
+
+    def __init__(
+        self,
+        model: object,
+        images: np.ndarray,
+        *,
+        epochs: tuple[int, ...] | None = None,
+        kept: int = 0,
+        layers: tuple[int, ...] = (),
+    ) -> None:
+        """Nothing is computed yet."""
+        if not isinstance(model, Vit):
+            raise InvalidInputError(
+                f"AttentionProbe looks into a Vit, got a {type(model).__name__}: models of other libraries go through "
+                "tokenmargin.probe.torch_attention or bert_attention, and attention_report."
+            )
+        whole_number(kept, "kept", 0)
+        if kept > len(images):
+            raise InvalidInputError(f"maps of {kept} pictures are to be kept, and there are {len(images)}.")
+        self._model, self._images, self._epochs = model, images, epochs
+        self._kept, self._layers = kept, tuple(layers)
+        self.reports: dict[int, AttentionReport] = {}
+        self.maps: dict[int, np.ndarray] = {}
+        self.readings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, epoch: int, parameters: VitParameters) -> None:
+        """Look at the parameters of an epoch, if it is one to look at."""
+        if self._epochs is not None and epoch not in self._epochs:
+            return
+        self.reports[epoch] = self.measure(parameters)
+        if self._kept:
+            # As many at once as are measured at once: another number would be another compilation.
+            some = _read(self._model, parameters, self._images[: max(PICTURES_AT_ONCE, self._kept)])
+            self.maps[epoch] = np.asarray(some.maps)[:, : self._kept]
+            if self._layers:
+                own = np.ix_(self._layers, range(self._kept))
+                self.readings[epoch] = np.asarray(some.queries)[own], np.asarray(some.keys)[own]
+
+    def measure(self, parameters: VitParameters, progress: Progress = silent) -> AttentionReport:
+        """Measures of every layer and head over all pictures."""
+        norms = key_query_norms(self._model, parameters)
+        readings = vit_attention(self._model, parameters, self._images)
+        return attention_report(readings, norms, total=len(self._images), progress=progress)
+
+    def save_keys(self, path: Path) -> None:
+        """Write the kept queries and keys of every epoch, to solve (ATT-SVM) where a solver is; see `load_keys`."""
+        arrays: dict[str, Any] = {"layers": np.array(self._layers), "epochs": np.array(sorted(self.readings))}
+        for epoch, (queries, keys) in self.readings.items():
+            arrays[f"queries_{epoch}"], arrays[f"keys_{epoch}"] = queries, keys
+        with complete_file(path) as unfinished, unfinished.open("wb") as opened:
+            np.savez(opened, **arrays)
+
+
+def load_keys(path: Path) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Queries (layers, n, H, k) and keys (layers, n, H, T, k) by epoch, as `AttentionProbe.save_keys` wrote them."""
+    with np.load(path, allow_pickle=False) as file:
+        return {int(epoch): (file[f"queries_{epoch}"], file[f"keys_{epoch}"]) for epoch in file["epochs"]}
+
+
+def vit_attention(
+    model: Vit, parameters: VitParameters, images: np.ndarray, at_once: int = PICTURES_AT_ONCE
+) -> Iterator[AttentionReading]:
+    """The attention of [CLS] to the patches, some pictures at a time."""
+    for begin in range(0, len(images), at_once):
+        read = _read(model, parameters, images[begin : begin + at_once])
+        maps = np.asarray(read.maps)
+        mask = np.ones((maps.shape[1], maps.shape[3]), bool)
+        mask[:, 0] = False
+        yield AttentionReading(maps, mask, np.asarray(read.queries), np.asarray(read.keys))
+
+
+@eqx.filter_jit
+def _read(model: Vit, parameters: VitParameters, images: Any) -> ClsAttention:
+    return model.cls_attention(parameters, images)
+
+
+def key_query_norms(model: Vit, parameters: VitParameters) -> np.ndarray:
+    """|W_Q'W_K|_F of every head, shape (L, H)."""
+    return np.stack([key_query_norm(_by_head(b.query, model), _by_head(b.key, model)) for b in parameters.blocks])
+
+
+def layer_key_query_norms(parameters: VitParameters) -> np.ndarray:
+    """|W_Q W_K'|_F of every layer's whole matrices, all heads together, shape (L,): the blue curve of [M, Fig. 7]."""
+    return np.array([float(key_query_norm(np.asarray(b.query).T, np.asarray(b.key).T)) for b in parameters.blocks])
+
+
+def _by_head(matrix: Any, model: Vit) -> np.ndarray:
+    """From shape (d, d), heads one after the other along the last axis, to (H, k, d)."""
+    return np.asarray(matrix, np.float64).T.reshape(model.heads, model.width // model.heads, model.width)
+
+
+def head_directions(
+    queries: np.ndarray, keys: np.ndarray, rng: np.random.Generator, baseline: int = 20
+) -> list[list[QueryDirection]]:
+    """`query_direction` for each of n pictures and H heads of a layer: queries (n, H, k), keys (n, H, T, k) with [CLS].
+
+    [CLS] is left out of what there is to select, as it is of the maps.
+    """
+    return [
+        [query_direction(q, K[1:], rng, baseline=baseline) for q, K in zip(by_head, keys_by_head, strict=True)]
+        for by_head, keys_by_head in zip(queries, keys, strict=True)
+    ]

@@ -1,0 +1,158 @@
+"""Attention of models of PyTorch and Hugging Face: what they give, or what follows from their queries and keys.
+
+The only file that sees torch, which is imported on first use. Fused kernels do not give the attention that they
+compute; it is then computed again from the outputs of the modules for queries and keys, where the model has such by
+their usual names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.probe.measures import key_query_norm
+from tokenmargin.probe.reading import AttentionReading
+
+#: What the modules for queries and keys are called where nothing is done to their outputs but cutting them into heads.
+#: Models that turn them by their position (q_proj, k_proj) are not among them: their attention would come out wrong.
+PAIRS = (("query", "key"), ("q_lin", "k_lin"))
+
+#: How far attention that is computed again may be from what the model gives: float32, a few hundred terms.
+SAME_ATTENTION = 1e-4
+
+
+def torch_attention(
+    model: Any, batches: Iterable[Mapping[str, Any]], *, skipped: tuple[int, ...] = ()
+) -> Iterator[AttentionReading]:
+    """The attention of the first token in every layer and head, batch by batch.
+
+    Args:
+        model: called as `model(**batch, output_attentions=True)`; its answer, or one that it gives as a dictionary, has
+            `attentions`, a tensor of shape (B, H, T, T) for each layer.
+        batches: what the model is called with: input_ids and attention_mask for texts, pixel_values for pictures.
+        skipped: ids of tokens that are none to select, such as that of [SEP]; the first place never is one.
+    """
+    torch = _torch()
+    was_training = bool(getattr(model, "training", False))
+    if was_training:
+        model.eval()
+    try:
+        for batch in batches:
+            with torch.no_grad(), _listening(model) as heard:
+                answer = model(**batch, output_attentions=True)
+            yield _reading(model, answer, heard, batch, skipped)
+    finally:
+        if was_training:
+            model.train()
+
+
+def torch_key_query_norms(model: Any) -> np.ndarray | None:
+    """|W_Q'W_K|_F of every head, shape (L, H), or None where the modules are not known by their names."""
+    pairs, heads = _pairs(model), _heads(model)
+    if not pairs or heads is None:
+        return None
+    weights = [[_array(module.weight) for module in pair] for pair in pairs]
+    return np.stack([key_query_norm(*(np.stack(np.split(each, heads)) for each in pair)) for pair in weights])
+
+
+def _reading(
+    model: Any, answer: Any, heard: list[np.ndarray], batch: Mapping[str, Any], skipped: tuple[int, ...]
+) -> AttentionReading:
+    given = answer.get("attentions") if isinstance(answer, Mapping) else getattr(answer, "attentions", None)
+    maps: Any = None
+    if given is not None and len(given) and all(each is not None for each in given):
+        maps = np.stack([_array(each)[:, :, 0] for each in given])
+    queries, keys = _queries_and_keys(model, heard)
+    if maps is None and queries is None:
+        raise InvalidInputError(
+            f"{type(model).__name__} gives no attentions, and no modules named "
+            f"{' or '.join(' and '.join(pair) for pair in PAIRS)} to compute them of: load it with "
+            'attn_implementation="eager", or give a model whose answer has attentions.'
+        )
+    shape = (keys.shape[1], keys.shape[3]) if maps is None else (maps.shape[1], maps.shape[3])
+    there = _array(batch["attention_mask"]).astype(bool) if "attention_mask" in batch else np.ones(shape, bool)
+    if queries is not None:
+        again = _softmax(np.where(there[None, :, None, :], np.einsum("lbhk,lbhtk->lbht", queries, keys), -np.inf))
+        if maps is not None and (again.shape != maps.shape or np.abs(again - maps).max() > SAME_ATTENTION):
+            queries, keys = None, None  # something else happens to them on their way to the softmax
+        maps = again if maps is None else maps
+    counted = there.copy()
+    if "input_ids" in batch:
+        counted &= ~np.isin(_array(batch["input_ids"]), skipped)
+    counted[:, 0] = False
+    return AttentionReading(maps, counted, queries, keys)
+
+
+def _queries_and_keys(model: Any, heard: list[np.ndarray]) -> tuple[Any, Any]:
+    """Of the first place and of all places, (L, B, H, k) and (L, B, H, T, k), or None twice."""
+    heads = _heads(model)
+    if not heard or heads is None:
+        return None, None
+    found = [each.reshape(*each.shape[:2], heads, -1).transpose(0, 2, 1, 3) for each in heard]
+    width = found[0].shape[-1]
+    return np.stack([q[:, :, 0] / np.sqrt(np.float32(width)) for q in found[::2]]), np.stack(found[1::2])
+
+
+@contextmanager
+def _listening(model: Any) -> Iterator[list[np.ndarray]]:
+    """Outputs of the modules for queries and keys, in the order of the layers, query before key."""
+    pairs = _pairs(model)
+    heard: dict[int, np.ndarray] = {}
+    hooks = []
+
+    def listen(place: int) -> Any:
+        def hook(module: Any, inputs: Any, output: Any) -> None:
+            heard[place] = _array(output)
+
+        return hook
+
+    for number, pair in enumerate(pairs):
+        hooks += [module.register_forward_hook(listen(2 * number + side)) for side, module in enumerate(pair)]
+    ordered: list[np.ndarray] = []
+    try:
+        yield ordered
+    finally:
+        for each in hooks:
+            each.remove()
+        if len(heard) == 2 * len(pairs):
+            ordered += [heard[place] for place in sorted(heard)]
+
+
+def _pairs(model: Any) -> list[tuple[Any, Any]]:
+    """The modules for queries and keys of every layer, by the names in `PAIRS`."""
+    modules = dict(model.named_modules()) if hasattr(model, "named_modules") else {}
+    found = []
+    for name, module in modules.items():
+        stem, _, leaf = name.rpartition(".")
+        for query, key in PAIRS:
+            other = modules.get(f"{stem}.{key}")
+            if leaf == query and other is not None and hasattr(module, "weight"):
+                found.append((module, other))
+    return found
+
+
+def _heads(model: Any) -> int | None:
+    config = getattr(model, "config", None)
+    heads = getattr(config, "num_attention_heads", None) or getattr(config, "n_heads", None)
+    return int(heads) if heads else None
+
+
+def _array(tensor: Any) -> np.ndarray:
+    return np.asarray(tensor.detach().float().cpu() if hasattr(tensor, "detach") else tensor)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("Reading a torch model", "peers") from None
+    return torch
