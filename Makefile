@@ -40,19 +40,11 @@ wheel: venv
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
+# Writes benchmarks/RESULTS.md; GPU sections are left as they are.
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
-	$(BIN)/python -m benchmarks.att_svm
-	$(BIN)/python -m benchmarks.flow
-	$(BIN)/python -m benchmarks.trials
-	$(BIN)/python -m benchmarks.one_layer
-	$(BIN)/python -m benchmarks.one_layer --scaling
-	$(BIN)/python -m benchmarks.one_layer --memory
-	$(BIN)/python -m benchmarks.two_layer
-	$(BIN)/python -m benchmarks.corpus_svm
-	$(BIN)/python -m benchmarks.text
-	$(BIN)/python -m benchmarks.parallel
-	$(BIN)/python -m benchmarks.classifier
+	$(BIN)/python -m benchmarks.results att_svm flow trials one_layer "one_layer --scaling" "one_layer --memory" two_layer \
+		corpus_svm text parallel classifier
 
 clean:
 	rm -rf $(VENV) results build dist site

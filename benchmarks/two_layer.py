@@ -1,13 +1,14 @@
-"""A training step of the two-layer model: ours in Gram form against the model as one writes it in PyTorch.
+"""A training step of the two-layer model: ours in Gram form beside two versions in PyTorch.
 
-Same documents, same loss, same AdamW, same precision, alternating in one process. The peer gathers all T tokens, masks,
-takes torch's softmax and layer_norm and autograd; ours sees the distinct tokens and their counts.
+Same documents, same loss, same AdamW, same precision, alternating in one process. The strongest PyTorch that we can
+write has our algebra, distinct tokens, fused AdamW and, on a GPU, torch.compile and a CUDA graph (`torch_peers`). The
+natural one gathers all T tokens, masks, takes torch's softmax and layer_norm and autograd.
 
-    python -m benchmarks.two_layer            CPU, d=512: the ratio
-    python -m benchmarks.two_layer --gpu      GPU, d=2048: JSON with eager and compiled torch; full float32, float32 in
-                                              pairs of float16 (against full) and tf32, with the error of our gradient
-                                              against float64; rows added by scatter and in a fixed order, and who
-                                              repeats its bytes
+    python -m benchmarks.two_layer              CPU, d=512: the ratios
+    python -m benchmarks.two_layer --gpu        GPU, d=2048: JSON; full float32, float32 in pairs of float16 (against
+                                                full) and tf32; by our kernels and by the compiler's alone, with the
+                                                error of the gradient against float64, and who repeats its bytes
+    python -m benchmarks.two_layer --gpu --profile   share of the step by kernel, by ours and by the compiler's alone
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.alternating import Ratio, alternate
+from benchmarks.gpu_profile import shares
+from benchmarks.torch_peers import AdamWSettings, StrongestTorch, TorchBatches, two_layer_loss
 from tokenmargin.models._two_layer_gradient import (
     DocumentShelf,
     TwoLayerParameters,
@@ -101,15 +105,12 @@ def adamw(state: State, gradients: TwoLayerParameters) -> State:
 class Ours:
     """All steps in one compiled scan with donated buffers."""
 
-    def __init__(self, given: Problem, precision: MatmulPrecision, *, fixed_order: bool = False) -> None:
+    def __init__(self, given: Problem, precision: MatmulPrecision, way: str = "usual") -> None:
         self.given = given
-        shelves = jax.tree.map(jnp.asarray, given.shelves)
-        order = None
-        if fixed_order:
-            order = jax.jit(jax.vmap(lambda shelf: batch_row_order((shelf,), N_TOKENS)))(shelves)
-        self.batches = (shelves, order)
+        self.batches = jax.tree.map(jnp.asarray, given.shelves)
         options = dict(usable_options(COMPILER_OPTIONS)) or None
-        self.run = jax.jit(partial(_scan, precision=precision), donate_argnums=0, compiler_options=options)
+        run = partial(_scan, precision=precision, way=way)
+        self.run = jax.jit(run, donate_argnums=0, compiler_options=options)
         self.restart()
 
     def restart(self) -> None:
@@ -128,10 +129,14 @@ class Ours:
         return np.asarray(self.state.parameters.embeddings)
 
 
-def _scan(state: State, batches: tuple, precision: MatmulPrecision) -> tuple[State, jax.Array]:
-    def one(state, batch):
-        shelf, order = batch
-        sums, gradients = two_layer_loss_and_gradients(state.parameters, (shelf,), order=order, precision=precision)
+def _scan(state: State, batches: DocumentShelf, precision: MatmulPrecision, way: str) -> tuple[State, jax.Array]:
+    def one(state, shelf):
+        order = batch_row_order((shelf,), N_TOKENS) if way == "fixed_order" else None
+        # A block as large as the batch is what the compiler makes of whole shelves, whatever kernels there are.
+        blocks = None if way == "usual" else BATCH_SIZE
+        sums, gradients = two_layer_loss_and_gradients(
+            state.parameters, (shelf,), order=order, precision=precision, documents_at_once=blocks
+        )
         return adamw(state, gradients), sums.mean_loss
 
     return jax.lax.scan(one, state, batches)
@@ -174,20 +179,37 @@ class Torch:
         return self.torch.stack(losses).cpu().numpy()
 
 
+def strongest(given: Problem, device: str) -> StrongestTorch:
+    """Our own algebra in PyTorch."""
+    batches = TorchBatches(given.shelves.ids.astype(np.int64), given.shelves.log_counts, given.labels)
+    settings = AdamWSettings(LEARNING_RATE, WEIGHT_DECAY)
+    return StrongestTorch(two_layer_loss, given.parameters, batches, device, settings)
+
+
 def on_cpu(width: int, steps: int, rounds: int) -> None:
     import torch
 
     given = problem(width, steps)
-    ours, peer = Ours(given, MatmulPrecision.FULL), Torch(given, "cpu")
-    difference = np.max(np.abs(ours() / peer() - 1))
     print(
         f"two-layer step, CPU, {torch.get_num_threads()} threads, d={width}, V={N_TOKENS}, batch {BATCH_SIZE}, "
-        f"{N_DISTINCT} distinct of {LENGTH} tokens; losses of {steps} steps agree to {difference:.1e}"
+        f"{N_DISTINCT} distinct of {LENGTH} tokens, rounds of {steps} steps"
     )
-    print(alternate(f"against PyTorch, {steps} steps", ours, peer, rounds))
+    for name, make in (("strongest", strongest), ("natural", Torch)):
+        ours, peer = Ours(given, MatmulPrecision.FULL), make(given, "cpu")
+        difference = np.max(np.abs(ours() / peer() - 1))
+        ratio = alternate(f"beside {name} torch", ours, peer, rounds)
+        print(Ratio(ratio.name, ratio.ours / steps, ratio.peer / steps), f"losses agree to {difference:.1e}")
 
 
-def on_gpu(width: int, steps: int, rounds: int) -> None:
+#: Each precision of ours, and what torch is told for the same.
+PRECISIONS = {
+    "full_float32": (MatmulPrecision.FULL, "highest"),
+    "float32_in_pairs": (MatmulPrecision.FLOAT_16_PAIRS, "highest"),
+    "tf32": (MatmulPrecision.TENSOR_FLOAT_32, "high"),
+}
+
+
+def on_gpu(width: int, steps: int, rounds: int, names: list[str]) -> None:
     import torch
 
     given = problem(width, steps)
@@ -197,54 +219,86 @@ def on_gpu(width: int, steps: int, rounds: int) -> None:
         "jax": jax.__version__,
     }
     report |= {"width": width, "steps_a_round": steps, "rounds": rounds}
-    for precision, name, in_torch in (
-        (MatmulPrecision.FULL, "full_float32", "highest"),
-        (MatmulPrecision.FLOAT_16_PAIRS, "float32_in_pairs", "highest"),
-        (MatmulPrecision.TENSOR_FLOAT_32, "tf32", "high"),
-    ):
+    exact = gradient(given, "float64", MatmulPrecision.FULL)
+    for name in names:
+        precision, in_torch = PRECISIONS[name]
         torch.set_float32_matmul_precision(in_torch)
-        report[name] = {"gradient_error": gradient_error(given, precision)}
-        report[name] |= _gpu_ratios(given, precision, steps, rounds)
+        report[name] = _gpu_ratios(given, exact, precision, steps, rounds)
+        print(name, "done", file=sys.stderr)
     print(json.dumps(report, indent=1))
 
 
-def gradient_error(given: Problem, precision: MatmulPrecision) -> float:
-    """|gradient in E - that of float64| / |that of float64| on the first batch, embeddings ten times their start."""
+def gradient(given: Problem, dtype: str, precision: MatmulPrecision, way: str = "usual") -> np.ndarray:
+    """In E on the first batch, embeddings ten times their start."""
 
-    def gradient(dtype: str, precision: MatmulPrecision) -> np.ndarray:
-        def cast(x: np.ndarray) -> jax.Array:
-            return jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype)
+    def cast(x: np.ndarray) -> jax.Array:
+        return jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype)
 
-        with jax.enable_x64(True):
-            parameters = TwoLayerParameters(**{name: cast(np.asarray(x)) for name, x in given.parameters.items()})
-            parameters = eqx.tree_at(lambda p: p.embeddings, parameters, 10 * parameters.embeddings)
-            shelf = jax.tree.map(lambda x: cast(np.asarray(x[0])), given.shelves)
-            _, gradients = jax.jit(partial(two_layer_loss_and_gradients, precision=precision))(parameters, (shelf,))
-            return np.asarray(gradients.embeddings, np.float64)
-
-    exact = gradient("float64", MatmulPrecision.FULL)
-    return float(np.linalg.norm(gradient("float32", precision) - exact) / np.linalg.norm(exact))
+    with jax.enable_x64(True):
+        parameters = TwoLayerParameters(**{name: cast(np.asarray(x)) for name, x in given.parameters.items()})
+        parameters = eqx.tree_at(lambda p: p.embeddings, parameters, 10 * parameters.embeddings)
+        shelf = jax.tree.map(lambda x: cast(np.asarray(x[0])), given.shelves)
+        blocks = None if way == "usual" else BATCH_SIZE
+        compute = partial(two_layer_loss_and_gradients, precision=precision, documents_at_once=blocks)
+        _, gradients = jax.jit(compute)(parameters, (shelf,))
+        return np.asarray(gradients.embeddings, np.float64)
 
 
-def _gpu_ratios(given: Problem, precision: MatmulPrecision, steps: int, rounds: int) -> dict[str, object]:
+def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+def _gpu_ratios(
+    given: Problem, exact: np.ndarray, precision: MatmulPrecision, steps: int, rounds: int
+) -> dict[str, object]:
+    """Ours by kernels beside both of torch, then what the compiler alone makes of it."""
     found: dict[str, object] = {}
-    for way, fixed_order in (("scatter", False), ("fixed_order", True)):
-        ours = Ours(given, precision, fixed_order=fixed_order)
-        found[f"{way}_repeats_its_bytes"] = bool(np.array_equal(ours.embeddings_after(), ours.embeddings_after()))
-        for kind, compiled in (("eager", False), ("compiled", True)):
-            ours.restart()
-            try:
-                peer = Torch(given, "cuda", compiled=compiled)
-                first = peer()
-            except Exception as error:  # torch.compile needs a C compiler and Triton, which a machine may lack
-                message = f"not run: {type(error).__name__}: {str(error)[:200]}"
-                print(f"torch {kind}: {message}", file=sys.stderr)
-                found[f"{way}_against_{kind}"] = message
-                continue
-            agreement = float(np.max(np.abs(ours() / first - 1)))
-            ratio = alternate(f"{way} against {kind}", ours, peer, rounds)
-            found[f"{way}_against_{kind}"] = _numbers(ratio, steps) | {"losses_agree_to": agreement}
+    ours = Ours(given, precision)
+    for name, make in (("strongest", strongest), ("natural", partial(Torch, compiled=True))):
+        ours.restart()
+        try:
+            peer = make(given, "cuda")
+            first = peer()
+        except Exception as error:  # torch.compile needs a C compiler and Triton, which a machine may lack
+            found[name] = f"not run: {type(error).__name__}: {str(error)[:200]}"
+            print(f"torch {name}: {found[name]}", file=sys.stderr)
+            continue
+        agreement = float(np.max(np.abs(ours() / first - 1)))
+        ratio = alternate(f"beside {name}", ours, peer, rounds)
+        found[name] = _numbers(ratio, steps) | {"losses_agree_to": agreement}
+    ways = ("usual", "compiler", "fixed_order") if precision is MatmulPrecision.FULL else ("usual", "compiler")
+    for way in ways:
+        own = Ours(given, precision, way)
+        same = bool(np.array_equal(own.embeddings_after(), own.embeddings_after()))
+        milliseconds = _milliseconds(own, steps, rounds)
+        error = relative_error(gradient(given, "float32", precision, way), exact)
+        found[way] = {"ms": milliseconds, "gradient_error": error, "same_bytes": same}
     return found
+
+
+def _milliseconds(ours: Ours, steps: int, rounds: int) -> list[float]:
+    """Of a step: the fastest round and the middle one."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        ours()
+        times.append(time.perf_counter() - begin)
+    return [1e3 * float(t) / steps for t in (min(times), np.median(times))]
+
+
+def profile(width: int, steps: int) -> None:
+    """Share of the step by kernel, by our kernels and by the compiler's alone."""
+    given, report = problem(width, steps), {}
+    for name in ("tf32", "float32_in_pairs"):
+        for way in ("usual", "compiler"):
+            ours = Ours(given, PRECISIONS[name][0], way)
+            ours()
+            report[f"{name}, {way}"] = shares(ours, steps)
+    for title, table in report.items():
+        print(title)
+        for kernel, row in table.items():
+            if row["share"] > 0.005:
+                print(f"  {row['ms']:.4f} ms  {row['starts']:5.1f} starts  {100 * row['share']:5.1f}%  {kernel[:90]}")
 
 
 def _numbers(ratio: Ratio, steps: int) -> dict[str, float]:
@@ -260,9 +314,16 @@ def main() -> None:
     parser.add_argument("--width", type=int, help="d; 512 on a CPU, 2048 on a GPU")
     parser.add_argument("--steps", type=int, help="steps of one round; 3 on a CPU, 20 on a GPU")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--precision", nargs="+", choices=list(PRECISIONS), default=list(PRECISIONS))
+    parser.add_argument("--profile", action="store_true", help="on a GPU, the share of the step by kernel")
     given = parser.parse_args()
-    run, width, steps = (on_gpu, 2048, 20) if given.gpu else (on_cpu, 512, 3)
-    run(given.width or width, given.steps or steps, given.rounds)
+    width, steps = (given.width or (2048 if given.gpu else 512)), (given.steps or (20 if given.gpu else 3))
+    if given.profile:
+        profile(width, steps)
+    elif given.gpu:
+        on_gpu(width, steps, given.rounds, given.precision)
+    else:
+        on_cpu(width, steps, given.rounds)
 
 
 if __name__ == "__main__":

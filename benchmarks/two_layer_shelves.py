@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, State, adamw
+from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, PRECISIONS, State, adamw
 from tokenmargin.models._two_layer_gradient import TwoLayerParameters, two_layer_loss_and_gradients
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.training._layouts import ShelfLayout, shelf_layouts
@@ -68,9 +68,9 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--shelves", type=int, nargs="+", default=[1, 2, 3, 4, 6])
-    parser.add_argument("--tf32", action="store_true")
+    parser.add_argument("--precision", choices=sorted(PRECISIONS), default="full_float32")
     given = parser.parse_args()
-    precision = MatmulPrecision.TENSOR_FLOAT_32 if given.tf32 else MatmulPrecision.FULL
+    precision, _ = PRECISIONS[given.precision]
     rng = np.random.default_rng(0)
     corpus, lengths = corpus_of(given.batches * BATCH_SIZE, rng)
     unpadded = sum(ShelfLayout(((1, int(length)),)).work(given.width) for length in lengths)

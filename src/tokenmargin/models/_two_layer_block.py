@@ -80,8 +80,21 @@ def block_forward(
 
     No entry of the embeddings is larger than `bound`. The scale of the second softmax is in the readings already.
     """
-    width = embeddings.shape[-1]
     gram = precision.gram(embeddings, bound=bound)
+    return forward_from_gram(gram, readings, log_counts, embeddings.shape[-1], bound, epsilon, precision, scales)
+
+
+def forward_from_gram(
+    gram: BlockPairs,
+    readings: BlockReadings,
+    log_counts: BlockNumbers,
+    width: int,
+    bound: ScalarJ,
+    epsilon: float,
+    precision: MatmulPrecision,
+    scales: SoftmaxScales = AS_PRINTED,
+) -> BlockForward:
+    """`block_forward` from G on: all of it but the first product."""
     attention = jax.nn.softmax(scales.mixing * gram + log_counts[:, None, :], axis=-1)
     mixing = attention + _diagonal(gram).astype(gram.dtype)
     mixed_gram = precision.product(mixing, gram, left_bound=MIXING_BOUND, right_bound=width * bound**2)
@@ -121,7 +134,19 @@ def block_backward(
     scales: SoftmaxScales = AS_PRINTED,
 ) -> BlockBackward:
     """Gradients of sum_i slope_i f_i, derived by hand."""
-    query, head, mean, square = _layer_norm_backward(forward, slopes, embeddings.shape[-1])
+    symmetric, readings = backward_to_gram(forward, slopes, embeddings.shape[-1], precision, scales)
+    return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), readings)
+
+
+def backward_to_gram(
+    forward: BlockForward,
+    slopes: BlockOutputs,
+    width: int,
+    precision: MatmulPrecision,
+    scales: SoftmaxScales = AS_PRINTED,
+) -> tuple[BlockPairs, BlockReadings]:
+    """dG + dG' and da: all of `block_backward` but the last product."""
+    query, head, mean, square = _layer_norm_backward(forward, slopes, width)
     by_reading = (query, head, mean)
     readings = jnp.stack([jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading], axis=-1)
     scores = _scores_backward(forward, by_reading, square)
@@ -129,8 +154,7 @@ def block_backward(
     largest = jnp.max(jnp.abs(square), axis=1)[:, None, None]
     quadratic = precision.product(weighted, forward.mixing, left_bound=MIXING_BOUND * largest, right_bound=MIXING_BOUND)
     one_sided = scales.mixing * scores + quadratic
-    symmetric = one_sided + jnp.swapaxes(one_sided, 1, 2)
-    return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), readings)
+    return one_sided + jnp.swapaxes(one_sided, 1, 2), readings
 
 
 def _layer_norm_backward(

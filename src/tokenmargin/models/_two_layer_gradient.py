@@ -11,16 +11,17 @@ the width is large against their spread lose digits. Centred initial values, as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
-from tokenmargin._types import AnyArray, ScalarJ, VectorJ
+from tokenmargin._types import AnyArray, ScalarJ
+from tokenmargin.models._kernels import DOTS, PARTS, KernelSettings, gradients_by_kernels, kernels_apply
 from tokenmargin.models._sums import RowOrder, ordered_row_sums, row_order
 from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
@@ -30,14 +31,11 @@ from tokenmargin.models._two_layer_block import (
     block_backward,
     block_forward,
 )
+from tokenmargin.models._two_layer_values import DocumentLabels, DocumentShelf, EmbeddingTable, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
-EmbeddingTable = Float[Array | np.ndarray, "V d"]
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
-DocumentIds = Int[Array | np.ndarray, "B U"]
-DocumentNumbers = Float[Array | np.ndarray, "B U"]
-DocumentLabels = Float[Array | np.ndarray, "B"]
 Readings = Float[Array | np.ndarray, "V 3"]
 Readers = Float[Array | np.ndarray, "3 d"]
 ReaderGradients = Float[Array | np.ndarray, "2 d"]
@@ -47,38 +45,6 @@ LAYER_NORM_EPSILON = 1e-5
 
 #: Documents that a CPU takes through the model at once: their embeddings (d=512, U=96: 1.6 MB) then stay in cache.
 DOCUMENTS_IN_CACHE = 8
-
-
-class TwoLayerParameters(eqx.Module):
-    """All that is trained, and, as the same class, the gradients of it.
-
-    Args:
-        embeddings: E, shape (V, d).
-        query: p, shape (d,).
-        head: v, shape (d,).
-        gain: of the LayerNorm, shape (d,), or None for a LayerNorm without.
-        bias: of the LayerNorm, shape (d,), or None for a LayerNorm without.
-    """
-
-    embeddings: EmbeddingTable
-    query: VectorJ
-    head: VectorJ
-    gain: VectorJ | None = None
-    bias: VectorJ | None = None
-
-
-class DocumentShelf(eqx.Module):
-    """Documents as their distinct tokens, padded to one width; a batch is one shelf or several of different widths.
-
-    Args:
-        ids: distinct token ids, shape (B, U); padding holds any valid id.
-        log_counts: logarithm of the count of each, shape (B, U); -inf at padding. Every row needs a finite entry.
-        labels: -1 or +1, shape (B,); 0 marks a row that is no document and adds nothing to loss or gradient.
-    """
-
-    ids: DocumentIds
-    log_counts: DocumentNumbers
-    labels: DocumentLabels
 
 
 class _Settings(NamedTuple):
@@ -144,8 +110,8 @@ def two_layer_loss_and_gradients(
     Args:
         parameters: E, p, v and the affine terms of the LayerNorm if it has any.
         shelves: the documents of the batch, at least one of them with a label.
-        order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU; None adds rows as they come there.
-            On a CPU the order is fixed without it.
+        order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU in full float32; None adds rows as they
+            come there. On a CPU, and by kernels, the order is fixed without it.
         epsilon: of the LayerNorm.
         precision: of float32 products on an accelerator.
         scales: what the scores of the two softmaxes are multiplied by.
@@ -154,21 +120,49 @@ def two_layer_loss_and_gradients(
     """
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     settings = _Settings(epsilon, precision, scales)
-    if order is not None:
-        found, sums = _in_order(parameters, shelves, n_documents, order, settings)
-    elif documents_at_once is None:
-        found, sums = jax.lax.platform_dependent(
-            parameters,
-            shelves,
-            n_documents,
-            cpu=partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings),
-            default=partial(_in_shelves, settings=settings),
-        )
+    given = (parameters, shelves, n_documents, *(() if order is None else (order,)))
+    if documents_at_once is None:
+        found, sums = jax.lax.platform_dependent(*given, **_by_platform(parameters, shelves, order, settings))
+    elif order is not None:
+        found, sums = _in_order(parameters, shelves, n_documents, order, settings=settings)
     elif documents_at_once < max(shelf.labels.shape[0] for shelf in shelves):
         found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
     else:
         found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
     return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums, scales)
+
+
+def _by_platform(
+    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], order: RowOrder | None, settings: _Settings
+) -> dict[str, Callable[..., tuple[_Gradients, _Sums]]]:
+    """The way of each kind of device."""
+    ways: dict[str, Callable[..., tuple[_Gradients, _Sums]]] = {"default": partial(_in_order, settings=settings)}
+    if order is None:
+        ways["cpu"] = partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings)
+        ways["default"] = partial(_in_shelves, settings=settings)
+    if kernels_apply(parameters.embeddings, shelves, settings.precision):
+        ways["cuda"] = partial(_by_kernels, settings=settings)
+    return ways
+
+
+def _by_kernels(
+    parameters: TwoLayerParameters,
+    shelves: tuple[DocumentShelf, ...],
+    n_documents: ScalarJ,
+    order: RowOrder | None = None,
+    *,
+    settings: _Settings,
+    interpret: bool = False,
+) -> tuple[_Gradients, _Sums]:
+    """All shelves through `_kernels`, which add in a fixed order of their own."""
+    del order
+    E, readers = parameters.embeddings, _readers(parameters, settings.scales)
+    dot = jax.lax.Precision.HIGHEST if interpret else DOTS[settings.precision]
+    kernel = KernelSettings(
+        E.shape[1], settings.epsilon, PARTS[settings.precision], dot, settings.scales.mixing, interpret
+    )
+    found = gradients_by_kernels(E, readers, shelves, _bias_output(parameters), n_documents, kernel)
+    return _Gradients(found.table, found.readers), _Sums(found.slope, found.loss, found.correct)
 
 
 def _in_blocks(
@@ -238,6 +232,7 @@ def _in_order(
     shelves: tuple[DocumentShelf, ...],
     n_documents: ScalarJ,
     order: RowOrder,
+    *,
     settings: _Settings,
 ) -> tuple[_Gradients, _Sums]:
     """Shelf by shelf, rows kept and added at the end, token by token."""

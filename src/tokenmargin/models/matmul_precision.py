@@ -35,7 +35,7 @@ class MatmulPrecision(Enum):
 
     FULL = "operands as they are: the reference"
     FLOAT_16_PAIRS = "operands as sums of two float16 numbers each, three products: float32 but for its last two bits"
-    TENSOR_FLOAT_32 = "operands rounded to tf32 where the hardware offers it: faster, gradients off by some 1e-4"
+    TENSOR_FLOAT_32 = "operands of eleven bits (tf32) where the hardware offers it: faster, gradients off by some 1e-4"
 
     def product(
         self,

@@ -1,0 +1,137 @@
+"""A batch through the two-layer model and back by kernels, where rows of E are never gathered into memory [E, (36)].
+
+E is read once into readings and float16 parts; each shelf has its Gram blocks, three kernels for what lies between, and
+its product; the rows of every token are added up at the end, in the order of documents, so that a step has the same
+bytes every time. `_two_layer_gradient` holds the slow twin, which is also what runs in full float32, on other devices,
+and between the products of documents wider than `WIDEST`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from tokenmargin._types import ScalarJ
+from tokenmargin.models._kernels.column_sums import column_sums
+from tokenmargin.models._kernels.documents import (
+    WIDEST,
+    DocumentGradients,
+    DocumentTokens,
+    KernelSettings,
+    document_gradients,
+)
+from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
+from tokenmargin.models._kernels.wide_products import RowPlace, gathered_gram, gathered_product, read_table
+from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
+from tokenmargin.models._two_layer_values import DocumentShelf, EmbeddingTable
+from tokenmargin.models.matmul_precision import MatmulPrecision
+
+Readers = Float[Array | np.ndarray, "3 d"]
+ReaderGradients = Float[Array, "2 d"]
+Gram = Float[Array, "B U U"]
+
+#: float16 numbers that stand for one float32 number, and how the small products are formed.
+PARTS = {MatmulPrecision.TENSOR_FLOAT_32: 1, MatmulPrecision.FLOAT_16_PAIRS: 2}
+DOTS = {
+    MatmulPrecision.TENSOR_FLOAT_32: jax.lax.DotAlgorithmPreset.TF32_TF32_F32,
+    MatmulPrecision.FLOAT_16_PAIRS: jax.lax.DotAlgorithmPreset.F32_F32_F32,
+}
+
+#: Documents of a batch whose occurrences one program looks through, and entries that a kernel can address.
+MOST_DOCUMENTS, MOST_ENTRIES = 1024, 2**31 - 1
+
+#: The compute capability on which they were tried and measured (H100, H200); older GPUs have less shared memory.
+TRIED = "9.0"
+
+#: A matrix unit takes no narrower tile.
+LEAST_WIDTH = 16
+
+
+class KernelGradients(NamedTuple):
+    """Of the mean loss of a batch, and its sums over documents."""
+
+    table: EmbeddingTable  # in E
+    readers: ReaderGradients  # in the effective p and v
+    slope: ScalarJ
+    loss: ScalarJ
+    correct: ScalarJ
+
+
+def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> bool:
+    """Whether there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know."""
+    rows = sum(shelf.ids.size for shelf in shelves)
+    documents = sum(shelf.labels.shape[0] for shelf in shelves)
+    small = max(rows, E.shape[0]) * E.shape[1] <= MOST_ENTRIES and documents <= MOST_DOCUMENTS
+    return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and _tried()
+
+
+def _tried() -> bool:
+    """Whether the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
+    return jax.default_backend() != "gpu" or jax.devices()[0].compute_capability == TRIED
+
+
+def gradients_by_kernels(
+    E: EmbeddingTable,
+    readers: Readers,
+    shelves: tuple[DocumentShelf, ...],
+    bias_output: ScalarJ,
+    n_documents: ScalarJ,
+    settings: KernelSettings,
+) -> KernelGradients:
+    """Gradients in E and in the readers, which are gain*p and gain*v less their means, and 1/d."""
+    interpret = settings.interpret
+    table = read_table(E, readers, settings.parts, interpret=interpret)
+    n_rows, first_row = sum(shelf.ids.size for shelf in shelves), 0
+    found: list[DocumentGradients] = []
+    rows: Array | None = None
+    for shelf in shelves:
+        gram = gathered_gram(table, shelf.ids, interpret=interpret)
+        tokens = DocumentTokens(shelf.ids, shelf.log_counts, shelf.labels, table.readings, table.units)
+        compute = document_gradients if shelf.ids.shape[1] <= WIDEST else _wide_document_gradients
+        own = compute(gram, tokens, bias_output, n_documents, settings)
+        place = RowPlace(first_row, n_rows, rows)
+        rows = gathered_product(table, shelf.ids, own.symmetric, own.units, place, interpret=interpret)
+        first_row += shelf.ids.size
+        found.append(own)
+    ids, log_counts = (tuple(getattr(shelf, name) for shelf in shelves) for name in ("ids", "log_counts"))
+    where = occurrences(token_places(ids, log_counts, E.shape[0]), interpret=interpret)
+    thin = jnp.concatenate([own.readings.reshape(3, -1) for own in found], axis=1)
+    gradient, by_reading = row_sums(where, jnp.asarray(rows), thin, readers, interpret=interpret)
+    by_reader = column_sums(E, by_reading[:2], interpret=interpret)
+    # Not ready before E was read for the last time: as in `FactoredGradient.after`, or every step copies E.
+    gradient = gradient + 0.0 * by_reader[0, 0]
+    labels = jnp.concatenate([shelf.labels for shelf in shelves])
+    signed = labels * (jnp.concatenate([own.outputs for own in found]) + bias_output)
+    loss = jnp.sum(jnp.abs(labels) * jax.nn.softplus(-signed)) / n_documents
+    slope = jnp.sum(jnp.concatenate([own.slopes for own in found]))
+    return KernelGradients(gradient, by_reader, slope, loss, jnp.sum((signed > 0).astype(signed.dtype)))
+
+
+def _wide_document_gradients(
+    gram: Gram,
+    tokens: DocumentTokens,
+    bias_output: ScalarJ,
+    n_documents: ScalarJ,
+    settings: KernelSettings,
+) -> DocumentGradients:
+    """`document_gradients` by the compiler's own kernels, for documents that do not fit on one multiprocessor."""
+    precision = next(name for name, parts in PARTS.items() if parts == settings.parts)
+    readings = jnp.moveaxis(jnp.asarray(tokens.readings).at[:, tokens.ids].get(mode="promise_in_bounds"), 0, -1)
+    units = jnp.asarray(tokens.units).at[tokens.ids].get(mode="promise_in_bounds")
+    bound = 2.0**14 * jnp.max(units)
+    scales = SoftmaxScales(mixing=settings.mixing_scale)
+    forward = forward_from_gram(
+        gram, readings, tokens.log_counts, settings.width, bound, settings.epsilon, precision, scales
+    )
+    signed = tokens.labels * (forward.outputs + bias_output)
+    slopes = -tokens.labels * jax.nn.sigmoid(-signed) / n_documents
+    symmetric, by_reading = backward_to_gram(forward, slopes, settings.width, precision, scales)
+    scaled = jnp.asarray(symmetric * units[:, None, :])
+    row_scales, row_units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
+    parts = tuple(in_parts(scaled * row_scales[:, :, None], settings.parts))
+    return DocumentGradients(forward.outputs, slopes, jnp.moveaxis(by_reading, -1, 0), parts, row_units)

@@ -1,0 +1,245 @@
+"""The passes over the embeddings that the two-layer model needs, each a kernel that gathers for itself.
+
+`read_table` goes once through E: what p, v and 1/d read of every token, and E as float16 numbers (one or two to an
+entry, one unit to a row), half as many bytes to gather, or as many and all of float32's digits. `gathered_gram` forms
+the Gram block of every document and `gathered_product` D X, both from the rows of that table: the array of documents x
+tokens x width that a gather would write exists only as the product's result.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+from jaxtyping import Array, Float, Float16, Int
+
+from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+
+EmbeddingTable = Float[Array | np.ndarray, "V d"]
+HalfTable = Float16[Array, "V d"]
+Readers = Float[Array | np.ndarray, "3 d"]
+DocumentIds = Int[Array | np.ndarray, "B U"]
+Gram = Float[Array, "B U U"]
+HalfPairs = Float16[Array, "B U U"]
+RowUnits = Float[Array, "B U"]
+Rows = Float[Array, "N d"]
+TokenUnits = Float[Array, "V"]
+TokenReadings = Float[Array, "3 V"]
+
+#: Entries of E that one program of `read_table` holds, and its warps.
+TABLE_BLOCK, TABLE_WARPS = 4096, 4
+
+#: Documents up to this wide are one tile of a Gram block; wider ones are tiled.
+GRAM_TILE = 128
+
+
+class TableReading(NamedTuple):
+    """E as kernels take it: entry = unit of its row times the sum of its parts."""
+
+    parts: tuple[HalfTable, ...]
+    units: TokenUnits
+    readings: TokenReadings
+
+
+class RowPlace(NamedTuple):
+    """Where the rows of some documents stand among those of all."""
+
+    first: int
+    in_all: int
+    others: Rows | None  # what the rows of other documents were written into, to be written into again
+
+
+class Tuning(NamedTuple):
+    """How a kernel is cut into programs; changes speed alone."""
+
+    block: int
+    warps: int
+    stages: int
+    chunk: int = 32
+
+
+GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
+PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
+
+#: Rows of D X that one program forms.
+PRODUCT_TILE = 128
+
+
+def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bool = False) -> TableReading:
+    """Readings, units and `parts` float16 numbers for every entry, in one pass over E."""
+    V, d = E.shape
+    rows = max(1, TABLE_BLOCK // pl.next_power_of_2(d))
+    shapes = [
+        jax.ShapeDtypeStruct((3, V), E.dtype),
+        jax.ShapeDtypeStruct((V,), E.dtype),
+        *(jax.ShapeDtypeStruct((V, d), jnp.float16) for _ in range(parts)),
+    ]
+    readings, units, *halves = pl.pallas_call(
+        partial(_table_kernel, rows=rows),
+        out_shape=shapes,
+        grid=(pl.cdiv(V, rows),),
+        interpret=interpret,
+        compiler_params=plt.CompilerParams(num_warps=TABLE_WARPS, num_stages=1),
+        name="read_table",
+    )(E, readers)
+    return TableReading(tuple(halves), units, readings)
+
+
+def _table_kernel(E_ref: Any, readers_ref: Any, readings_ref: Any, units_ref: Any, *half_refs: Any, rows: int) -> None:
+    V, d = E_ref.shape
+    row = pl.program_id(0) * rows + jnp.arange(rows, dtype=jnp.int32)
+    column = jnp.arange(pl.next_power_of_2(d), dtype=jnp.int32)
+    there = (row < V)[:, None] & (column < d)[None, :]
+    x = plt.load(E_ref.at[row[:, None], column[None, :]], mask=there, other=0.0)
+    for k in range(3):
+        reader = plt.load(readers_ref.at[jnp.int32(k), column], mask=column < d, other=0.0)
+        plt.store(readings_ref.at[jnp.int32(k), row], jnp.sum(x * reader[None, :], axis=1), mask=row < V)
+    scales, units = power_of_two_below(jnp.max(jnp.abs(x), axis=1))
+    plt.store(units_ref.at[row], units, mask=row < V)
+    for ref, part in zip(half_refs, in_parts(x * scales[:, None], len(half_refs)), strict=True):
+        plt.store(ref.at[row[:, None], column[None, :]], part, mask=there)
+
+
+def gathered_gram(
+    table: TableReading, ids: DocumentIds, *, tuning: Tuning | None = None, interpret: bool = False
+) -> Gram:
+    """X X' of every document."""
+    tuning = tuning or GRAM_TUNING[len(table.parts)]
+    B, U = ids.shape
+    tile = min(GRAM_TILE, max(16, pl.next_power_of_2(U)))
+    tiles = pl.cdiv(U, tile)
+    # Two different tiles take twice the shared memory of one.
+    stages = tuning.stages if tiles == 1 else 2
+    return pl.pallas_call(
+        partial(_gram_kernel, tile=tile, tuning=tuning),
+        out_shape=jax.ShapeDtypeStruct((B, U, U), table.units.dtype),
+        grid=(B, tiles * (tiles + 1) // 2),
+        interpret=interpret,
+        compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=stages),
+        name=f"gathered_gram_{U}",
+    )(ids, table.units, *table.parts)
+
+
+def _gram_kernel(ids_ref: Any, units_ref: Any, *refs: Any, tile: int, tuning: Tuning) -> None:
+    *half_refs, gram_ref = refs
+    U, d = ids_ref.shape[1], half_refs[0].shape[1]
+    b = pl.program_id(0)
+    high_tile, low_tile = _lower_triangle(pl.program_id(1), pl.cdiv(U, tile))
+    left = low_tile * tile + jnp.arange(tile, dtype=jnp.int32)
+    right = high_tile * tile + jnp.arange(tile, dtype=jnp.int32)
+    left_ids, right_ids = (plt.load(ids_ref.at[b, at], mask=at < U, other=0) for at in (left, right))
+    left_units, right_units = (plt.load(units_ref.at[ids]) for ids in (left_ids, right_ids))
+    one_tile = tile >= U
+    steps = pl.cdiv(d, tuning.block)
+
+    def load(ref: Any, ids: Array, at: Array, column: Array) -> Array:
+        return _load_rows(ref, ids, at < U, column, whole=d % tuning.block == 0)
+
+    def add(k: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        column = k * tuning.block + jnp.arange(tuning.block, dtype=jnp.int32)
+        x = [load(ref, left_ids, left, column) for ref in half_refs]
+        y = x if one_tile else [load(ref, right_ids, right, column) for ref in half_refs]
+        # Scaled here and not at the end, so that partial sums leave the matrix unit, which rounds towards 0, and are
+        # added up to nearest: over thousands of columns the Gram block is many times as exact.
+        large = _dot(x[0], y[0].T)
+        found = [sums[0] + large * left_units[:, None]]
+        if len(half_refs) == 2:
+            mixed = sums[1] + _dot(x[0], y[1].T)
+            found.append(mixed if one_tile else mixed + _dot(x[1], y[0].T))
+        return tuple(found)
+
+    zeros = jnp.zeros((tile, tile), jnp.float32)
+    large, *small = jax.lax.fori_loop(0, steps, add, (zeros,) * len(half_refs))
+    for mixed in small:
+        mixed = mixed + mixed.T if one_tile else mixed
+        large = large + mixed * left_units[:, None]
+    large = large * right_units[None, :]
+    inside = (left < U)[:, None] & (right < U)[None, :]
+    plt.store(gram_ref.at[b, left[:, None], right[None, :]], large, mask=inside)
+    if not one_tile:
+        plt.store(gram_ref.at[b, right[:, None], left[None, :]], large.T, mask=inside.T)
+
+
+def _lower_triangle(number: Any, tiles: int) -> tuple[Any, Any]:
+    """(row, column) of the tile with this number, rows first, on or below the diagonal."""
+    row = sum(((number >= (r * (r + 1)) // 2).astype(jnp.int32) for r in range(1, tiles)), jnp.int32(0))
+    return row, number - row * (row + 1) // 2
+
+
+def gathered_product(
+    table: TableReading,
+    ids: DocumentIds,
+    left: tuple[HalfPairs, ...],
+    units: RowUnits,
+    place: RowPlace,
+    *,
+    tuning: Tuning | None = None,
+    interpret: bool = False,
+) -> Rows:
+    """D X of every document, written to its rows among all.
+
+    Args:
+        table: E in parts.
+        ids: of the documents.
+        left: D times the units of the embeddings, in parts.
+        units: of the rows of `left`.
+        place: of the rows.
+        tuning: how the kernel is cut into programs.
+        interpret: whether JAX evaluates the kernel operation by operation.
+    """
+    tuning = tuning or PRODUCT_TUNING
+    (B, U), d = ids.shape, table.parts[0].shape[1]
+    tile = min(PRODUCT_TILE, max(16, pl.next_power_of_2(U)))
+    operands = (ids, units, *left, *table.parts)
+    written = () if place.others is None else (place.others,)
+    return pl.pallas_call(
+        partial(_product_kernel, tile=tile, n_parts=len(left), first_row=place.first, tuning=tuning),
+        out_shape=jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype),
+        grid=(pl.cdiv(d, tuning.block), pl.cdiv(U, tile), B),
+        input_output_aliases={len(operands): 0} if written else {},
+        interpret=interpret,
+        compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=tuning.stages),
+        name=f"gathered_product_{U}",
+    )(*operands, *written)
+
+
+def _product_kernel(
+    ids_ref: Any, units_ref: Any, *refs: Any, tile: int, n_parts: int, first_row: int, tuning: Tuning
+) -> None:
+    left_refs, half_refs, out_ref = refs[:n_parts], refs[n_parts : 2 * n_parts], refs[-1]
+    U, d = ids_ref.shape[1], out_ref.shape[1]
+    block, chunk = tuning.block, min(tuning.chunk, tile)
+    column = pl.program_id(0) * block + jnp.arange(block, dtype=jnp.int32)
+    row = pl.program_id(1) * tile + jnp.arange(tile, dtype=jnp.int32)
+    b = pl.program_id(2)
+
+    def add(k: Any, total: Array) -> Array:
+        at = k * chunk + jnp.arange(chunk, dtype=jnp.int32)
+        ids = plt.load(ids_ref.at[b, at], mask=at < U, other=0)
+        inside = (row < U)[:, None] & (at < U)[None, :]
+        x = [_load_rows(ref, ids, at < U, column, whole=d % block == 0) for ref in half_refs]
+        D = [plt.load(ref.at[b, row[:, None], at[None, :]], mask=inside, other=0.0) for ref in left_refs]
+        if n_parts == 2:
+            total = total + _dot(D[0], x[1]) + _dot(D[1], x[0])
+        return total + _dot(D[0], x[0])
+
+    total = jax.lax.fori_loop(0, pl.cdiv(U, chunk), add, jnp.zeros((tile, block), jnp.float32))
+    total = total * plt.load(units_ref.at[b, row], mask=row < U, other=0.0)[:, None]
+    inside = (row < U)[:, None] & (column < d)[None, :]
+    plt.store(out_ref.at[first_row + b * U + row[:, None], column[None, :]], total, mask=inside)
+
+
+def _load_rows(ref: Any, ids: Array, there: Array, column: Array, *, whole: bool) -> Array:
+    """Some columns of some rows of a table; `whole` says that no column is outside, which is not to be looked at."""
+    mask = there[:, None] if whole else there[:, None] & (column < ref.shape[1])[None, :]
+    mask = jnp.broadcast_to(mask, (ids.shape[0], column.shape[0]))
+    return plt.load(ref.at[ids[:, None], column[None, :]], mask=mask, other=0.0)
+
+
+def _dot(left: Array, right: Array) -> Array:
+    return jnp.dot(left, right, preferred_element_type=jnp.float32)

@@ -1,0 +1,207 @@
+"""The kernels of the two-layer model, operation by operation on a CPU, against what they stand for."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.models.test_two_layer import shelf_of
+from tokenmargin.models._kernels import (
+    DocumentTokens,
+    KernelSettings,
+    RowPlace,
+    Tuning,
+    column_sums,
+    document_gradients,
+    gathered_gram,
+    gathered_product,
+    in_parts,
+    occurrences,
+    power_of_two_below,
+    read_table,
+    row_sums,
+    token_places,
+)
+from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
+from tokenmargin.models._two_layer_gradient import (
+    TwoLayerParameters,
+    _by_kernels,
+    _Settings,
+    two_layer_loss_and_gradients,
+)
+from tokenmargin.models.matmul_precision import MatmulPrecision
+
+#: Both sides are float64 and differ in the order of a few hundred additions; relative to the largest entry.
+ROUNDING = 1e-12
+
+#: What eleven and twenty-two bits leave of a number.
+ONE_HALF, TWO_HALVES = 2.0**-11, 2.0**-22
+
+#: Sums of a few hundred float32 products, relative to the largest.
+SINGLE = 1e-6
+
+N_TOKENS, WIDTH, EPSILON = 24, 16, 1e-5
+SCALES = SoftmaxScales(mixing=0.7, scores=0.6)
+
+
+def assert_close(ours, exact, tolerance):
+    exact = np.asarray(exact, np.float64)
+    np.testing.assert_allclose(np.asarray(ours, np.float64), exact, rtol=0, atol=tolerance * np.abs(exact).max())
+
+
+def documents_of(rng, B, U, n_tokens):
+    """Ids without repeats, counts, labels; the first document is shorter, and the last row is no document."""
+    ids = np.stack([rng.permutation(n_tokens)[:U] for _ in range(B)]).astype(np.int32)
+    log_counts = np.log(rng.integers(1, 4, (B, U)).astype(float))
+    log_counts[0, U - U // 3 :] = -np.inf
+    labels = np.where(rng.random(B) < 0.5, -1.0, 1.0)
+    labels[-1] = 0
+    return ids, log_counts, labels
+
+
+def test_a_float32_is_its_parts(rng):
+    x = jnp.asarray(rng.normal(size=(40, 30)) * 10.0 ** rng.integers(-30, 30, (40, 1)), jnp.float32)
+    scale, unit = power_of_two_below(jnp.max(jnp.abs(x), axis=1))
+    assert (np.frexp(np.asarray(scale))[0] == 0.5).all()
+    assert (np.asarray(scale) * np.asarray(unit) == 1).all()
+    scaled = np.asarray(x * scale[:, None], np.float64)
+    assert (np.abs(scaled).max(axis=1) >= 2**13).all()
+    assert (np.abs(scaled).max(axis=1) < 2**14).all()
+    for parts, left in ((1, ONE_HALF), (2, TWO_HALVES)):
+        found = sum(np.asarray(part, np.float64) for part in in_parts(jnp.asarray(scaled, jnp.float32), parts))
+        # Below 2^-14, which is 2^-27 of the largest, float16 has a fixed step.
+        assert (np.abs(found - scaled) <= left * np.abs(scaled) + 2.0**-24).all()
+
+
+def test_a_row_of_zeros_has_parts_too():
+    scale, unit = power_of_two_below(jnp.zeros(3, jnp.float32))
+    assert np.isfinite(scale).all()
+    assert (unit > 0).all()
+
+
+@pytest.mark.parametrize("U", [5, 37, 140], ids=["narrow", "padded", "in chunks"])
+@pytest.mark.parametrize("scale", [1.0, 20.0], ids=["usual", "saturated"])
+def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
+    ids, log_counts, labels = documents_of(rng, 2, U, 150)
+    E, readers = scale * rng.normal(size=(150, WIDTH)) / np.sqrt(WIDTH), rng.normal(size=(3, WIDTH))
+    gram = jnp.einsum("btd,bsd->bts", E[ids], E[ids])
+    readings = jnp.asarray(E @ readers.T)
+    settings = KernelSettings(WIDTH, EPSILON, 0, jax.lax.Precision.HIGHEST, SCALES.mixing, interpret=True)
+    tokens = DocumentTokens(ids, log_counts, labels, readings.T, jnp.ones(150))
+    ours = jax.jit(partial(document_gradients, settings=settings))(gram, tokens, jnp.asarray(0.3), jnp.asarray(7.0))
+    forward = forward_from_gram(
+        gram, readings[ids], log_counts, WIDTH, jnp.ones(()), EPSILON, MatmulPrecision.FULL, SCALES
+    )
+    slopes = -labels * jax.nn.sigmoid(-labels * (forward.outputs + 0.3)) / 7.0
+    symmetric, by_reading = backward_to_gram(forward, slopes, WIDTH, MatmulPrecision.FULL, SCALES)
+    assert_close(ours.outputs, forward.outputs, ROUNDING)
+    assert_close(ours.slopes, slopes, ROUNDING)
+    assert_close(ours.readings, jnp.moveaxis(by_reading, -1, 0), ROUNDING)
+    assert_close(ours.symmetric[0], symmetric, ROUNDING)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
+    """Two tiles a document, a width that no block divides, and documents that write behind others."""
+    V, d, tolerance = 150, 24, {1: 2 * ONE_HALF, 2: SINGLE}[parts]
+    E = jnp.asarray(rng.normal(size=(V, d)) * 10.0 ** rng.integers(-3, 3, (V, 1)), jnp.float32)
+    readers = jnp.asarray(rng.normal(size=(3, d)), jnp.float32)
+    table = jax.jit(partial(read_table, parts=parts, interpret=True))(E, readers)
+    assert_close(table.readings, np.asarray(readers, np.float64) @ np.asarray(E, np.float64).T, SINGLE)
+    ids, _, _ = documents_of(rng, 2, 140, V)
+    X = np.asarray(E, np.float64)[ids]
+    gram = jax.jit(partial(gathered_gram, interpret=True, tuning=Tuning(16, 4, 1)))(table, ids)
+    assert_close(gram, X @ X.transpose(0, 2, 1), tolerance)
+    D = rng.normal(size=(2, 140, 140))
+    scaled = jnp.asarray(D * np.asarray(table.units)[ids][:, None, :], jnp.float32)
+    scales, units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
+    left = tuple(in_parts(scaled * scales[:, :, None], parts))
+    others = jnp.ones((285, d), jnp.float32)
+    product = partial(gathered_product, place=RowPlace(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
+    rows = jax.jit(product)(table, ids, left, units)
+    assert_close(rows[3:283], (D @ X).reshape(-1, d), tolerance)
+    assert (np.asarray(rows[:3]) == 1).all()
+    assert (np.asarray(rows[283:]) == 1).all()
+
+
+def test_rows_are_added_in_the_order_of_documents(rng):
+    """To the last bit: a document after the other, shelves in their order, padding left out."""
+    shelves = [documents_of(rng, B, U, N_TOKENS) for B, U in ((11, 7), (3, 20))]
+    ids, log_counts = (tuple(jnp.asarray(shelf[k]) for shelf in shelves) for k in range(2))
+    n_rows = sum(shelf.size for shelf in ids)
+    rows = rng.normal(size=(n_rows, WIDTH)).astype(np.float32)
+    narrow = rng.normal(size=(3, n_rows)).astype(np.float32)
+    where = occurrences(token_places(ids, log_counts, N_TOKENS), interpret=True)
+    add = jax.jit(partial(row_sums, interpret=True))
+    table, readings = add(where, rows, narrow, jnp.zeros((3, WIDTH), jnp.float32))
+    expected, thin = np.zeros((N_TOKENS, WIDTH), np.float32), np.zeros((3, N_TOKENS), np.float32)
+    flat_ids, flat_counts = (np.concatenate([np.asarray(x).reshape(-1) for x in all_]) for all_ in (ids, log_counts))
+    for row, (token, count) in enumerate(zip(flat_ids, flat_counts, strict=True)):
+        if count > -np.inf:
+            expected[token] += rows[row]
+            thin[:, token] += narrow[:, row]
+    np.testing.assert_array_equal(table, expected)
+    np.testing.assert_array_equal(readings, thin)
+    readers = rng.normal(size=(3, WIDTH)).astype(np.float32)
+    assert_close(add(where, rows, narrow, readers)[0], expected + thin.T @ readers, SINGLE)
+
+
+def test_column_sums_are_a_product(rng):
+    E, numbers = rng.normal(size=(150, 20)), rng.normal(size=(2, 150))
+    assert_close(column_sums(E, numbers, interpret=True), numbers @ E, ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"),
+    [(MatmulPrecision.FLOAT_16_PAIRS, 0.0), (MatmulPrecision.TENSOR_FLOAT_32, 20 * ONE_HALF)],
+    ids=["pairs", "eleven bits"],
+)
+def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance):
+    """Against float64: in pairs no worse than twice what float32 in full loses, and a few units of the last bit."""
+    documents = [rng.integers(0, N_TOKENS, n) for n in (1, 30, 9, 12)]
+    labels = np.array([1.0, -1.0, -1.0, 1.0])
+    shelves = (shelf_of(documents[1:2], labels[1:2], 22), shelf_of(documents[::2], labels[::2], 9, rows=3))
+    vectors = (jnp.asarray(rng.normal(size=WIDTH)) for _ in range(4))
+    exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(N_TOKENS, WIDTH))), *vectors)
+
+    def single(tree):
+        return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else x.dtype), tree)
+
+    (sums, truth), (_, full) = (
+        jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
+        for given in ((exact, shelves), single((exact, shelves)))
+    )
+
+    settings = _Settings(EPSILON, precision, SCALES)
+
+    def by_kernels(parameters, shelves):
+        return _by_kernels(parameters, shelves, jnp.float32(3), settings=settings, interpret=True)
+
+    found, own = jax.jit(by_kernels)(*single((exact, shelves)))
+    lost = jnp.linalg.norm(full.embeddings - truth.embeddings)
+    allowed = 2 * lost + (tolerance + SINGLE) * jnp.linalg.norm(truth.embeddings)
+    assert jnp.linalg.norm(found.table - truth.embeddings) < allowed
+    assert_close(own.loss, sums.mean_loss, SINGLE + tolerance)
+    assert float(own.correct) == float(sums.correct)
+
+
+def test_kernels_are_for_gpus_and_for_what_is_not_asked_in_full(rng):
+    """Read off the traced program, which has the ways of all devices in it."""
+    parameters = TwoLayerParameters(
+        *(jnp.zeros(shape, jnp.float32) for shape in ((N_TOKENS, WIDTH), (WIDTH,), (WIDTH,)))
+    )
+    shelf = jax.tree.map(
+        lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else x.dtype), shelf_of([np.arange(5)], [1.0], 8)
+    )
+
+    def has_kernels(precision):
+        compute = partial(two_layer_loss_and_gradients, precision=precision)
+        return "pallas_call" in str(jax.make_jaxpr(compute)(parameters, (shelf,)))
+
+    assert has_kernels(MatmulPrecision.FLOAT_16_PAIRS)
+    assert has_kernels(MatmulPrecision.TENSOR_FLOAT_32)
+    assert not has_kernels(MatmulPrecision.FULL)
