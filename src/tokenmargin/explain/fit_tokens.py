@@ -117,9 +117,7 @@ def fit_tokens(
     objective = PenalisedLoss(documents, n_margins, power, log_idf(documents))
     objective.penalise(ridge_value, ridge_score)
     watch = _Watch(objective, power, held_out, max_iter, progress)
-    found = minimise(
-        objective.value_and_gradient, _start(objective, warm), max_iter=max_iter, tol=tol, stop=watch.stop
-    )
+    found = minimise(objective.value_and_gradient, _start(objective, warm), max_iter=max_iter, tol=tol, stop=watch.stop)
     best, step = watch.best(found)
     model = TokenModel(*objective.parameters(best), power)
     return Fitted(model, ridge_value, tried, found.values, tuple(watch.losses), step, found.converged)
