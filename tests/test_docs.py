@@ -73,6 +73,13 @@ def test_the_columns_of_a_fit_are_defined_in_the_documents_as_they_are_on_the_pa
         assert f"| `{name}` | {definition.meaning} | {definition.sign or '—'} |" in page
 
 
+def test_what_the_readme_shows_of_a_fit_is_what_it_said():
+    shown = re.search(r"^```text\n(From .*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert shown
+    said = {line.rstrip() for line in (ROOT / "docs/results/fit-imdb/said.txt").read_text().splitlines()}
+    assert {line for line in shown[1].splitlines() if line} <= said
+
+
 def test_python_of_the_readme_runs():
     blocks = python_blocks((ROOT / "README.md").read_text())
     assert blocks
