@@ -177,7 +177,7 @@ def selects_something(code: str) -> bool | None:
     if found := re.fullmatch(r"pytest (\S+\.py) -k (\w+)", code):
         source = (ROOT / found[1]).read_text() if (ROOT / found[1]).is_file() else ""
         names = re.findall(r"^ *def (test_\w+)", source, flags=re.MULTILINE)
-        names += re.findall(r'^@pytest.mark.parametrize\(\s*"page", \[(.*?)\]', source, flags=re.M | re.S)
+        names += re.findall(r'^@pytest.mark.parametrize\(\s*"page",\s*\[(.*?)\]', source, flags=re.M | re.S)
         return any(found[2] in name for name in names)
     if found := re.fullmatch(r"tokenmargin (check|reproduce) ([a-z]\S+)(?: --\w.*)?", code):
         return found[2] in (claims() if found[1] == "check" else experiments())
