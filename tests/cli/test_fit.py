@@ -254,6 +254,8 @@ def test_progress_is_a_line_a_minute_where_output_is_redirected(capsys, monkeypa
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (
+        # A shell that starts a job in the background has it ignore Ctrl-C, and its children too.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys, tokenmargin.explain.fitting as f\n"
         "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
         "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
@@ -267,7 +269,11 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        _, said = process.communicate(timeout=50)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 130
     assert len(said.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

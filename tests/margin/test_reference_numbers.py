@@ -9,13 +9,12 @@ from tokenmargin import (
     Status,
     att_svm,
     global_margin,
-    is_locally_optimal,
     local_margins,
     relaxed_svm,
     scores,
 )
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import neighbors
+from tokenmargin.margin import is_locally_optimal, neighbors
 
 CLOSED_FORM = 1e-9
 

@@ -15,13 +15,13 @@ from tokenmargin import (
     compare,
     follow,
     global_margin,
-    is_locally_optimal,
     local_margins,
     optimal_selection,
     scores,
 )
 from tokenmargin.attention import follow_all, limits_of
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin import is_locally_optimal
 from tokenmargin.theory import FINITE, STALLED, one_minus_cosine
 
 CASES = [

@@ -143,7 +143,7 @@ def test_scales_reach_the_way_of_accelerators(monkeypatch, fixed_order):
     plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, found.layouts))
     batch = found.batch(found.on_device, plan)
     here = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
-    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **others: default(*arguments))
     there = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
     for one, two in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * max(1.0, float(np.abs(one).max())))
