@@ -55,7 +55,7 @@ def asymptote(C: float, loss: str) -> float:
     """p2 in the limit."""
     if loss == "correlation":
         return 0.5 * float(np.log(C))
-    return 0.5 * float(np.log(C) + np.log1p(np.e) - np.logaddexp(0.0, C))
+    return 0.5 * float(np.log(C) + np.logaddexp(0.0, 1.0) - np.logaddexp(0.0, C))
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
