@@ -39,6 +39,12 @@ def outputs_by_loop(dataset, model, parameters):
     return np.array(outputs)
 
 
+def gradients_of_every_batch(model, parameters, batches, plans):
+    """Compiled once: operation by operation it would be hundreds of programs."""
+    step = jax.jit(lambda plan: model.loss_and_gradients(parameters, batches.batch(batches.on_device, plan)))
+    return [step(jax.tree.map(lambda x, k=k: x[k], plans)) for k in range(len(jax.tree.leaves(plans)[0]))]
+
+
 def test_every_document_is_in_one_batch_and_every_batch_fits_its_layout():
     batches = document_batches(corpus(), 8)
     rows = batches.rows(np.random.default_rng(1).permutation(37))
@@ -56,16 +62,11 @@ def test_a_step_is_the_mean_of_single_document_gradients(affine):
     batches = document_batches(dataset, 16, "float64")
     rows = batches.rows(np.arange(37))
     plans = batches.plan(batches.on_device, rows, batches.layouts)
-    together = [
-        model.loss_and_gradients(parameters, batches.batch(batches.on_device, jax.tree.map(lambda x, k=k: x[k], plans)))
-        for k in range(len(rows))
-    ]
+    together = gradients_of_every_batch(model, parameters, batches, plans)
     alone = document_batches(dataset, 1, "float64")
-    single = alone.plan(alone.on_device, alone.rows(np.arange(37)), alone.layouts)
-    each = [
-        model.loss_and_gradients(parameters, alone.batch(alone.on_device, jax.tree.map(lambda x, k=k: x[k], single)))
-        for k in range(37)
-    ]
+    each = gradients_of_every_batch(
+        model, parameters, alone, alone.plan(alone.on_device, alone.rows(np.arange(37)), alone.layouts)
+    )
     for row, (sums, gradients) in zip(rows, together, strict=True):
         own = row[row >= 0]
         assert sums.documents == len(own)
@@ -84,7 +85,8 @@ def test_the_layouts_of_a_batch_change_nothing():
     answers = []
     for layout in (ShelfLayout(((8, longest),)), ShelfLayout(((8, longest),), one_by_one=True)):
         plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, (layout,)))
-        answers.append(model.loss_and_gradients(parameters, found.batch(found.on_device, plan)))
+        batch = found.batch(found.on_device, plan)
+        answers.append(jax.jit(model.loss_and_gradients)(parameters, batch))
     for one, other in zip(*map(jax.tree.leaves, answers), strict=True):
         assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
 
@@ -100,7 +102,7 @@ def test_the_outputs_of_a_batch_are_those_of_its_documents():
     on_two = (ShelfLayout(((8, longest),)), ShelfLayout(((2, longest), (6, longest))))
     for layouts in (on_two[:1], on_two, (ShelfLayout(((8, longest),), one_by_one=True),)):
         plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, row[None, :], layouts))
-        outputs = model.outputs(parameters, found.batch(found.on_device, plan))
+        outputs = jax.jit(model.outputs)(parameters, found.batch(found.on_device, plan))
         np.testing.assert_allclose(outputs, expected, rtol=1e-12, atol=1e-14)
 
 
