@@ -188,6 +188,7 @@ class Experiment:
         claims: keys of the claims the figure illustrates.
         data: names of data sets it needs beyond what it generates itself.
         precision: of the floats that it computes with.
+        in_plain_words: what is asked, for a reader who has read neither paper; it opens the figure's card on the page.
     """
 
     id: str
@@ -200,6 +201,7 @@ class Experiment:
     claims: tuple[str, ...] = ()
     data: tuple[str, ...] = field(default=())
     precision: str = "float64"
+    in_plain_words: str = ""
 
     @property
     def presets(self) -> tuple[str, ...]:
