@@ -10,6 +10,7 @@ import pytest
 
 from tests.explain.corpora import TELLING, fitted, texts
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.explain._plain_words import how_far_to_trust_it
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.text import plain_recipe
 
@@ -130,3 +131,22 @@ def test_what_cannot_be_learnt_is_refused():
         LabelledCorpus(("a",), ("x", "y"))
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         fit_texts(texts(), replace(FitSettings(PLAIN), test_share=1.5))
+
+
+def test_words_are_named_as_they_are_written_apostrophe_and_all():
+    corpus = texts(n=80)
+    written = tuple(text.replace("awful", "Doesn't").replace("dull", "films") for text in corpus.texts)
+    found = fit_texts(LabelledCorpus((*written, "One film's end."), (*corpus.labels, "good")), FitSettings(PLAIN))
+    names = dict(zip(map(str, found.tokens.token), found.tokens.words, strict=True))
+    assert names["doesnt"] == "doesn't"
+    assert names["films"] == "", "most often written without"
+    _, rows = found.tokens.shown()
+    assert "doesn't" in [row[1] for row in rows]
+    assert any("“doesn't”" in sentence for sentence in found.report.sentences)
+
+
+@pytest.mark.parametrize(("off", "words"), [(0.002, "less than a point"), (0.011, "1 point:"), (0.03, "3 points")])
+def test_points_are_counted_as_people_count(off, words):
+    evaluation = replace(fitted().evaluation, calibration=((0.5, 0.5 + off, 100),))
+    (said,) = [s for s in how_far_to_trust_it(evaluation, (0.0, -0.1, 0.1), 0.5, 0.5, 0) if "give or take" in s]
+    assert f"give or take {words}" in said

@@ -117,11 +117,14 @@ class TokenTable:
         for name in self.classes:
             column = 0 if len(self.classes) == 2 else self.classes.index(name)
             for row in self.towards(name, top):
-                words = f" ({self.words[row]})" if self.words[row] else ""
+                token, words = str(self.token[row]), self.words[row]
+                # A word that lost its apostrophe is shown as it is written, other tokens with the words behind them.
+                is_word = token == "".join(filter(str.isalnum, words))
+                shown = words if is_word else f"{token} ({words})" if words else token
                 rows.append(
                     (
                         name,
-                        f"{self.token[row]}{words}",
+                        shown,
                         f"{self.decides_for[row, self.classes.index(name)]:.1%}",
                         f"{self.documents[row]:,}",
                         f"{self.pull[row, column]:+.2f}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._baseline import tfidf_logistic_regression
 from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
-from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.explain._plain_words import as_written, how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._splitting import held_out, repeated_across
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
 from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
@@ -126,7 +127,7 @@ def fit_texts(
     fitted = _trained(learnt, len(classes), settings.seed, progress)
     tokens = fitted.model
     counter = TokenCounter(settings.recipe, counted.vocabulary)
-    model = TextModel(counter, tokens, classes, words_behind(counted))
+    model = TextModel(counter, tokens, classes, words_behind(counted, learnt.texts))
     probabilities = tokens.probabilities(judged.counts)
     evaluation = evaluate(probabilities, judged.targets, classes)
     spread = _spread(learnt, fitted, settings, progress)
@@ -142,14 +143,22 @@ def fit_texts(
     return FittedTexts(model, table, evaluation, metrics, report)
 
 
-def words_behind(counted: CountedTexts, most: int = 5) -> tuple[str, ...]:
-    """The words that became each token, the most frequent first; "" where a token is its own only word."""
-    if not counted.recipe.word_piece and not counted.recipe.cuts_stems:
-        return ("",) * len(counted.vocabulary)
+def words_behind(counted: CountedTexts, texts: Sequence[str] = (), most: int = 5) -> tuple[str, ...]:
+    """The words that became each token, the most frequent first; "" where a token is its own only word.
+
+    Args:
+        counted: the tokens and their words.
+        texts: those that were counted; with them a word has the apostrophe that counting deletes.
+        most: words of a token that are named.
+    """
+    listed = zip(counted.word_map.words, counted.word_map.counts.tolist(), strict=True)
+    written = as_written(texts, counted.recipe.apostrophes, dict(listed))
+    is_whole = not counted.recipe.word_piece and not counted.recipe.cuts_stems
     names = []
     for column, token in enumerate(counted.vocabulary):
-        words = list(counted.word_map.words_of(column))
-        names.append("" if words in ([], [token]) else ", ".join(words[:most]))
+        words = [token] if is_whole else list(counted.word_map.words_of(column))[:most]
+        shown = [" ".join(written.get(word, word) for word in each.split(" ")) for each in words]
+        names.append("" if shown in ([], [token]) else ", ".join(shown))
     return tuple(names)
 
 
