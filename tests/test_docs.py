@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import dataclasses
+import importlib
+import inspect
 import io
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import tokenmargin
 from tests.test_architecture import ALLOWED
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.theory.registry import claims
@@ -464,10 +469,13 @@ def test_the_papers_are_in_the_bibliography():
 # --- the site --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
-def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -475,11 +483,55 @@ def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(site):
     loads = re.compile(r"<(?:script|img|iframe)[^>]+src=\"(?:https?:)?//|<link[^>]+href=\"(?:https?:)?//|@import")
-    pages = sorted(tmp_path.glob("*.html"))
+    pages = sorted(site.glob("*.html"))
     assert {page.stem for page in pages} >= {path.stem for path in DOCS}
     for page in pages:
         assert not loads.search(page.read_text()), page.name
+
+
+def public_names():
+    """(path, thing) of every name in `__all__` of the package and of each of its public sub-packages and modules."""
+    spaces = {"tokenmargin": tokenmargin}
+    for found in pkgutil.iter_modules(tokenmargin.__path__):
+        if not found.name.startswith("_") and found.name not in ("cli", "plots"):
+            spaces[f"tokenmargin.{found.name}"] = importlib.import_module(f"tokenmargin.{found.name}")
+    spaces |= {f"tokenmargin.{name}": getattr(tokenmargin, name) for name in ("losses", "synthetic")}
+    return [(f"{path}.{name}", getattr(module, name)) for path, module in spaces.items() for name in module.__all__]
+
+
+def sections(site):
+    """What the reference says under each anchor, up to the next heading of a name."""
+    found = {}
+    for page in site.glob("reference*.html"):
+        for part in re.split(r'(?=<h2 id="|<a id="tokenmargin)', page.read_text()):
+            if name := re.match(r'<(?:h2|a) id="([^"]+)"', part):
+                found[name[1]] = re.sub(r"<[^>]+>", "", part)
+    return found
+
+
+def test_every_public_name_and_argument_is_in_the_reference(site):
+    told = sections(site)
+    places = defaultdict(set)  # a thing that several namespaces offer is documented in one of them
+    for path, thing in public_names():
+        places[id(thing)] |= {path, f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"}
+    missing = []
+    for path, thing in public_names():
+        if inspect.ismodule(thing):
+            missing += [] if (site / f"reference-{path.split('.')[-1]}.html").is_file() else [path]
+            continue
+        words = " ".join(told.get(place, "") for place in places[id(thing)])
+        if path.split(".")[-1] not in words:
+            missing.append(path)
+        elif inspect.isfunction(thing) or (inspect.isclass(thing) and dataclasses.is_dataclass(thing)):
+            arguments = inspect.signature(thing).parameters
+            missing += [f"{path}: {name}" for name in arguments if not re.search(rf"\b{name}\b", words)]
+    assert missing == []
+    assert {"tokenmargin.margin.label_svm", "tokenmargin.theory.assumption_c"} <= {path for path, _ in public_names()}
 
 
 def test_the_readme_lists_every_figure_with_its_command():
