@@ -54,6 +54,9 @@ def run_blocks(blocks: list[str], name: str) -> None:
     [
         "texts.md",
         "tutorial.md",
+        "small-problem.md",
+        "heads.md",
+        "bring-your-own.md",
         "embeddings.md",
         "add-a-claim.md",
         "add-a-figure.md",
@@ -78,11 +81,33 @@ def test_the_columns_of_a_fit_are_defined_in_the_documents_as_they_are_on_the_pa
         assert f"| `{name}` | {definition.meaning} | {definition.sign or '—'} |" in page
 
 
+def test_the_words_of_the_results_page_are_explained_in_the_documents_as_they_are_there():
+    from tokenmargin.report.results_page import GLOSSARY
+
+    page = (ROOT / "docs" / "meaning.md").read_text()
+    for term in GLOSSARY:
+        assert f"| {term.name} | {term.meaning} |" in page
+
+
 def test_what_the_readme_shows_of_a_fit_is_what_it_said():
     shown = re.search(r"^```text\n(From .*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
     assert shown
     said = {line.rstrip() for line in (ROOT / "docs/results/fit-imdb/said.txt").read_text().splitlines()}
     assert {line for line in shown[1].splitlines() if line} <= said
+
+
+def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
+    """Rows `| what | beside | times |`: each number with an x behind it, as `python -m benchmarks.results` wrote it."""
+    section = re.search(r"^## Speed\n(.*?)^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert section
+    times = [
+        number
+        for cell in re.findall(r"\| ([^|]+) \|$", section[1], flags=re.MULTILINE)[1:]
+        for number in re.findall(r"[\d.]+", cell)
+    ]
+    printed = re.findall(r"([\d.]+)x", (ROOT / "benchmarks" / "RESULTS.md").read_text())
+    assert times
+    assert [number for number in times if number not in printed] == []
 
 
 def test_python_of_the_readme_runs():

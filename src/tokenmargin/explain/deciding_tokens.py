@@ -110,6 +110,12 @@ class TokenTable:
         share = self.decides_for[:, self.classes.index(name)]
         return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
 
+    def as_written(self, row: int) -> tuple[str, str]:
+        """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
+        token, words = str(self.token[row]), self.words[row]
+        bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
+        return (words, "") if bare == token else (token, words)
+
     def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
         header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
@@ -117,14 +123,11 @@ class TokenTable:
         for name in self.classes:
             column = 0 if len(self.classes) == 2 else self.classes.index(name)
             for row in self.towards(name, top):
-                token, words = str(self.token[row]), self.words[row]
-                # A word that lost its apostrophe is shown as it is written, other tokens with the words behind them.
-                is_word = token == "".join(filter(str.isalnum, words))
-                shown = words if is_word else f"{token} ({words})" if words else token
+                token, words = self.as_written(row)
                 rows.append(
                     (
                         name,
-                        shown,
+                        f"{token} ({words})" if words else token,
                         f"{self.decides_for[row, self.classes.index(name)]:.1%}",
                         f"{self.documents[row]:,}",
                         f"{self.pull[row, column]:+.2f}",
