@@ -62,12 +62,12 @@ class Entry:
 
     @property
     def sentence(self) -> str:
-        """The first sentence of its docstring, or the comment above a value."""
+        """The first paragraph of its docstring, or the comment above a value."""
         if isinstance(self.thing, ModuleType) or self.defined:
             told = inspect.getdoc(self.thing) or ""
         else:
             told = comments().get(self.name, "")
-        return re.split(r"\n\n|(?<=[.:])\s", f"{told}\n\n")[0].replace("\n", " ").strip().replace("|", r"\|")
+        return told.split("\n\n")[0].replace("\n", " ").strip().replace("|", r"\|")
 
 
 @cache
