@@ -37,7 +37,8 @@ def page_file(tmp_path_factory):
         folder, title=f"{SCRIPT} {WIDE}", sentences=(WIDE,), numbers=(*NUMBERS, Number.exact(WIDE, 1.0, 1.0, 0.1))
     )
     (saved.folder / "panels.json").write_text("[[0, 0, 0.5, 1], [0.5, 0, 0.5, 1]]")
-    fake(folder, name="fake-fig2", preset="paper", in_plain_words=words)
+    for preset in ("smoke", "paper"):  # one figure in two sizes has one title twice
+        fake(folder, name="fake-fig2", preset=preset, in_plain_words=words)
     return write_page(folder, missing=[(WIDE, f"data absent {WIDE}"), ("other-fig2", "data absent")])
 
 
