@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from tokenmargin.explain.token_model import checked_counts
 
 
+@runtime_checkable
 class Classifier(Protocol):
     """What is asked of a classifier: `TokenModel` and `TfidfLogistic` are two, a user's own may be a third."""
 

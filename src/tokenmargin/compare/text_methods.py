@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 
 from tokenmargin.compare.corpus_methods import Learnt
 from tokenmargin.compare.judged import Judged, directed, masked
@@ -126,7 +127,7 @@ def shap_kernel(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
 def lime(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
     """lime.LimeTextExplainer on the probability."""
 
-    def probability(counts: np.ndarray, text: int) -> np.ndarray:
+    def probability(counts: sp.csr_array, text: int) -> np.ndarray:
         return judged.probability(counts, np.full(counts.shape[0], text))
 
     for text, f, n_tokens in _black_boxes(judged, probability):
