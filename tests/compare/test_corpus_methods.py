@@ -71,7 +71,9 @@ def test_flipped_labels_flip_the_sign_and_shuffled_ones_leave_little(key):
     assert sizes(method(shuffled))[:2].max() < 0.5 * sizes(method(own))[:2].min()
 
 
-def test_the_telling_tokens_come_first_whatever_the_method(own):
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_telling_tokens_come_first_whatever_the_method(n_classes):
+    own = learnt(n_classes, n=900)
     for key, method in CORPUS_METHODS.items():
         if key != "attention":
             first = set(np.argsort(-sizes(method(own)))[: own.n_classes].tolist())

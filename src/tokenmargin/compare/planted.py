@@ -42,9 +42,7 @@ SMALL_LAW = KLevel(irrelevant=320, sizes=(10, 10, 10, 10), levels=(0.4, 0.3, 0.1
 
 #: What is asked for the tokens: the methods, and a control.
 ASKED = METHODS | {
-    "rarity": Description(
-        "rarity alone", "the tokens that are in the fewest texts first: knows nothing of labels, no sign"
-    )
+    "rarity": Description("rarity alone", "the tokens that occur least often first: knows nothing of labels, no sign")
 }
 
 #: Numbers without a sign: theirs need not be right.
@@ -208,7 +206,7 @@ def _over_texts(key: str, known: Knowledge, settings: PlantedSettings) -> np.nda
     if key == "random":
         return np.random.default_rng([settings.seed, known.seed, 6]).random(learnt.counts.shape[1])
     if key == "rarity":
-        return 1.0 / (1.0 + np.bincount(learnt.counts.indices, minlength=learnt.counts.shape[1]))
+        return 1.0 / (1.0 + np.asarray(learnt.counts.sum(axis=0)))
     if key in SAMPLED and not settings.sampled:
         return "not run: takes long; --sampled N asks it of N texts"
     texts = learnt.counts[: settings.sampled if key in SAMPLED else settings.explained]
