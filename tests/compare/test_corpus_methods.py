@@ -75,9 +75,10 @@ def test_flipped_labels_flip_the_sign_and_shuffled_ones_leave_little(key):
 def test_the_telling_tokens_come_first_whatever_the_method(n_classes):
     own = learnt(n_classes, n=900)
     for key, method in CORPUS_METHODS.items():
-        if key != "attention":
-            first = set(np.argsort(-sizes(method(own)))[: own.n_classes].tolist())
-            assert first == set(range(own.n_classes)), key
+        if key == "attention" or (key == "alpha" and n_classes > 2):
+            continue  # no sign; and against two classes, what is in every text has a large signed frequency
+        first = set(np.argsort(-sizes(method(own)))[: own.n_classes].tolist())
+        assert first == set(range(own.n_classes)), key
 
 
 def test_the_linear_classifier_is_scikit_learns(own):
