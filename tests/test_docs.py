@@ -48,6 +48,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
     "page",
     [
         "texts.md",
+        "compare.md",
         "tutorial.md",
         "embeddings.md",
         "add-a-claim.md",
@@ -78,6 +79,14 @@ def test_what_the_readme_shows_of_a_fit_is_what_it_said():
     assert shown
     said = {line.rstrip() for line in (ROOT / "docs/results/fit-imdb/said.txt").read_text().splitlines()}
     assert {line for line in shown[1].splitlines() if line} <= said
+
+
+def test_what_the_documents_show_of_a_comparison_is_what_it_said():
+    shown = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/compare.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for block, command in zip(shown, ("compare", "planted"), strict=True):
+        said = (ROOT / f"docs/results/{command}/said.txt").read_text().splitlines()
+        assert [line for line in block.splitlines() if line not in said] == []
 
 
 def test_python_of_the_readme_runs():
