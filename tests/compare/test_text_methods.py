@@ -138,6 +138,21 @@ def test_without_the_extra_a_row_says_what_to_install(own, monkeypatch):
     assert "pip install 'tokenmargin[compare]'" in outcome.status
 
 
+def test_a_package_that_fails_is_a_row_and_an_error_of_ours_is_an_error(own, monkeypatch):
+    def broken(judged, known):
+        raise ValueError("singular matrix\nand more")
+        yield
+
+    monkeypatch.setitem(TEXT_METHODS, "lime", broken)
+    monkeypatch.setitem(TEXT_METHODS, "occlusion", broken)
+    monkeypatch.setattr("tokenmargin.compare.methods.find_spec", lambda _: True)
+    outcome = run("lime", judged(own), knowledge(own), 60.0)
+    assert outcome.status == "failed in lime: ValueError: singular matrix"
+    assert not outcome.ran
+    with pytest.raises(ValueError, match="singular"):
+        run("occlusion", judged(own), knowledge(own), 60.0)
+
+
 # --- other people's code ----------------------------------------------------------------------------------------------
 
 

@@ -92,6 +92,18 @@ def run(
         reason = "not run: needs the extra 'compare' (pip install 'tokenmargin[compare]')"
     if reason:
         return Outcome(reason, None, 0.0, 0)
+    try:
+        return _timed(key, judged, known, budget, clock)
+    except Exception as problem:
+        # A package that is broken, or chokes on a text, is a row too: hours of other methods are not lost to it.
+        if key not in THIRD_PARTY:
+            raise
+        said = (str(problem).strip() or "no reason given").splitlines()[0]
+        return Outcome(f"failed in {THIRD_PARTY[key]}: {type(problem).__name__}: {said}", None, 0.0, 0)
+
+
+def _timed(key: str, judged: Judged, known: Knowledge, budget: float, clock: Callable[[], float]) -> Outcome:
+    """The texts one after the other, until they are done or the time is over."""
     explain = TEXT_METHODS[key]
     for _ in explain(judged.part(0, 1), known):
         pass
