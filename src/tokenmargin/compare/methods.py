@@ -60,6 +60,9 @@ OURS = "attention_value"
 
 RAN = "ran"
 
+#: What takes less than so many seconds is timed so many times more, and the least counts: a machine has other work too.
+QUICK, REPEATS = 0.1, 3
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -68,7 +71,8 @@ class Outcome:
     Args:
         status: "ran", or a sentence that says why not.
         numbers: one for each stored count of the texts, where it ran.
-        seconds: that it took; after one text that is not counted, for what compiles or loads on first use.
+        seconds: that it took; after one text that is not counted, for what compiles or loads on first use;
+            the least of several times where it is quick.
         texts: how many it explained in that time.
     """
 
@@ -116,4 +120,10 @@ def _timed(key: str, judged: Judged, known: Knowledge, budget: float, clock: Cal
             texts = int(np.searchsorted(judged.counts.indptr, done, side="right")) - 1
             status = f"did not finish: {texts:,} of {judged.counts.shape[0]:,} texts in {budget:g} s"
             return Outcome(status, None, spent, texts)
-    return Outcome(RAN, np.concatenate(parts), clock() - begin, judged.counts.shape[0])
+    seconds = clock() - begin
+    for _ in range(REPEATS if seconds < QUICK else 0):
+        begin = clock()
+        for _ in explain(judged, known):
+            pass
+        seconds = min(seconds, clock() - begin)
+    return Outcome(RAN, np.concatenate(parts), seconds, judged.counts.shape[0])
