@@ -53,6 +53,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
     "page",
     [
         "texts.md",
+        "compare.md",
         "tutorial.md",
         "small-problem.md",
         "heads.md",
@@ -108,6 +109,14 @@ def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
     printed = re.findall(r"([\d.]+)x", (ROOT / "benchmarks" / "RESULTS.md").read_text())
     assert times
     assert [number for number in times if number not in printed] == []
+
+
+def test_what_the_documents_show_of_a_comparison_is_what_it_said():
+    shown = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/compare.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for block, command in zip(shown, ("compare", "planted"), strict=True):
+        said = (ROOT / f"docs/results/{command}/said.txt").read_text().splitlines()
+        assert [line for line in block.splitlines() if line not in said] == []
 
 
 def test_python_of_the_readme_runs():

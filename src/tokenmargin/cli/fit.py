@@ -15,8 +15,8 @@ from tokenmargin.cli._parse import Arguments, RawText, refuse
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
-    from tokenmargin.cli._parse import Commands
-    from tokenmargin.explain.fitting import FittedTexts, LabelledCorpus
+    from tokenmargin.cli._parse import Commands, Parser
+    from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, Origin
     from tokenmargin.sources.labelled import TextChunk
 
 EPILOG = """\
@@ -50,6 +50,19 @@ def add_to(commands: Commands) -> None:
         formatter_class=RawText,
     )
     add = parser.add_argument
+    add_reading(parser)
+    add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
+    add("--seed", type=int, default=0, help="of everything random (default: 0)")
+    add("--no-texts", action="store_true", help="leave the texts out of the page")
+    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
+    add("--json", action="store_true", help="print metrics.json instead of words")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=_run)
+
+
+def add_reading(parser: Parser) -> None:
+    """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
+    add = parser.add_argument
     add("file", nargs="?", type=Path, metavar="FILE", help="the table (default: a small corpus of film reviews)")
     add("--text", metavar="COL", help="the column of texts (default: guessed)")
     add("--label", metavar="COL", help="the column of labels (default: guessed)")
@@ -61,25 +74,13 @@ def add_to(commands: Commands) -> None:
     add("--wordpiece", action="store_true", help="cut words into the pieces of bert-base-uncased")
     add("--min-count", type=int, metavar="N", help="tokens seen less often are left out (default: by size, at least 2)")
     add("--test", metavar="FILE|SHARE", help="texts to judge by: a table or a share (default: the split, or 0.2)")
-    add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
-    add("--no-texts", action="store_true", help="leave the texts out of the page")
-    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
-    add("--json", action="store_true", help="print metrics.json instead of words")
-    add("--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=_run)
 
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    _check_sizes(known)
-    _check_extras()
-    out = known.out or Path(f"fit-{_stem(known.file)}")
-    check_writable(out.parent)
-    if out.exists() and not out.is_dir():
-        raise Misuse(f"{out} is a file: name a folder with --out")
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
-        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
+    check_extras("tokenmargin fit")
+    out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"))
     is_silent = known.quiet or known.json
     if is_silent:
         fitted = _fitted(known, silent, say=lambda _: None)
@@ -96,14 +97,25 @@ def _run(known: Arguments, rest: list[str]) -> int:
     return HOLDS
 
 
-def _check_sizes(known: Arguments) -> None:
-    for name, least in (("ngrams", 1), ("bootstrap", 0), ("seed", 0), ("min_count", 1)):
+def folder_for(out: Path) -> Path:
+    """The folder to write, which is new, empty, or one that a command wrote before."""
+    check_writable(out.parent)
+    if out.exists() and not out.is_dir():
+        raise Misuse(f"{out} is a file: name a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
+        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    return out
+
+
+def check_at_least(known: Arguments, **least_of: float) -> None:
+    """Complain of a number that is too small."""
+    for name, least in least_of.items():
         value = getattr(known, name)
         if value is not None and value < least:
             raise Misuse(f"argument --{name.replace('_', '-')}: {value} is less than {least}")
 
 
-def _check_extras() -> None:
+def check_extras(command: str) -> None:
     """Notice before an hour's reading that a package is missing."""
     from importlib.util import find_spec
 
@@ -111,15 +123,33 @@ def _check_extras() -> None:
 
     for package in ("sklearn", "safetensors", "pyarrow", "Stemmer"):
         if find_spec(package) is None:
-            raise MissingExtraError("tokenmargin fit", "fit")
+            raise MissingExtraError(command, "fit")
 
 
-def _stem(file: Path | None) -> str:
+def stem_of(file: Path | None) -> str:
+    """What a folder is called after a table."""
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
 def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
-    from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
+    from tokenmargin.explain.fitting import fit_texts
+
+    ready = prepared(known, progress, say, bootstrap=known.bootstrap)
+    return fit_texts(ready.corpus, ready.settings, ready.test, origin=ready.origin, progress=progress)
+
+
+class Prepared(NamedTuple):
+    """Everything that a command which learns from a table was told."""
+
+    corpus: LabelledCorpus
+    test: LabelledCorpus | None
+    settings: FitSettings
+    origin: Origin
+
+
+def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0) -> Prepared:
+    """Read what the flags name, and say what was guessed."""
+    from tokenmargin.explain.fitting import FitSettings, Origin
     from tokenmargin.text import plain_recipe
 
     read = _read(known.file, known, progress)
@@ -136,7 +166,7 @@ def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
     )
     for note in recipe.notes:
         say(note)
-    settings = FitSettings(recipe, share, known.seed, known.bootstrap, not known.no_texts)
+    settings = FitSettings(recipe, share, known.seed, bootstrap, not known.no_texts)
     origin = Origin(
         read.title,
         command=shlex.join(["tokenmargin", *known.words]),
@@ -144,7 +174,7 @@ def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
     )
-    return fit_texts(read.corpus, settings, held_out, origin=origin, progress=progress)
+    return Prepared(read.corpus, held_out, settings, origin)
 
 
 def default_minimum(n_texts: int) -> int:

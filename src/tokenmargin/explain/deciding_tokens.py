@@ -188,7 +188,7 @@ def deciding_tokens(
     error[reach == 0] = np.inf
     half = NORMAL_95 * error * np.where(reach > 0, reach, 1.0)[:, None]
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
-    signs = _signs(targets, len(classes))
+    signs = class_signs(targets, len(classes))
     decides = _hardest(counts, factor, model.value, np.abs(pull) > half, probabilities.argmax(axis=1))
     # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
@@ -199,8 +199,8 @@ def deciding_tokens(
         "documents": documents,
         "count": by_class.sum(axis=1),
         "count_by_class": by_class,
-        "alpha": _alpha(counts, signs),
-        "posterior_difference": _posterior_difference(by_class),
+        "alpha": signed_frequency(counts, signs),
+        "posterior_difference": occurrence_difference(by_class),
         "score": model.score,
         "value": model.value,
         "attention": share,
@@ -248,7 +248,7 @@ def _hardest(
     return shares
 
 
-def _signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
+def class_signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
     """+1 in texts of the class and -1 in others, shape (n, K')."""
     directions = np.array([1]) if n_classes == 2 else np.arange(n_classes)
     return np.where(targets[:, None] == directions, 1.0, -1.0)
@@ -258,13 +258,13 @@ def _column_sums(counts: sp.csr_array) -> np.ndarray:
     return np.bincount(counts.indices, weights=counts.data, minlength=counts.shape[1]).astype(np.int64)
 
 
-def _alpha(counts: sp.csr_array, signs: np.ndarray) -> np.ndarray:
+def signed_frequency(counts: sp.csr_array, signs: np.ndarray) -> np.ndarray:
     """The signed frequency of each token [E, (3)], shape (V, K')."""
     lengths = np.maximum(np.asarray(counts.sum(axis=1), dtype=np.float64), 1.0)
     return np.asarray(counts.T @ (signs / lengths[:, None])) / max(counts.shape[0], 1)
 
 
-def _posterior_difference(by_class: np.ndarray) -> np.ndarray:
+def occurrence_difference(by_class: np.ndarray) -> np.ndarray:
     """P(class | token) - P(another class | token) over occurrences [E, (37)], shape (V, K'); NaN where it is absent."""
     total = by_class.sum(axis=1, keepdims=True)
     of_class = by_class[:, 1:] if by_class.shape[1] == 2 else by_class
@@ -303,7 +303,7 @@ def _value_errors(
     """
     V = counts.shape[1]
     p = probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
-    truth = (_signs(targets, probabilities.shape[1]) + 1) / 2
+    truth = (class_signs(targets, probabilities.shape[1]) + 1) / 2
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     documents = np.bincount(counts.indices, minlength=V)
     errors = np.empty((V, p.shape[1]))

@@ -13,11 +13,11 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._baseline import tfidf_logistic_regression
 from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import as_written, how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._splitting import held_out, repeated_across
+from tokenmargin.explain.baseline import fit_tfidf_logistic
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
 from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
@@ -94,7 +94,7 @@ class FittedTexts:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class CountedPart:
     """Some of the texts, counted."""
 
     texts: list[str]
@@ -123,8 +123,8 @@ def fit_texts(
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
-    counted, learnt, judged = _counted(corpus, test, classes, settings, progress)
-    fitted = _trained(learnt, len(classes), settings.seed, progress)
+    counted, learnt, judged = counted_parts(corpus, test, classes, settings, progress)
+    fitted = train_tokens(learnt, len(classes), settings.seed, progress)
     tokens = fitted.model
     counter = TokenCounter(settings.recipe, counted.vocabulary)
     model = TextModel(counter, tokens, classes, words_behind(counted, learnt.texts))
@@ -162,13 +162,13 @@ def words_behind(counted: CountedTexts, texts: Sequence[str] = (), most: int = 5
     return tuple(names)
 
 
-def _counted(
+def counted_parts(
     corpus: LabelledCorpus,
     test: LabelledCorpus | None,
     classes: tuple[str, ...],
     settings: FitSettings,
     progress: Progress,
-) -> tuple[CountedTexts, _Part, _Part]:
+) -> tuple[CountedTexts, CountedPart, CountedPart]:
     """The texts cut in two; the vocabulary is that of the texts learnt from, so that nothing leaks."""
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
@@ -192,12 +192,12 @@ def _counted(
     judged = TokenCounter(settings.recipe, counted.vocabulary).counts(judged_texts)
     return (
         counted,
-        _Part(learnt_texts, kept.tolist(), targets[kept], counted.counts),
-        _Part(judged_texts, rows.tolist(), wanted, judged),
+        CountedPart(learnt_texts, kept.tolist(), targets[kept], counted.counts),
+        CountedPart(judged_texts, rows.tolist(), wanted, judged),
     )
 
 
-def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
+def train_tokens(learnt: CountedPart, n_classes: int, seed: int, progress: Progress) -> Fitted:
     """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
     if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
         return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
@@ -213,7 +213,7 @@ def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fi
     )
 
 
-def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Progress) -> np.ndarray | None:
+def _spread(learnt: CountedPart, fitted: Fitted, settings: FitSettings, progress: Progress) -> np.ndarray | None:
     """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
     if not settings.bootstrap:
         return None
@@ -235,14 +235,15 @@ def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Prog
 
 
 def _metrics(
-    evaluation: Evaluation, learnt: _Part, judged: _Part, probabilities: np.ndarray, seed: int
+    evaluation: Evaluation, learnt: CountedPart, judged: CountedPart, probabilities: np.ndarray, seed: int
 ) -> dict[str, Any]:
     """What metrics.json holds."""
-    baseline = tfidf_logistic_regression(learnt.counts, learnt.targets, judged.counts, seed)
-    theirs = evaluate(baseline.probabilities, judged.targets, evaluation.classes)
+    baseline = fit_tfidf_logistic(learnt.counts, learnt.targets, seed=seed)
+    of_baseline = baseline.probabilities(judged.counts)
+    theirs = evaluate(of_baseline, judged.targets, evaluation.classes)
     most = int(np.bincount(learnt.targets).argmax())
     ours_right = probabilities.argmax(axis=1) == judged.targets
-    theirs_right = baseline.probabilities.argmax(axis=1) == judged.targets
+    theirs_right = of_baseline.argmax(axis=1) == judged.targets
     difference, low, high = paired_interval(ours_right, theirs_right)
     return {
         "accuracy": evaluation.accuracy,
@@ -271,8 +272,8 @@ def _report(
     table: TokenTable,
     evaluation: Evaluation,
     metrics: dict[str, Any],
-    learnt: _Part,
-    judged: _Part,
+    learnt: CountedPart,
+    judged: CountedPart,
     probabilities: np.ndarray,
     settings: FitSettings,
     origin: Origin,
@@ -310,7 +311,7 @@ def _report(
     )
 
 
-def _dataset(learnt: _Part, model: TextModel) -> TokenDataset | None:
+def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
     """The texts learnt from as the papers see them, where there are two classes."""
     if len(model.classes) != 2:
         return None
