@@ -109,6 +109,7 @@ ALLOWED: dict[str, set[str]] = {
         "theory",
         "explain",
         "experiments",
+        "parallel",
         "report",
     },
     "__main__": {"cli"},

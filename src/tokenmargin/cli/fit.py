@@ -11,7 +11,7 @@ from tokenmargin._atomic import check_writable, complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
-from tokenmargin.cli._parse import Arguments, RawText, refuse
+from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, without_scheduler
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -67,6 +67,7 @@ def add_to(commands: Commands) -> None:
     add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
     add("--json", action="store_true", help="print metrics.json instead of words")
     add("--quiet", action="store_true", help="print nothing but errors")
+    add_scheduler(parser, "counting and --bootstrap")
     parser.set_defaults(run=_run)
 
 
@@ -120,6 +121,7 @@ def _stem(file: Path | None) -> str:
 
 def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
     from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
+    from tokenmargin.parallel import map_of
     from tokenmargin.text import plain_recipe
 
     read = _read(known.file, known, progress)
@@ -139,12 +141,13 @@ def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
     settings = FitSettings(recipe, share, known.seed, known.bootstrap, not known.no_texts)
     origin = Origin(
         read.title,
-        command=shlex.join(["tokenmargin", *known.words]),
+        command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
         reading=read.said,
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
     )
-    return fit_texts(read.corpus, settings, held_out, origin=origin, progress=progress)
+    with map_of(known.scheduler) as over:
+        return fit_texts(read.corpus, settings, held_out, origin=origin, map=over, progress=progress)
 
 
 def default_minimum(n_texts: int) -> int:

@@ -6,10 +6,11 @@ study is done its finished parts are kept too, so that an interrupted one goes o
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tokenmargin._atomic import complete_file, complete_folder
+from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
@@ -96,17 +98,52 @@ def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]
         settings: what the part depends on, told by its `repr`: a part of other settings is not taken.
         compute: makes the arrays.
     """
-    if not folder:
-        return compute()
+    return next(parts(folder, [name], settings, lambda _: compute(), [None]))
+
+
+def parts(
+    folder: str,
+    names: Sequence[str],
+    settings: object,
+    compute: Callable[[Any], Arrays],
+    inputs: Sequence[Any],
+    map: Map = builtins.map,
+) -> Iterator[Arrays]:
+    """The arrays of many parts, in order: those that are not in the folder are spread by `map`, and put there.
+
+    Only this process reads and writes the folder, so that machines which share no disk can compute.
+
+    Args:
+        folder: where parts lie; "" keeps nothing.
+        names: of the parts, good for file names.
+        settings: what all parts depend on, told by its `repr`.
+        compute: makes the arrays of a part from its input.
+        inputs: one for each name.
+        map: applied as `map(compute, inputs)` to what is missing.
+    """
     mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    path = Path(folder) / f"{name}-{mark}.npz"
+    paths = [Path(folder) / f"{name}-{mark}.npz" for name in names]
+    is_there = [bool(folder) and _is_readable(path) for path in paths]
+    missing = [given for given, there in zip(inputs, is_there, strict=True) if not there]
+    fresh = iter(map(compute, missing))
+    for path, there in zip(paths, is_there, strict=True):
+        if there:
+            yield _read_arrays(path)
+            continue
+        arrays = next(fresh)
+        if folder:
+            with complete_file(path) as staging:
+                _write_arrays(staging, arrays)
+        yield arrays
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether a part is there and whole; one that cannot be read is computed again."""
     if path.is_file():
-        with suppress(*DAMAGED):  # a part that cannot be read is computed again
-            return _read_arrays(path)
-    arrays = compute()
-    with complete_file(path) as partial:
-        _write_arrays(partial, arrays)
-    return arrays
+        with suppress(*DAMAGED):
+            _read_arrays(path)
+            return True
+    return False
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._types import Map
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._baseline import tfidf_logistic_regression
@@ -108,6 +112,7 @@ def fit_texts(
     test: LabelledCorpus | None = None,
     *,
     origin: Origin | None = None,
+    map: Map = builtins.map,
     progress: Progress = silent,
 ) -> FittedTexts:
     """Count, train, judge on texts held out, compare with TF-IDF and logistic regression, and collect the page.
@@ -117,19 +122,20 @@ def fit_texts(
         settings: how.
         test: texts to judge by.
         origin: where the texts came from, for the page.
+        map: spreads counting and the fits to resampled texts, such as the `map` of a cluster; with the same numbers.
         progress: called as progress(done, total, what).
     """
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
-    counted, learnt, judged = _counted(corpus, test, classes, settings, progress)
+    counted, learnt, judged = _counted(corpus, test, classes, settings, map, progress)
     fitted = _trained(learnt, len(classes), settings.seed, progress)
     tokens = fitted.model
     counter = TokenCounter(settings.recipe, counted.vocabulary)
     model = TextModel(counter, tokens, classes, words_behind(counted))
     probabilities = tokens.probabilities(judged.counts)
     evaluation = evaluate(probabilities, judged.targets, classes)
-    spread = _spread(learnt, fitted, settings, progress)
+    spread = _spread(learnt, fitted, settings, map, progress)
     table = deciding_tokens(
         tokens, learnt.counts, learnt.targets, classes, counted.vocabulary, model.words, spread=spread
     )
@@ -158,6 +164,7 @@ def _counted(
     test: LabelledCorpus | None,
     classes: tuple[str, ...],
     settings: FitSettings,
+    map: Map,
     progress: Progress,
 ) -> tuple[CountedTexts, _Part, _Part]:
     """The texts cut in two; the vocabulary is that of the texts learnt from, so that nothing leaks."""
@@ -179,7 +186,7 @@ def _counted(
         wanted = np.array([number[label] for label in test.labels])
     kept = np.flatnonzero(~out)
     learnt_texts = [texts[row] for row in kept]
-    counted = count_tokens(learnt_texts, settings.recipe, progress=progress)
+    counted = count_tokens(learnt_texts, settings.recipe, map=map, progress=progress)
     judged = TokenCounter(settings.recipe, counted.vocabulary).counts(judged_texts)
     return (
         counted,
@@ -204,25 +211,32 @@ def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fi
     )
 
 
-def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Progress) -> np.ndarray | None:
+def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, map: Map, progress: Progress) -> np.ndarray | None:
     """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
     if not settings.bootstrap:
         return None
-    n = len(learnt.targets)
-    rng = np.random.default_rng([settings.seed, 1])
+    again = partial(_pull_again, learnt.counts, learnt.targets, fitted.model.n_classes, fitted.ridge_value)
     pulls = []
-    for done in range(settings.bootstrap):
-        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)
-        again = fit_tokens(
-            learnt.counts,
-            learnt.targets,
-            fitted.model.n_classes,
-            sample_weight=weights,
-            ridge_value=fitted.ridge_value,
-        )
-        pulls.append(mean_pull(again.model, learnt.counts))
-        progress(done + 1, settings.bootstrap, "fitting again to resampled texts")
+    for pull in map(again, _resampled(len(learnt.targets), settings)):
+        pulls.append(pull)
+        progress(len(pulls), settings.bootstrap, "fitting again to resampled texts")
     return np.std(pulls, axis=0, ddof=1 if len(pulls) > 1 else 0)
+
+
+def _resampled(n: int, settings: FitSettings) -> Iterator[np.ndarray]:
+    """How often each text is drawn, for each fit: drawn here, one after the other, wherever they are fitted."""
+    rng = np.random.default_rng([settings.seed, 1])
+    for _ in range(settings.bootstrap):
+        yield rng.multinomial(n, np.full(n, 1 / n))
+
+
+def _pull_again(
+    counts: sp.csr_array, targets: np.ndarray, n_classes: int, ridge_value: float, drawn: np.ndarray
+) -> np.ndarray:
+    """The pulls of a fit to resampled texts."""
+    weights = drawn.astype(np.float64)
+    fitted = fit_tokens(counts, targets, n_classes, sample_weight=weights, ridge_value=ridge_value)
+    return mean_pull(fitted.model, counts)
 
 
 def _metrics(

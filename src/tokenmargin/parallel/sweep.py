@@ -20,9 +20,9 @@ import numpy as np
 
 from tokenmargin._atomic import check_writable, complete_file
 from tokenmargin._progress import Progress, silent
+from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel._fingerprint import fingerprint, of_installation
-from tokenmargin.parallel.cluster import Map
 
 #: What reading a file that was cut short or changed raises.
 DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError)

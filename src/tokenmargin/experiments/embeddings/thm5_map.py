@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.embeddings.selection_study import (
@@ -74,7 +76,7 @@ class Settings(Config):
         return cls()
 
 
-def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """The table of data sets in the regime, and the map around it; the key seeds every data set's own stream."""
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     grid = PhaseGrid(tuple(10.0**e for e in config.log10_eta0), config.log10_d, config.draws, config.n, config.T)
@@ -85,7 +87,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         study_cases(explicit, seed),
     ]
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
-    found = iter(decided(every, progress, config.norms))
+    found = iter(decided(every, progress, config.norms, map))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])
     in_gram, on_embeddings = table(parts[1], limits[1]), table(parts[2], limits[2])
@@ -235,5 +237,6 @@ EXPERIMENTS = (
         compute=compute,
         draw=draw,
         claims=("embeddings-thm5", "embeddings-lemma19"),
+        spreads=True,
     ),
 )
