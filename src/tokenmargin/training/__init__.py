@@ -4,6 +4,7 @@ from tokenmargin.training.batches import batch_factory
 from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
+from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
 from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
@@ -21,6 +22,7 @@ __all__ = [
     "Batches",
     "CountBatches",
     "DocumentBatches",
+    "DocumentStream",
     "Evaluation",
     "Evaluator",
     "GradientDescent",

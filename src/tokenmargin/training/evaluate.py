@@ -25,6 +25,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import Program, program_of
 from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.records import ValidationRecords
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 
@@ -167,7 +168,7 @@ class BestEpoch:
 def best_epoch(
     validation: TokenDataset | None,
     patience: int | None,
-    dataset: TokenDataset,
+    dataset: TokenDataset | DocumentStream,
     model: Trainable,
     cut: tuple[str, BatchFactory | None],
 ) -> BestEpoch | None:
@@ -183,7 +184,9 @@ def best_epoch(
     return BestEpoch(measure, patience)
 
 
-def check_same_meaning(trained: Trained | TokenDataset, dataset: TokenDataset, whose: str) -> None:
+def check_same_meaning(
+    trained: Trained | TokenDataset | DocumentStream, dataset: TokenDataset | DocumentStream, whose: str
+) -> None:
     """Raise unless columns and classes of a data set mean what they meant in training, or on the training set."""
     check_same_vocabulary(trained.vocabulary, dataset.vocabulary, whose)
     if trained.class_names != dataset.class_names:
@@ -193,7 +196,7 @@ def check_same_meaning(trained: Trained | TokenDataset, dataset: TokenDataset, w
         )
 
 
-def check_rows(parameters: Tree, dataset: TokenDataset, have: str) -> None:
+def check_rows(parameters: Tree, dataset: TokenDataset | DocumentStream, have: str) -> None:
     """Raise unless there is a row of embeddings for every token."""
     shape: tuple[int, ...] = getattr(getattr(parameters, "embeddings", None), "shape", ())
     if len(shape) != 2:

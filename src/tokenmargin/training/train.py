@@ -22,7 +22,8 @@ from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
-from tokenmargin.errors import DivergedError, InvalidInputError
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.training._guards import check_numbers, check_parameters, coefficients
 from tokenmargin.training._program import (
     RECORDED,
     EpochData,
@@ -32,11 +33,13 @@ from tokenmargin.training._program import (
     program_of,
 )
 from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Trained, best_epoch, check_rows, check_same_meaning
 from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
+from tokenmargin.training.streaming import train_stream
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 from tokenmargin.training.training_run import TrainingRun
 from tokenmargin.training.warm_up import WarmUp
@@ -62,7 +65,7 @@ def train(
 
 @overload
 def train(
-    dataset: TokenDataset,
+    dataset: TokenDataset | DocumentStream,
     model: Trainable,
     optimiser: Optimiser,
     *,
@@ -83,7 +86,7 @@ def train(
 
 @keep_precision
 def train(
-    dataset: TokenDataset | ImageDataset,
+    dataset: TokenDataset | DocumentStream | ImageDataset,
     model: Any,
     optimiser: Optimiser,
     *,
@@ -108,13 +111,14 @@ def train(
     parameter NaN or infinite, raises `DivergedError`.
 
     Args:
-        dataset: documents as counts, with labels of both classes; or pictures with classes, for which `train_images`
-            does the work and says more.
+        dataset: documents as counts, with labels of both classes; or a stream of them, such as a `ShardStream` of a
+            corpus on disk, which decides their order; or pictures with classes, for which `train_images` does the work
+            and says more.
         model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
         optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
             own (`Optimiser`).
         epochs: passes over the data; 0 returns the start.
-        key: `jax.random.key(seed)`; decides the start and the order of documents.
+        key: `jax.random.key(seed)`; decides the start and the order of documents in memory.
         batch_size: documents of a step; the last batch of an epoch holds what is left.
         schedule: the learning rate over epochs.
         dtype: float32 or float64.
@@ -138,6 +142,21 @@ def train(
     if checkpoint is not None:
         raise InvalidInputError("checkpoint is for pictures: go on from a run of counted texts with start=run.")
     kind = _checked(model, optimiser, epochs, dtype)
+    if isinstance(dataset, DocumentStream):
+        begin, _ = streams(key)
+        return train_stream(
+            dataset,
+            model,
+            optimiser,
+            _parameters(start, vocabulary, begin, dataset, model, kind),
+            epochs=epochs,
+            batch_size=batch_size,
+            schedule=schedule,
+            batches=batches,
+            best=best_epoch(validation, patience, dataset, model, (kind, batches)),
+            progress=progress,
+            on_epoch=on_epoch,
+        )
     _check_both_classes(token_dataset(dataset, "the data set to train on"))
     source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)
     begin, rng = streams(key)
@@ -156,19 +175,19 @@ def train(
         rows = source.rows(order)
         rises = schedule.multipliers(epoch - 1, len(rows))
         rates.append(float(optimiser.lr * rises[-1]))
-        coefficients = _coefficients(optimiser, steps, optimiser.lr * rises).astype(kind)
-        data = EpochData(source.on_device, posterior, rows, coefficients)
+        table = coefficients(optimiser, steps, optimiser.lr * rises).astype(kind)
+        data = EpochData(source.on_device, posterior, rows, table)
         state, numbers = one_epoch(program_of(model, source, rows), type(optimiser), state, data)
         measured.append(np.asarray(numbers))
         steps += len(rows)
-        _check_numbers(measured[-1], None if best is None else best.see(state.parameters), epoch, rates[-1])
+        check_numbers(measured[-1], None if best is None else best.see(state.parameters), epoch, rates[-1])
         progress(epoch, epochs, "training")
         if on_epoch is not None:
             on_epoch(epoch, state.parameters)
         if best is not None and best.is_over:
             break
     kept = state.parameters if best is None or best.epoch == 0 else best.parameters
-    _check_parameters(kept, rates)
+    check_parameters(kept, rates)
     return TrainingRun(
         parameters=kept,
         records=records_of(measured, rates),
@@ -190,16 +209,6 @@ def _check_for_pictures(**given: object) -> None:
             raise InvalidInputError(f"{name} is for counted texts: leave it out where pictures are trained on.")
 
 
-def _coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:
-    table = np.asarray(optimiser.coefficients(steps_done, rates))
-    if table.ndim != 2 or len(table) != len(rates):
-        raise InvalidInputError(
-            f"{type(optimiser).__name__}.coefficients must give a row for each of {len(rates)} steps, shape "
-            f"({len(rates)}, k); it gave an array of shape {table.shape}."
-        )
-    return table
-
-
 def _check_both_classes(dataset: TokenDataset) -> None:
     signs = np.unique(dataset.labels)
     if len(signs) < 2:
@@ -210,33 +219,11 @@ def _check_both_classes(dataset: TokenDataset) -> None:
         )
 
 
-def _check_numbers(numbers: np.ndarray, validation_loss: float | None, epoch: int, rate: float) -> None:
-    """Raise if the loss, a norm or the validation loss of an epoch is no number; correlations may be none."""
-    names = ("loss", "accuracy", "norm of the embeddings", "norm of the query", "norm of the head")
-    measured = dict(zip(names, numbers.tolist(), strict=False)) | {"validation loss": validation_loss or 0.0}
-    for name, value in measured.items():
-        if not np.isfinite(value):
-            raise _diverged(f"the {name} is {value}", epoch, rate)
-
-
-def _check_parameters(parameters: Tree, rates: list[float]) -> None:
-    """Raise if anything learnt in the last step is no number: no loss has seen it yet."""
-    if rates and not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters)):
-        raise _diverged("parameters are NaN or infinite", len(rates), rates[-1])
-
-
-def _diverged(what: str, epoch: int, rate: float) -> DivergedError:
-    return DivergedError(
-        f"training diverged in epoch {epoch} at a learning rate of {rate:g}: {what}. Start again with a smaller "
-        f"learning rate, such as {rate / 10:g}, or from smaller parameters (init_scale)."
-    )
-
-
 def _parameters(
     start: Trained | Tree | None,
     vocabulary: Iterable[str] | None,
     key: Array,
-    dataset: TokenDataset,
+    dataset: TokenDataset | DocumentStream,
     model: Trainable,
     kind: str,
 ) -> Tree:
@@ -261,7 +248,7 @@ def _parameters(
     return found if start is None else _copied(start, dataset, model, kind)
 
 
-def _copied(start: Tree, dataset: TokenDataset, model: Trainable, kind: str) -> Tree:
+def _copied(start: Tree, dataset: TokenDataset | DocumentStream, model: Trainable, kind: str) -> Tree:
     check_rows(start, dataset, "start has")
     width = getattr(model, "width", start.embeddings.shape[1])
     if start.embeddings.shape[1] != width:

@@ -22,6 +22,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     token_arrays,
     trained,
 )
+from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Number, Result
 
 #: "Of order 1e-1" and "of order 1e-5" allow a factor of ten either way.
@@ -93,6 +94,14 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     tokens, there = token_arrays(found.dataset)
     arrays: dict[str, Any] = {"documents": np.array(found.dataset.n_documents), "tokens": tokens}
     efforts = {}
+    expect_training(
+        progress,
+        found.dataset,
+        layers.model(config),
+        epochs=len(TREATMENTS) * config.epochs + config.held_out_epochs // 2,  # a split is half of the reviews
+        batch_size=config.batch_size,
+        batches=layers.batches(config),
+    )
     for treatment, lr in zip(TREATMENTS, (config.lr, config.printed_lr), strict=True):
         part = trained(found, layers, replace(config, lr=lr), training, progress, TREATMENTS[treatment])
         arrays[treatment], efforts[treatment] = part.arrays(there), part.effort

@@ -15,6 +15,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
 from tokenmargin.data.statistics import pearson
+from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.optimisers import AdamW
@@ -86,6 +87,9 @@ class Settings(Config):
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train for every n, compare the levels."""
     runs: dict[int, dict[str, Any]] = {}
+    sample = k_level(np.random.default_rng(0), config.n, config.law)
+    together = config.epochs * (1 + len(config.other_n))  # as many steps for every n
+    expect_training(progress, sample, OneLayer(width=config.d), epochs=together, batch_size=config.batch_size)
     for n in (config.n, *config.other_n):
         dataset, run = _trained(config, n, key, progress)
         runs[n] = {"tokens": _token_arrays(config, dataset, run), "records": run.records.columns()}

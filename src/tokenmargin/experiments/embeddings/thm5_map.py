@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
+from tokenmargin.experiments.expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.embeddings.selection_study import (
@@ -30,6 +31,10 @@ from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCIT
 
 #: log10 d of the phase diagram: dense where something happens, sparse up to the widths of (10).
 WIDTHS = (1.505, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0, 60.0, 80.0)
+
+
+#: Data sets from which on a few are timed first, and how many.
+LONG_CASES, TIMED_CASES = 2000, 128
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,9 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         study_cases(explicit, seed),
     ]
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
+    if map is builtins.map and len(every) >= LONG_CASES:
+        few = every[:: len(every) // TIMED_CASES]
+        expect_study(progress, lambda: decided(few, norms=config.norms), len(every) / len(few), f"{len(few)} data sets")
     found = iter(decided(every, progress, config.norms, map))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])

@@ -24,6 +24,7 @@ from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
+from tokenmargin.experiments.expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
@@ -110,6 +111,9 @@ def draw_one_trial(result: Result) -> Any:
 #: Trials computed between two saves: what an interruption can lose.
 BLOCK = 250
 
+#: Trials from which on a few are timed first, and how many.
+LONG_TRIALS, TIMED_TRIALS = 2000, 128
+
 
 @dataclass(frozen=True)
 class Settings(Config):
@@ -172,6 +176,8 @@ def compute_trials(config: Settings, key: jax.Array, progress: Progress, map: Ma
     study = _study(config)
     if config.trial:
         return one_trial(study, seed, config.trial)
+    if map is builtins.map:
+        _expect(config, seed, progress)
     tables = {name: _table(config, seed, name, progress, map) for name in TREATMENTS}
     arrays: dict[str, Any] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
     arrays |= {name: table.arrays() for name, table in tables.items()}
@@ -201,6 +207,22 @@ def _table(config: Settings, seed: int, treatment: str, progress: Progress, map:
         done += len(numbers)
         progress(done, total, f"trials, {treatment}, seed {seed}")
     return table
+
+
+def _expect(config: Settings, seed: int, progress: Progress) -> None:
+    """Say how long the trials will take, from a few of a middle width in every treatment."""
+    study, total = _study(config), len(config.d) * config.trials
+    if total < LONG_TRIALS:
+        return
+    few = config.d[len(config.d) // 2], range(TIMED_TRIALS)
+    # The printed treatment is run once a seed, and the decided one once more at a finer tolerance.
+    rechecked = min(config.recheck, config.trials) / config.trials
+    times = {"printed": config.seeds, "stable": 1, "decided": 1 + rechecked}
+    samples = {
+        f"{TIMED_TRIALS} trials, {name}": (partial(_block, study, seed, name, few), often * total / TIMED_TRIALS)
+        for name, often in times.items()
+    }
+    expect_study(progress, samples)
 
 
 def _blocks(widths: tuple[int, ...], count: int) -> list[tuple[int, range]]:

@@ -21,6 +21,7 @@ from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.experiments.expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
 from tokenmargin.margin import (
@@ -59,6 +60,10 @@ KKT = 1e-8
 
 #: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
 STARTS = 3
+
+
+#: Local paths from which on a few are timed first, and how many.
+LONG_CONES, TIMED_CONES = 200, 12
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,9 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         cones += _cones(data, solutions, config, rng)
         radii += [radii_of(solution) for solution in solutions if has_radii(solution)]
         progress(j + 1, config.problems, "random problems")
+    if map is builtins.map and len(cones) >= LONG_CONES:
+        few = cones[:: len(cones) // TIMED_CONES]
+        expect_study(progress, lambda: [_path_in(cone) for cone in few], len(cones) / len(few), f"{len(few)} paths")
     for done, (cone, path) in enumerate(zip(cones, map(_path_in, cones), strict=True), start=1):
         ends[cone.kind] = ends[cone.kind].with_path(path)
         progress(done, len(cones), "local paths")
