@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from tokenmargin._atomic import check_writable, complete_folder
 from tokenmargin._progress import silent
@@ -26,6 +29,7 @@ examples:
   tokenmargin fit reviews.csv --text body --label stars --label-map 'positive=4,5;negative=1,2'
   tokenmargin fit tickets.parquet --ngrams 2 --language german --bootstrap 20
   tokenmargin fit train.jsonl --test test.jsonl --no-texts
+  tokenmargin fit shards/                             a folder of Parquet files, of any size, in bounded memory
 
 writes a folder (--out) with
   report.html       one page that needs no network: what was learnt, every token, the words that decided
@@ -35,6 +39,9 @@ writes a folder (--out) with
   manifest.json     how it was made
 """
 
+
+#: Of a folder of Parquet files, tokens seen less often than this are left out.
+SHARDS_MINIMUM = 5
 
 #: What rows are called in a column of splits that are there to judge by, and the share that is held out without one.
 TEST_SPLIT, SHARE = "test", 0.2
@@ -50,7 +57,13 @@ def add_to(commands: Commands) -> None:
         formatter_class=RawText,
     )
     add = parser.add_argument
-    add("file", nargs="?", type=Path, metavar="FILE", help="the table (default: a small corpus of film reviews)")
+    add(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="the table, or a folder of Parquet files (default: film reviews)",
+    )
     add("--text", metavar="COL", help="the column of texts (default: guessed)")
     add("--label", metavar="COL", help="the column of labels (default: guessed)")
     add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
@@ -120,6 +133,72 @@ def _stem(file: Path | None) -> str:
 
 
 def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+    if known.file is not None and known.file.is_dir():
+        return _fitted_shards(known, progress, say)
+    return _fitted_table(known, progress, say)
+
+
+def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+    """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
+    from tokenmargin.explain.fitting import FitSettings, Origin
+    from tokenmargin.explain.fitting_parts import fit_parts
+    from tokenmargin.parallel import map_of
+    from tokenmargin.parallel.shards import count_shards
+    from tokenmargin.text import plain_recipe
+
+    for flag in ("label_map", "encoding", "delimiter", "bootstrap"):
+        if getattr(known, flag):
+            raise Misuse(f"--{flag.replace('_', '-')} is for a table, and {known.file} is a folder of Parquet files")
+    if known.test is not None and not _is_number(known.test):
+        raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
+    share, _ = _test_part(known, progress)
+    recipe = plain_recipe(
+        language=known.language,
+        ngrams=known.ngrams,
+        word_piece=known.wordpiece,
+        minimum_count=known.min_count or SHARDS_MINIMUM,
+    )
+    out = known.out or Path(f"fit-{_stem(known.file)}")
+    kept = out.parent / f".{out.name}-counts"  # until all is done: an interrupted count goes on
+    with map_of(known.scheduler) as over:
+        counted = count_shards(
+            known.file,
+            kept,
+            recipe,
+            text=known.text or "text",
+            label=known.label or "label",
+            drop_empty=True,
+            map=over,
+            progress=progress,
+        )
+    said = (
+        f"{counted.n_documents:,} texts of {known.file.name} in {counted.n_parts} parts; tokens seen less often than "
+        f"{recipe.minimum_count} times are left out, counted over all of them",
+    )
+    left_out = (("holds no frequent token", counted.n_dropped, ""),) if counted.n_dropped else ()
+    for sentence in (*said, *recipe.notes):
+        say(sentence)
+    negative, positive = counted.classes
+    fitted = fit_parts(
+        lambda: ((part.counts, (part.labels > 0).astype(np.int64)) for part in counted.parts()),
+        counted.n_documents,
+        counted.vocabulary,
+        (str(negative), str(positive)),
+        FitSettings(recipe, share, known.seed, show_texts=False),
+        origin=Origin(
+            known.file.name,
+            command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
+            reading=said,
+            rows_left_out=left_out,
+            files={path.name: sha256(path) for path in sorted(known.file.glob("*.parquet"))},
+        ),
+        progress=progress,
+    )
+    shutil.rmtree(kept)
+    return fitted
+
+
+def _fitted_table(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
     from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
     from tokenmargin.parallel import map_of
     from tokenmargin.text import plain_recipe
@@ -224,13 +303,20 @@ def _test_part(known: Arguments, progress: Progress) -> tuple[float, _Read | Non
     """A share of the texts, or the texts of another table."""
     if known.test is None:
         return SHARE, None
-    try:
-        share = float(known.test)
-    except ValueError:
+    if not _is_number(known.test):
         return 0.0, _read(Path(known.test), known, progress)
+    share = float(known.test)
     if not 0.0 < share < 1.0:
         raise Misuse(f"argument --test: {known.test} is no share between 0 and 1, and no table either")
     return share, None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def sha256(file: Path) -> str:

@@ -5,8 +5,8 @@ Figures of seconds are not timed. What cannot fit into memory is refused, with t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -69,10 +69,10 @@ def expect_study(progress: Progress, samples: Mapping[str, tuple[Callable[[], An
         return
     seconds = 0.0
     for sample, times in samples.values():
-        ticks = [time.perf_counter()]
+        ticks = [perf_counter()]
         for _ in range(2):
             sample()
-            ticks.append(time.perf_counter())
+            ticks.append(perf_counter())
         first, second = np.diff(ticks).tolist()
         seconds += max(first - second, 0.0) + times * second
     announce(progress, f"expected: {in_seconds(seconds)} on this machine ({', '.join(samples)}, timed just now)")

@@ -16,7 +16,7 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._lbfgs import Minimum, minimise
-from tokenmargin.explain._objective import Documents, Parameters, PenalisedLoss, log_idf, mean_loss
+from tokenmargin.explain._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf, log_idf_of, mean_loss
 from tokenmargin.explain.token_model import TokenModel, checked_counts
 
 #: The ridge on scores.
@@ -121,6 +121,40 @@ def fit_tokens(
     best, step = watch.best(found)
     model = TokenModel(*objective.parameters(best), power)
     return Fitted(model, ridge_value, tried, found.values, tuple(watch.losses), step, found.converged)
+
+
+def fit_token_parts(
+    parts: Parts,
+    sample: Fitted,
+    grown: float,
+    held_by: np.ndarray,
+    n: int,
+    *,
+    max_iter: int = 200,
+    tol: float = 3e-4,
+    progress: Progress = silent,
+) -> Fitted:
+    """The same fit to documents that come in parts, of which one is in memory at a time; from a fit to a sample.
+
+    Args:
+        parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
+        sample: a fit to some of the documents: where this one starts, and the ridge of theirs.
+        grown: how many times the documents of the sample there are; the ridge grows with its root.
+        held_by: documents that hold each token, shape (V,).
+        n: documents in all.
+        max_iter: as in `fit_tokens`.
+        tol: likewise.
+        progress: called as progress(steps, max_iter, "fitting").
+    """
+    ridge = sample.ridge_value * grown**RIDGE_GROWTH
+    model = sample.model
+    objective = PenalisedLoss(parts, model.value.shape[1], model.power, log_idf_of(held_by, float(n)))
+    objective.penalise(ridge, RIDGE_SCORE)
+    watch = _Watch(objective, model.power, None, max_iter, progress)
+    start = _start(objective, Parameters(model.score, model.value, model.intercept))
+    found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop)
+    fitted = TokenModel(*objective.parameters(found.x), model.power)
+    return Fitted(fitted, ridge, (), found.values, (), found.n_iter, found.converged)
 
 
 def _parted(documents: Documents, validation: ArrayLike | None) -> tuple[Documents, Documents | None]:

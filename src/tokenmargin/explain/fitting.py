@@ -25,7 +25,7 @@ from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, decidin
 from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
-from tokenmargin.explain.text_model import TextModel
+from tokenmargin.explain.text_model import TextModel, words_behind
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
 
 #: Packages whose versions can change a number.
@@ -97,8 +97,8 @@ class FittedTexts:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Some of the texts, counted."""
+class Part:
+    """Some of the texts, counted; `texts` and `rows` are empty where texts are not kept."""
 
     texts: list[str]
     rows: list[int]  # places in the file, from 0
@@ -129,34 +129,47 @@ def fit_texts(
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     counted, learnt, judged = _counted(corpus, test, classes, settings, map, progress)
-    fitted = _trained(learnt, len(classes), settings.seed, progress)
-    tokens = fitted.model
-    counter = TokenCounter(settings.recipe, counted.vocabulary)
-    model = TextModel(counter, tokens, classes, words_behind(counted))
-    probabilities = tokens.probabilities(judged.counts)
-    evaluation = evaluate(probabilities, judged.targets, classes)
+    fitted = chosen_fit(learnt, len(classes), settings.seed, progress)
+    model = TextModel(TokenCounter(settings.recipe, counted.vocabulary), fitted.model, classes, words_behind(counted))
     spread = _spread(learnt, fitted, settings, map, progress)
-    table = deciding_tokens(
-        tokens, learnt.counts, learnt.targets, classes, counted.vocabulary, model.words, spread=spread
+    counted_twice = {"repeated_test_documents": repeated_across(learnt.texts, judged.texts)}
+    return judged_fit(
+        model, learnt, judged, settings, origin or Origin(), counted_twice, spread=spread, progress=progress
     )
+
+
+def judged_fit(
+    model: TextModel,
+    learnt: Part,
+    judged: Part,
+    settings: FitSettings,
+    origin: Origin,
+    known: dict[str, Any],
+    *,
+    spread: np.ndarray | None = None,
+    progress: Progress = silent,
+) -> FittedTexts:
+    """A fitted model, judged on texts held out and compared, with everything that its page shows.
+
+    Args:
+        model: fitted.
+        learnt: the texts learnt from, or some of them: tokens are measured on them, and the peer learns from them.
+        judged: the texts to judge by.
+        settings: of the fit.
+        origin: of the texts.
+        known: what metrics hold beside what is measured here, or in its place.
+        spread: of the pulls, where the model was fitted again.
+        progress: called as progress(done, total, what).
+    """
+    probabilities = model.tokens.probabilities(judged.counts)
+    evaluation = evaluate(probabilities, judged.targets, model.classes)
+    names, words = model.counter.vocabulary, model.words
+    table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, spread=spread)
     progress(0, 1, "comparing with TF-IDF and logistic regression")
-    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed)
+    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed) | known
     progress(1, 1, "comparing with TF-IDF and logistic regression")
-    repeated = repeated_across(learnt.texts, judged.texts)
-    metrics["repeated_test_documents"] = repeated
-    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin or Origin())
+    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin)
     return FittedTexts(model, table, evaluation, metrics, report)
-
-
-def words_behind(counted: CountedTexts, most: int = 5) -> tuple[str, ...]:
-    """The words that became each token, the most frequent first; "" where a token is its own only word."""
-    if not counted.recipe.word_piece and not counted.recipe.cuts_stems:
-        return ("",) * len(counted.vocabulary)
-    names = []
-    for column, token in enumerate(counted.vocabulary):
-        words = list(counted.word_map.words_of(column))
-        names.append("" if words in ([], [token]) else ", ".join(words[:most]))
-    return tuple(names)
 
 
 def _counted(
@@ -166,7 +179,7 @@ def _counted(
     settings: FitSettings,
     map: Map,
     progress: Progress,
-) -> tuple[CountedTexts, _Part, _Part]:
+) -> tuple[CountedTexts, Part, Part]:
     """The texts cut in two; the vocabulary is that of the texts learnt from, so that nothing leaks."""
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
@@ -190,12 +203,12 @@ def _counted(
     judged = TokenCounter(settings.recipe, counted.vocabulary).counts(judged_texts)
     return (
         counted,
-        _Part(learnt_texts, kept.tolist(), targets[kept], counted.counts),
-        _Part(judged_texts, rows.tolist(), wanted, judged),
+        Part(learnt_texts, kept.tolist(), targets[kept], counted.counts),
+        Part(judged_texts, rows.tolist(), wanted, judged),
     )
 
 
-def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
+def chosen_fit(learnt: Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
     """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
     if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
         return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
@@ -211,7 +224,7 @@ def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fi
     )
 
 
-def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, map: Map, progress: Progress) -> np.ndarray | None:
+def _spread(learnt: Part, fitted: Fitted, settings: FitSettings, map: Map, progress: Progress) -> np.ndarray | None:
     """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
     if not settings.bootstrap:
         return None
@@ -240,7 +253,7 @@ def _pull_again(
 
 
 def _metrics(
-    evaluation: Evaluation, learnt: _Part, judged: _Part, probabilities: np.ndarray, seed: int
+    evaluation: Evaluation, learnt: Part, judged: Part, probabilities: np.ndarray, seed: int
 ) -> dict[str, Any]:
     """What metrics.json holds."""
     baseline = tfidf_logistic_regression(learnt.counts, learnt.targets, judged.counts, seed)
@@ -276,8 +289,8 @@ def _report(
     table: TokenTable,
     evaluation: Evaluation,
     metrics: dict[str, Any],
-    learnt: _Part,
-    judged: _Part,
+    learnt: Part,
+    judged: Part,
     probabilities: np.ndarray,
     settings: FitSettings,
     origin: Origin,
@@ -292,7 +305,7 @@ def _report(
     return FitReport(
         origin.title,
         model.classes,
-        what_was_learnt(table, evaluation, len(learnt.targets), len(judged.targets)),
+        what_was_learnt(table, evaluation, metrics["train_documents"], len(judged.targets)),
         how_far_to_trust_it(
             evaluation,
             difference,
@@ -315,7 +328,7 @@ def _report(
     )
 
 
-def _dataset(learnt: _Part, model: TextModel) -> TokenDataset | None:
+def _dataset(learnt: Part, model: TextModel) -> TokenDataset | None:
     """The texts learnt from as the papers see them, where there are two classes."""
     if len(model.classes) != 2:
         return None

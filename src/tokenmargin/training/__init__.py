@@ -6,6 +6,7 @@ from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
+from tokenmargin.training.forecast import TrainingForecast, forecast_training
 from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
@@ -32,6 +33,7 @@ __all__ = [
     "StepSchedule",
     "Trainable",
     "Trained",
+    "TrainingForecast",
     "TrainingRecords",
     "TrainingRun",
     "ValidationRecords",
@@ -40,6 +42,7 @@ __all__ = [
     "batch_factory",
     "count_batches",
     "document_batches",
+    "forecast_training",
     "image_accuracy",
     "image_batches",
     "load_checkpoint",

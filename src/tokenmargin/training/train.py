@@ -143,19 +143,11 @@ def train(
         raise InvalidInputError("checkpoint is for pictures: go on from a run of counted texts with start=run.")
     kind = _checked(model, optimiser, epochs, dtype)
     if isinstance(dataset, DocumentStream):
-        begin, _ = streams(key)
+        parameters = _parameters(start, vocabulary, streams(key)[0], dataset, model, kind)
+        best = best_epoch(validation, patience, dataset, model, (kind, batches))
+        told: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "schedule": schedule, "batches": batches}
         return train_stream(
-            dataset,
-            model,
-            optimiser,
-            _parameters(start, vocabulary, begin, dataset, model, kind),
-            epochs=epochs,
-            batch_size=batch_size,
-            schedule=schedule,
-            batches=batches,
-            best=best_epoch(validation, patience, dataset, model, (kind, batches)),
-            progress=progress,
-            on_epoch=on_epoch,
+            dataset, model, optimiser, parameters, **told, best=best, progress=progress, on_epoch=on_epoch
         )
     _check_both_classes(token_dataset(dataset, "the data set to train on"))
     source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -94,7 +95,8 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
     if map is builtins.map and len(every) >= LONG_CASES:
         few = every[:: len(every) // TIMED_CASES]
-        expect_study(progress, lambda: decided(few, norms=config.norms), len(every) / len(few), f"{len(few)} data sets")
+        sample = partial(decided, few, norms=config.norms)
+        expect_study(progress, {f"{len(few)} data sets": (sample, len(every) / len(few))})
     found = iter(decided(every, progress, config.norms, map))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])

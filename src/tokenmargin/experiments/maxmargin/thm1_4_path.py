@@ -162,7 +162,8 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         progress(j + 1, config.problems, "random problems")
     if map is builtins.map and len(cones) >= LONG_CONES:
         few = cones[:: len(cones) // TIMED_CONES]
-        expect_study(progress, lambda: [_path_in(cone) for cone in few], len(cones) / len(few), f"{len(few)} paths")
+        times = len(cones) / len(few)
+        expect_study(progress, {f"{len(few)} local paths": (lambda: [_path_in(cone) for cone in few], times)})
     for done, (cone, path) in enumerate(zip(cones, map(_path_in, cones), strict=True), start=1):
         ends[cone.kind] = ends[cone.kind].with_path(path)
         progress(done, len(cones), "local paths")
