@@ -111,6 +111,7 @@ ALLOWED: dict[str, set[str]] = {
         "experiments",
         "parallel",
         "report",
+        "training",
     },
     "__main__": {"cli"},
     "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory", "explain", "parallel"},

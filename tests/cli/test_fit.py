@@ -108,6 +108,15 @@ def test_flags_of_a_table_are_refused_for_a_folder(shards, tmp_path, capsys, fla
     assert not (tmp_path / "out").exists()
 
 
+def test_a_table_larger_than_memory_is_refused_before_it_is_read(reviews, tmp_path, capsys, monkeypatch):
+    from tokenmargin.training import forecast
+
+    monkeypatch.setattr(forecast, "host_bytes", lambda: 1000)
+    assert run("fit", reviews, "--out", tmp_path / "out") == 2
+    assert "of memory are free: write its rows as Parquet files into a folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_without_parquet_is_one_line(tmp_path, capsys):
     assert run("fit", tmp_path, "--out", tmp_path / "out") == 2
     assert "holds no *.parquet file" in capsys.readouterr().err

@@ -36,7 +36,7 @@ def test_a_long_training_is_announced_with_memory_and_time(dataset, monkeypatch)
     monkeypatch.setattr(expectations, "forecast_training", lambda *_, **__: TrainingForecast(2 * 10**9, 4.0, 0.5, 16))
     told = Told()
     expect_training(told, dataset, OneLayer(width=3), epochs=4, batch_size=5)
-    assert told.sentences == ["expected: 2 GB of memory and 12 s (16 steps of 500 ms, timed just now)"]
+    assert told.sentences == ["expected: 2 GB of memory and 12 s of training (16 steps of 500 ms, timed just now)"]
 
 
 def test_a_short_one_is_not(dataset):

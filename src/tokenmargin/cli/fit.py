@@ -258,6 +258,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
         said: tuple[str, ...] = ("no file was named: reading the sentences of film reviews that come with tokenmargin",)
         digests = {}
     else:
+        _check_fits(file)
         opened = open_table(
             file,
             text=known.text,
@@ -309,6 +310,18 @@ def _test_part(known: Arguments, progress: Progress) -> tuple[float, _Read | Non
     if not 0.0 < share < 1.0:
         raise Misuse(f"argument --test: {known.test} is no share between 0 and 1, and no table either")
     return share, None
+
+
+def _check_fits(file: Path) -> None:
+    """Refuse a table that is larger than memory before it is read: its texts are all held."""
+    from tokenmargin.training.forecast import host_bytes
+
+    size, free = file.stat().st_size if file.is_file() else 0, host_bytes()
+    if free is not None and size > free:
+        raise Misuse(
+            f"{file} has {size / 1e9:.3g} GB and {free / 1e9:.3g} GB of memory are free: write its rows as Parquet "
+            "files into a folder and name that, which is read part by part"
+        )
 
 
 def _is_number(word: str) -> bool:

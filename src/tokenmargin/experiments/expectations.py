@@ -52,7 +52,8 @@ def expect_training(
     )
     announce(
         progress,
-        f"expected: {told.memory_bytes / 1e9:.2g} GB of memory and {in_seconds(told.seconds)} ({told.steps:,} steps of "
+        f"expected: {told.memory_bytes / 1e9:.2g} GB of memory and {in_seconds(told.seconds)} of training "
+        f"({told.steps:,} steps of "
         f"{1e3 * told.seconds_a_step:.3g} ms, timed just now)",
     )
 

@@ -133,11 +133,16 @@ def check_fits(memory_bytes: int, remedy: Remedy) -> None:
 
 
 def available_bytes() -> int | None:
-    """Memory of the device that is free; of a CPU the machine's, within the limit of its container; None if unknown."""
+    """Memory of the device that is free, that of the machine where it is a CPU; None if unknown."""
     device = jax.devices()[0]
     if device.platform != "cpu":
         told = device.memory_stats() or {}
         return told["bytes_limit"] - told["bytes_in_use"] if {"bytes_limit", "bytes_in_use"} <= set(told) else None
+    return host_bytes()
+
+
+def host_bytes() -> int | None:
+    """Memory of this machine that is free, within the limit of its container; None if unknown."""
     found: list[int] = []
     with suppress(ValueError, OSError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))

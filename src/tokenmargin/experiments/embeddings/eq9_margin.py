@@ -19,6 +19,7 @@ from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow, margin_point
 from tokenmargin.experiments.embeddings._reviews import reviews
+from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer
@@ -81,6 +82,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
     found = reviews("imdb", config.counts, progress)
     dataset = found.part(config.documents, rng).dataset
+    expect_training(progress, dataset, OneLayer(width=config.d), epochs=config.points[-1], batch_size=config.batch_size)
     points = _points(config, dataset, training, baseline, progress)
     table = {
         "points": [point.flat() for point in points],
