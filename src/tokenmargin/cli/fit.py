@@ -152,28 +152,16 @@ def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedText
     if known.test is not None and not _is_number(known.test):
         raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
     share, _ = _test_part(known, progress)
-    recipe = plain_recipe(
-        language=known.language,
-        ngrams=known.ngrams,
-        word_piece=known.wordpiece,
-        minimum_count=known.min_count or SHARDS_MINIMUM,
-    )
+    least = known.min_count or SHARDS_MINIMUM
+    recipe = plain_recipe(language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=least)
     out = known.out or Path(f"fit-{_stem(known.file)}")
     kept = out.parent / f".{out.name}-counts"  # until all is done: an interrupted count goes on
     with map_of(known.scheduler) as over:
-        counted = count_shards(
-            known.file,
-            kept,
-            recipe,
-            text=known.text or "text",
-            label=known.label or "label",
-            drop_empty=True,
-            map=over,
-            progress=progress,
-        )
+        columns: dict[str, Any] = {"text": known.text or "text", "label": known.label or "label"}
+        counted = count_shards(known.file, kept, recipe, **columns, drop_empty=True, map=over, progress=progress)
     said = (
-        f"{counted.n_documents:,} texts of {known.file.name} in {counted.n_parts} parts; tokens seen less often than "
-        f"{recipe.minimum_count} times are left out, counted over all of them",
+        f"{counted.n_documents:,} texts of {known.file.name} in {counted.n_parts} parts; tokens seen less than {least} "
+        "times in all of them are left out",
     )
     left_out = (("holds no frequent token", counted.n_dropped, ""),) if counted.n_dropped else ()
     for sentence in (*said, *recipe.notes):
