@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,13 +81,16 @@ def _run(known: Arguments, rest: list[str]) -> int:
         raise Misuse(f"{out} is a file: name a folder with --out")
     if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
         raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    # Beside its place until it is there: the same command goes on where it was interrupted.
+    unfinished = out.parent / f".{out.name}-unfinished"
     is_silent = known.quiet or known.json
     if is_silent:
-        fitted = _fitted(known, silent, say=lambda _: None)
+        fitted = _fitted(known, silent, say=lambda _: None, unfinished=unfinished)
     else:
         with _console.progress("fit") as progress:
-            fitted = _fitted(known, progress, say=print)
+            fitted = _fitted(known, progress, say=print, unfinished=unfinished)
     _write(fitted, out)
+    shutil.rmtree(unfinished, ignore_errors=True)
     if known.json:
         from tokenmargin.explain.fit_folder import as_json
 
@@ -118,7 +122,8 @@ def _stem(file: Path | None) -> str:
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
-def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
+    from tokenmargin.explain.fit_folder import fit_checkpoint
     from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
     from tokenmargin.text import plain_recipe
 
@@ -144,7 +149,8 @@ def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
     )
-    return fit_texts(read.corpus, settings, held_out, origin=origin, progress=progress)
+    checkpoint = fit_checkpoint(unfinished, origin)
+    return fit_texts(read.corpus, settings, held_out, origin=origin, progress=progress, checkpoint=checkpoint)
 
 
 def default_minimum(n_texts: int) -> int:

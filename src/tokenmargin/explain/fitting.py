@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.data.tokens import TokenDataset
@@ -23,6 +25,10 @@ from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
+from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
+
+#: Parts of the package that decide what a fit computes.
+COMPUTED_BY = ("data", "sources", "text", "explain")
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
@@ -109,6 +115,7 @@ def fit_texts(
     *,
     origin: Origin | None = None,
     progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
     """Count, train, judge on texts held out, compare with TF-IDF and logistic regression, and collect the page.
 
@@ -118,18 +125,21 @@ def fit_texts(
         test: texts to judge by.
         origin: where the texts came from, for the page.
         progress: called as progress(done, total, what).
+        checkpoint: where finished stages (a ridge, the fit, one of the resampled fits) and the fit under way are kept,
+            and taken up by the same fit.
     """
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     counted, learnt, judged = _counted(corpus, test, classes, settings, progress)
-    fitted = _trained(learnt, len(classes), settings.seed, progress)
+    stages = Stages(checkpoint, lambda: _belongs_to(learnt))
+    fitted = _trained(learnt, len(classes), settings.seed, progress, stages)
     tokens = fitted.model
     counter = TokenCounter(settings.recipe, counted.vocabulary)
     model = TextModel(counter, tokens, classes, words_behind(counted))
     probabilities = tokens.probabilities(judged.counts)
     evaluation = evaluate(probabilities, judged.targets, classes)
-    spread = _spread(learnt, fitted, settings, progress)
+    spread = _spread(learnt, fitted, settings, progress, stages)
     table = deciding_tokens(
         tokens, learnt.counts, learnt.targets, classes, counted.vocabulary, model.words, spread=spread
     )
@@ -188,31 +198,41 @@ def _counted(
     )
 
 
-def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
+def _belongs_to(learnt: _Part) -> dict[str, str]:
+    counts = learnt.counts
+    texts = fingerprint(counts.indptr, counts.indices, counts.data, learnt.targets)
+    return {"texts": texts} | computed_by(*COMPUTED_BY, device=False)
+
+
+def _trained(learnt: _Part, n_classes: int, seed: int, progress: Progress, stages: Stages) -> Fitted:
     """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
+    fit = partial(fit_tokens, learnt.counts, learnt.targets, n_classes, progress=progress)
     if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
-        return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
+        return fit(checkpoint=stages.checkpoint("fit"))
     out = held_out(learnt.targets, CHOOSING_SHARE, seed)
-    losses = []
-    for done, ridge in enumerate(RIDGES):
+
+    def loss(ridge: float) -> np.ndarray:
         tried = fit_tokens(learnt.counts[~out], learnt.targets[~out], n_classes, ridge_value=ridge, tol=CHOOSING_TOL)
         p = tried.model.probabilities(learnt.counts[out])[np.arange(out.sum()), learnt.targets[out]]
-        losses.append(-np.log(np.maximum(p, SMALLEST)).mean())
+        return np.array(-np.log(np.maximum(p, SMALLEST)).mean())
+
+    losses = []
+    for done, ridge in enumerate(RIDGES):
+        losses.append(stages.kept(f"ridge-{done}", (ridge, seed), partial(loss, ridge)))
         progress(done + 1, len(RIDGES), "choosing the ridge")
-    return fit_tokens(
-        learnt.counts, learnt.targets, n_classes, ridge_value=RIDGES[int(np.argmin(losses))], progress=progress
-    )
+    return fit(ridge_value=RIDGES[int(np.argmin(losses))], checkpoint=stages.checkpoint("fit"))
 
 
-def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Progress) -> np.ndarray | None:
+def _spread(
+    learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Progress, stages: Stages
+) -> np.ndarray | None:
     """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
     if not settings.bootstrap:
         return None
     n = len(learnt.targets)
     rng = np.random.default_rng([settings.seed, 1])
-    pulls = []
-    for done in range(settings.bootstrap):
-        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)
+
+    def pull(weights: np.ndarray) -> np.ndarray:
         again = fit_tokens(
             learnt.counts,
             learnt.targets,
@@ -220,7 +240,13 @@ def _spread(learnt: _Part, fitted: Fitted, settings: FitSettings, progress: Prog
             sample_weight=weights,
             ridge_value=fitted.ridge_value,
         )
-        pulls.append(mean_pull(again.model, learnt.counts))
+        return mean_pull(again.model, learnt.counts)
+
+    pulls = []
+    for done in range(settings.bootstrap):
+        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)
+        own = (settings.seed, fitted.ridge_value)
+        pulls.append(stages.kept(f"resampled-{done}", own, partial(pull, weights)))
         progress(done + 1, settings.bootstrap, "fitting again to resampled texts")
     return np.std(pulls, axis=0, ddof=1 if len(pulls) > 1 else 0)
 

@@ -17,8 +17,8 @@ from typing import Any
 import jax
 
 from tokenmargin._checks import positive, whole_number
+from tokenmargin._fingerprint import RECORDED, of_installation
 from tokenmargin.errors import ClusterError, MissingExtraError
-from tokenmargin.parallel._fingerprint import RECORDED, of_installation
 
 #: What takes the place of the built-in `map`: `map(function, *iterables)` gives the answers in order.
 Map = Callable[..., Iterable[Any]]

@@ -1,7 +1,7 @@
 """Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
-from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
+from tokenmargin.training.checkpoint import Checkpoint, CheckpointWarning
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
@@ -19,6 +19,8 @@ __all__ = [
     "SGD",
     "AdamW",
     "Batches",
+    "Checkpoint",
+    "CheckpointWarning",
     "CountBatches",
     "DocumentBatches",
     "Evaluation",
@@ -40,8 +42,6 @@ __all__ = [
     "document_batches",
     "image_accuracy",
     "image_batches",
-    "load_checkpoint",
-    "save_checkpoint",
     "train",
     "train_images",
 ]
