@@ -94,13 +94,16 @@ def _run(known: Arguments, rest: list[str]) -> int:
         raise Misuse(f"{out} is a file: name a folder with --out")
     if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
         raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    # Beside its place until it is there: the same command goes on where it was interrupted.
+    unfinished = out.parent / f".{out.name}-unfinished"
     is_silent = known.quiet or known.json
     if is_silent:
-        fitted = _fitted(known, silent, say=lambda _: None)
+        fitted = _fitted(known, silent, say=lambda _: None, unfinished=unfinished)
     else:
         with _console.progress("fit") as progress:
-            fitted = _fitted(known, progress, say=print)
+            fitted = _fitted(known, progress, say=print, unfinished=unfinished)
     _write(fitted, out)
+    shutil.rmtree(unfinished, ignore_errors=True)
     if known.json:
         from tokenmargin.explain.fit_folder import as_json
 
@@ -132,13 +135,13 @@ def _stem(file: Path | None) -> str:
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
-def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
     if known.file is not None and known.file.is_dir():
-        return _fitted_shards(known, progress, say)
-    return _fitted_table(known, progress, say)
+        return _fitted_shards(known, progress, say, unfinished)
+    return _fitted_table(known, progress, say, unfinished)
 
 
-def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+def _fitted_shards(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
     """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
     from tokenmargin.explain.fitting import FitSettings, Origin
     from tokenmargin.explain.fitting_parts import fit_parts
@@ -154,11 +157,9 @@ def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedText
     share, _ = _test_part(known, progress)
     least = known.min_count or SHARDS_MINIMUM
     recipe = plain_recipe(language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=least)
-    out = known.out or Path(f"fit-{_stem(known.file)}")
-    kept = out.parent / f".{out.name}-counts"  # until all is done: an interrupted count goes on
     with map_of(known.scheduler) as over:
         columns: dict[str, Any] = {"text": known.text or "text", "label": known.label or "label"}
-        counted = count_shards(known.file, kept, recipe, **columns, drop_empty=True, map=over, progress=progress)
+        counted = count_shards(known.file, unfinished, recipe, **columns, drop_empty=True, map=over, progress=progress)
     said = (
         f"{counted.n_documents:,} texts of {known.file.name} in {counted.n_parts} parts; tokens seen less than {least} "
         "times in all of them are left out",
@@ -167,7 +168,7 @@ def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedText
     for sentence in (*said, *recipe.notes):
         say(sentence)
     negative, positive = counted.classes
-    fitted = fit_parts(
+    return fit_parts(
         lambda: ((part.counts, (part.labels > 0).astype(np.int64)) for part in counted.parts()),
         counted.n_documents,
         counted.vocabulary,
@@ -182,11 +183,10 @@ def _fitted_shards(known: Arguments, progress: Progress, say: Any) -> FittedText
         ),
         progress=progress,
     )
-    shutil.rmtree(kept)
-    return fitted
 
 
-def _fitted_table(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+def _fitted_table(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
+    from tokenmargin.explain.fit_folder import fit_checkpoint
     from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
     from tokenmargin.parallel import map_of
     from tokenmargin.text import plain_recipe
@@ -213,8 +213,11 @@ def _fitted_table(known: Arguments, progress: Progress, say: Any) -> FittedTexts
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
     )
+    checkpoint = fit_checkpoint(unfinished, origin)
     with map_of(known.scheduler) as over:
-        return fit_texts(read.corpus, settings, held_out, origin=origin, map=over, progress=progress)
+        return fit_texts(
+            read.corpus, settings, held_out, origin=origin, map=over, progress=progress, checkpoint=checkpoint
+        )
 
 
 def default_minimum(n_texts: int) -> int:

@@ -14,13 +14,13 @@ from pathlib import Path
 import jax
 
 from tokenmargin._atomic import check_writable
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
-from tokenmargin._provenance import commit
 from tokenmargin._types import Map
 from tokenmargin.errors import MissingExtraError
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
-from tokenmargin.experiments.store import Saved, save
+from tokenmargin.experiments.store import Saved, save, study_computed_by
 from tokenmargin.theory.claim import ClaimOutcome
 from tokenmargin.theory.registry import claims
 
@@ -67,13 +67,13 @@ def check_ready(out: Path) -> None:
 def _kept_until_done(config: Config, folder: Path) -> Iterator[Config]:
     """A configuration whose finished parts lie in a folder until all is done: an interrupted study goes on by itself.
 
-    The folder is named after the code that computes, so that parts of an older version are not taken up. A figure
-    without a field `resume`, or with a folder of the user's in it, is left as it is.
+    The folder is named after the code that computes, the versions and the device, so that parts of others are not taken
+    up. A figure without a field `resume`, or with a folder of the user's in it, is left as it is.
     """
     if getattr(config, "resume", None) != "":
         yield config
         return
-    own = folder / commit().replace(" ", "-")
+    own = folder / f"code-{fingerprint(study_computed_by())}"
     changed: dict[str, str] = {"resume": str(own)}
     yield replace(config, **changed)
     shutil.rmtree(own, ignore_errors=True)

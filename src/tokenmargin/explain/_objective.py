@@ -17,7 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._types import Intercepts, Margins, Scores, Values
+from tokenmargin.errors import InvalidInputError
 
 
 class Documents(NamedTuple):
@@ -38,6 +40,24 @@ class Parameters(NamedTuple):
     score: Scores
     value: Values
     intercept: Intercepts
+
+
+def content_of(documents: Documents) -> str:
+    """What documents are, in a line that differs where they do."""
+    counts = documents.counts
+    content = fingerprint(counts.indptr, counts.indices, counts.data, documents.targets, documents.weights)
+    return f"{counts.shape[0]} documents of {counts.shape[1]} tokens, {content}"
+
+
+def weighty(documents: Documents) -> Documents:
+    """Documents of positive weight: one of weight zero is as good as absent."""
+    there = documents.weights > 0
+    if not there.any():
+        raise InvalidInputError("every weight is zero: give at least one document of each class a positive weight.")
+    documents = documents if there.all() else documents.rows(there)
+    if len(np.unique(documents.targets)) < 2:
+        raise InvalidInputError("documents of positive weight are of one class only: there is nothing to tell apart.")
+    return documents
 
 
 def log_idf(documents: Documents) -> Scores:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
@@ -21,23 +20,19 @@ from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._splitting import held_out, repeated_across
-from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
-from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
+from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
+from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
-from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
+from tokenmargin.explain.repeated_fits import chosen_fit, pull_spread
 from tokenmargin.explain.text_model import TextModel, words_behind
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
+from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
+
+#: Parts of the package that decide what a fit computes.
+COMPUTED_BY = ("data", "sources", "text", "explain")
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
-
-
-#: Ridges that are tried on a part of the texts learnt from; a class smaller than this has too few texts for that.
-RIDGES = (0.02, 0.05, 0.12, 0.25, 0.5, 1.0, 2.0, 5.0)
-CHOOSING_SHARE, FEWEST_TO_CHOOSE = 0.1, 50
-
-#: A ridge is judged long before its minimum is exact.
-CHOOSING_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -114,6 +109,7 @@ def fit_texts(
     origin: Origin | None = None,
     map: Map = builtins.map,
     progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
     """Count, train, judge on texts held out, compare with TF-IDF and logistic regression, and collect the page.
 
@@ -124,14 +120,18 @@ def fit_texts(
         origin: where the texts came from, for the page.
         map: spreads counting and the fits to resampled texts, such as the `map` of a cluster; with the same numbers.
         progress: called as progress(done, total, what).
+        checkpoint: where finished stages (a ridge, the fit, one of the resampled fits) and the fit under way are kept,
+            and taken up by the same fit.
     """
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     counted, learnt, judged = _counted(corpus, test, classes, settings, map, progress)
-    fitted = chosen_fit(learnt, len(classes), settings.seed, progress)
+    stages = Stages(checkpoint, lambda: _belongs_to(learnt))
+    fitted = chosen_fit(learnt.counts, learnt.targets, len(classes), settings.seed, stages, progress)
     model = TextModel(TokenCounter(settings.recipe, counted.vocabulary), fitted.model, classes, words_behind(counted))
-    spread = _spread(learnt, fitted, settings, map, progress)
+    drawn = settings.seed, settings.bootstrap
+    spread = pull_spread(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
     counted_twice = {"repeated_test_documents": repeated_across(learnt.texts, judged.texts)}
     return judged_fit(
         model, learnt, judged, settings, origin or Origin(), counted_twice, spread=spread, progress=progress
@@ -208,48 +208,10 @@ def _counted(
     )
 
 
-def chosen_fit(learnt: Part, n_classes: int, seed: int, progress: Progress) -> Fitted:
-    """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
-    if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
-        return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
-    out = held_out(learnt.targets, CHOOSING_SHARE, seed)
-    losses = []
-    for done, ridge in enumerate(RIDGES):
-        tried = fit_tokens(learnt.counts[~out], learnt.targets[~out], n_classes, ridge_value=ridge, tol=CHOOSING_TOL)
-        p = tried.model.probabilities(learnt.counts[out])[np.arange(out.sum()), learnt.targets[out]]
-        losses.append(-np.log(np.maximum(p, SMALLEST)).mean())
-        progress(done + 1, len(RIDGES), "choosing the ridge")
-    return fit_tokens(
-        learnt.counts, learnt.targets, n_classes, ridge_value=RIDGES[int(np.argmin(losses))], progress=progress
-    )
-
-
-def _spread(learnt: Part, fitted: Fitted, settings: FitSettings, map: Map, progress: Progress) -> np.ndarray | None:
-    """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
-    if not settings.bootstrap:
-        return None
-    again = partial(_pull_again, learnt.counts, learnt.targets, fitted.model.n_classes, fitted.ridge_value)
-    pulls = []
-    for pull in map(again, _resampled(len(learnt.targets), settings)):
-        pulls.append(pull)
-        progress(len(pulls), settings.bootstrap, "fitting again to resampled texts")
-    return np.std(pulls, axis=0, ddof=1 if len(pulls) > 1 else 0)
-
-
-def _resampled(n: int, settings: FitSettings) -> Iterator[np.ndarray]:
-    """How often each text is drawn, for each fit: drawn here, one after the other, wherever they are fitted."""
-    rng = np.random.default_rng([settings.seed, 1])
-    for _ in range(settings.bootstrap):
-        yield rng.multinomial(n, np.full(n, 1 / n))
-
-
-def _pull_again(
-    counts: sp.csr_array, targets: np.ndarray, n_classes: int, ridge_value: float, drawn: np.ndarray
-) -> np.ndarray:
-    """The pulls of a fit to resampled texts."""
-    weights = drawn.astype(np.float64)
-    fitted = fit_tokens(counts, targets, n_classes, sample_weight=weights, ridge_value=ridge_value)
-    return mean_pull(fitted.model, counts)
+def _belongs_to(learnt: Part) -> dict[str, str]:
+    counts = learnt.counts
+    texts = fingerprint(counts.indptr, counts.indices, counts.data, learnt.targets)
+    return {"texts": texts} | computed_by(*COMPUTED_BY, device=False)
 
 
 def _metrics(

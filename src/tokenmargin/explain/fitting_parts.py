@@ -13,14 +13,21 @@ import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._objective import Documents
-from tokenmargin.explain.fit_tokens import fit_token_parts
-from tokenmargin.explain.fitting import FitSettings, FittedTexts, Origin, Part, chosen_fit, judged_fit
+from tokenmargin.explain._lbfgs import minimise
+from tokenmargin.explain._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
+from tokenmargin.explain.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
+from tokenmargin.explain.fitting import FitSettings, FittedTexts, Origin, Part, judged_fit
+from tokenmargin.explain.repeated_fits import chosen_fit
 from tokenmargin.explain.text_model import TextModel
+from tokenmargin.explain.token_model import TokenModel
 from tokenmargin.text import TokenCounter
+from tokenmargin.training.checkpoint import Stages
 
 #: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and texts to judge by.
 SAMPLE, JUDGED = 40_000, 20_000
+
+#: Steps of L-BFGS at most, and the share of the loss that the last step gains: as in `fit_tokens`.
+MOST_STEPS, TOLERANCE = 200, 3e-4
 
 #: Counts (documents, V) and classes 0 or 1, part by part, in the same order at every call.
 CountedParts = Callable[[], Iterable[tuple[sp.csr_array, np.ndarray]]]
@@ -54,11 +61,10 @@ def fit_parts(
     for part in (learnt, judged):
         if len(np.unique(part.targets)) < 2:
             raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
-    first = chosen_fit(learnt, 2, settings.seed, progress)
-    fitted = fit_token_parts(
-        dealt.learnt, first, dealt.n_learnt / len(learnt.targets), dealt.held_by, dealt.n_learnt, progress=progress
-    )
-    model = TextModel(TokenCounter(settings.recipe, vocabulary), fitted.model, classes, ("",) * len(vocabulary))
+    first = chosen_fit(learnt.counts, learnt.targets, 2, settings.seed, Stages(None, dict), progress)
+    grown = dealt.n_learnt / len(learnt.targets)
+    tokens = fitted_to_parts(dealt.learnt, first, grown, log_idf_of(dealt.held_by, dealt.n_learnt), progress)
+    model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
     known = {"train_documents": dealt.n_learnt, "repeated_test_documents": dealt.repeated(judged)}
     told = origin or Origin()
     if dealt.n_learnt > len(learnt.targets):
@@ -69,6 +75,31 @@ def fit_parts(
         )
         told = Origin(told.title, told.command, (*told.reading, sampled), told.rows_left_out, told.files)
     return judged_fit(model, learnt, judged, settings, told, known, progress=progress)
+
+
+def fitted_to_parts(
+    parts: Parts, sample: Fitted, grown: float, start: np.ndarray, progress: Progress = silent
+) -> TokenModel:
+    """The fit of `fit_tokens` to documents of which one part is in memory at a time; it begins at a fit to a sample.
+
+    Args:
+        parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
+        sample: a fit to some of the documents: where this one begins, and the ridge of theirs.
+        grown: how many times the documents of the sample there are; the ridge grows with its root.
+        start: log idf of all documents, where the ridge pulls scores to, shape (V,).
+        progress: called as progress(steps, most, "fitting").
+    """
+    model = sample.model
+    objective = PenalisedLoss(parts, model.value.shape[1], model.power, start)
+    objective.penalise(sample.ridge_value * grown**RIDGE_GROWTH, RIDGE_SCORE)
+
+    def stop(step: int, _: np.ndarray) -> bool:
+        progress(step, MOST_STEPS, "fitting")
+        return False
+
+    begin = objective.coordinates(Parameters(model.score, model.value, model.intercept))
+    found = minimise(objective.value_and_gradient, begin, max_iter=MOST_STEPS, tol=TOLERANCE, stop=stop)
+    return TokenModel(*objective.parameters(found.x), model.power)
 
 
 class _Dealt:

@@ -1,7 +1,7 @@
 """Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
-from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
+from tokenmargin.training.checkpoint import Checkpoint, CheckpointWarning
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.document_stream import DocumentStream
@@ -21,6 +21,8 @@ __all__ = [
     "SGD",
     "AdamW",
     "Batches",
+    "Checkpoint",
+    "CheckpointWarning",
     "CountBatches",
     "DocumentBatches",
     "DocumentStream",
@@ -45,8 +47,6 @@ __all__ = [
     "forecast_training",
     "image_accuracy",
     "image_batches",
-    "load_checkpoint",
-    "save_checkpoint",
     "train",
     "train_images",
 ]

@@ -153,6 +153,14 @@ class BestEpoch:
             self.parameters = jax.tree.map(jnp.copy, parameters)
         return found.loss
 
+    def take_up(self, records: ValidationRecords | None, epoch: int | None, parameters: Tree, epochs: int) -> None:
+        """Stand where another stood after so many epochs; they were not evaluated where there are no records."""
+        absent = np.full(epochs, np.nan)
+        columns = (absent, absent) if records is None else (records.loss, records.accuracy)
+        self._found = [Evaluation(float(loss), float(accuracy)) for loss, accuracy in zip(*columns, strict=True)]
+        self.epoch = epoch or 0
+        self.parameters = jax.tree.map(jnp.array, parameters) if self.epoch else None
+
     @property
     def is_over(self) -> bool:
         """Whether patience is at its end."""
