@@ -32,6 +32,7 @@ from tokenmargin.training._program import (
     initial_state,
     program_of,
 )
+from tokenmargin.training._streaming import train_stream
 from tokenmargin.training.batches import batches_of, token_dataset
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Trained, best_epoch, check_rows, check_same_meaning
@@ -39,7 +40,6 @@ from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
-from tokenmargin.training.streaming import train_stream
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 from tokenmargin.training.training_run import TrainingRun
 from tokenmargin.training.warm_up import WarmUp
