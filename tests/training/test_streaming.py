@@ -14,7 +14,7 @@ from tokenmargin import AdamW, OneLayer, TokenDataset, TwoLayer, token_statistic
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.training import DocumentStream, GradientDescent, StepSchedule, count_batches, document_batches
 from tokenmargin.training._program import epoch_function
-from tokenmargin.training.streaming import in_runs, lengths_of
+from tokenmargin.training._streaming import in_runs, lengths_of
 
 KEY = jax.random.key(3)
 
@@ -164,7 +164,7 @@ def test_runs_hold_every_document_once_in_order(documents):
 
 
 def test_lengths_of_many_documents_are_picked_evenly_with_the_longest(monkeypatch):
-    from tokenmargin.training import streaming
+    from tokenmargin.training import _streaming as streaming
 
     stream = ListStream(corpus())
     everything = np.sort(np.diff(stream.data.counts.indptr))

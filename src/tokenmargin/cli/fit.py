@@ -29,7 +29,7 @@ examples:
   tokenmargin fit reviews.csv --text body --label stars --label-map 'positive=4,5;negative=1,2'
   tokenmargin fit tickets.parquet --ngrams 2 --language german --bootstrap 20
   tokenmargin fit train.jsonl --test test.jsonl --no-texts
-  tokenmargin fit shards/                             a folder of Parquet files, of any size, in bounded memory
+  tokenmargin fit shards                              a folder of Parquet files, of any size, in bounded memory
 
 writes a folder (--out) with
   report.html       one page that needs no network: what was learnt, every token, the words that decided

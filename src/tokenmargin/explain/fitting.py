@@ -19,11 +19,11 @@ from tokenmargin.explain._baseline import tfidf_logistic_regression
 from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.explain._repeated_fits import chosen_fit, pull_spread
 from tokenmargin.explain._splitting import held_out, repeated_across
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
 from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
-from tokenmargin.explain.repeated_fits import chosen_fit, pull_spread
 from tokenmargin.explain.text_model import TextModel, words_behind
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
 from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by

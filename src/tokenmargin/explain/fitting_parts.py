@@ -15,9 +15,9 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._lbfgs import minimise
 from tokenmargin.explain._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
+from tokenmargin.explain._repeated_fits import chosen_fit
 from tokenmargin.explain.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
 from tokenmargin.explain.fitting import FitSettings, FittedTexts, Origin, Part, judged_fit
-from tokenmargin.explain.repeated_fits import chosen_fit
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.explain.token_model import TokenModel
 from tokenmargin.text import TokenCounter

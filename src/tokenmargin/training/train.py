@@ -32,6 +32,7 @@ from tokenmargin.training._start import (
     starting_parameters,
     streams,
 )
+from tokenmargin.training._streaming import train_stream
 from tokenmargin.training.batches import batches_of, token_dataset
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.document_stream import DocumentStream
@@ -40,7 +41,6 @@ from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
-from tokenmargin.training.streaming import train_stream
 from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
 from tokenmargin.training.training_run import Position, TrainingRun
 from tokenmargin.training.warm_up import WarmUp

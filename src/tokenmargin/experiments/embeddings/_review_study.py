@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.data.statistics import pearson
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words, words
 from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
@@ -22,7 +23,6 @@ from tokenmargin.experiments.embeddings._review_training import (
     token_arrays,
     trained,
 )
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Number, Result
 
 #: "Of order 1e-1" and "of order 1e-5" allow a factor of ten either way.

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words
 from tokenmargin.experiments.embeddings._reading_changes import OPEN, READING, SCALES, chosen_changes, in_short
 from tokenmargin.experiments.embeddings._review_study import LOSS_PLACE, ONE_ORDER, TrainingOutcome, training_outcome
@@ -27,7 +28,6 @@ from tokenmargin.experiments.embeddings._review_training import (
     token_arrays,
     trained,
 )
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}

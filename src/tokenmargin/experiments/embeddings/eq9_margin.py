@@ -20,9 +20,9 @@ from tokenmargin._progress import Progress
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow, margin_point
 from tokenmargin.experiments.embeddings._reviews import reviews
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer

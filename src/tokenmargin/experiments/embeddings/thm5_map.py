@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
-from tokenmargin.experiments.expectations import expect_study
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.embeddings.selection_study import (

@@ -24,7 +24,7 @@ from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
-from tokenmargin.experiments.expectations import expect_study
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise

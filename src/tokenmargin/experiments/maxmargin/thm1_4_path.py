@@ -21,7 +21,7 @@ from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.experiments.expectations import expect_study
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
 from tokenmargin.margin import (
