@@ -11,7 +11,7 @@ import pytest
 from tests.explain.corpora import TELLING, fitted, texts
 from tests.explain.test_token_model import corpus as counted
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain import fit_embeddings, fit_tokens, fitting
+from tokenmargin.explain import _repeated_fits, fit_embeddings, fit_tokens
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import Checkpoint
@@ -155,8 +155,8 @@ def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch, s
     whole = fit_texts(corpus, settings)
     with pytest.raises(Stop):
         fit_texts(corpus, settings, progress=stop_at(*stage), checkpoint=Checkpoint(tmp_path))
-    fit = fitting.fit_tokens
-    monkeypatch.setattr(fitting, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
+    fit = _repeated_fits.fit_tokens
+    monkeypatch.setattr(_repeated_fits, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
     again = fit_texts(corpus, settings, checkpoint=Checkpoint(tmp_path))
     # Eight ridges, the fit and three on resampled texts; what was finished is not computed again, but for the fit.
     assert len(calls) == (12 - 5 if stage[1] == 5 else 2)
