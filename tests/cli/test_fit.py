@@ -309,7 +309,7 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (
         # A shell that starts a job in the background has it ignore Ctrl-C, and its children too.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys, tokenmargin.explain.fitting as f\n"
+        "import sys, tokenmargin.explain._repeated_fits as f\n"
         "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
         "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
     )
