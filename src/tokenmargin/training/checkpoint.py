@@ -41,6 +41,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Files are called step-00000012.npz; so many digits sort by name up to any number of steps.
 NAME, DIGITS = "step", 10
 
+#: What a kill leaves of a file that was being written.
+HALF_WRITTEN = f".{NAME}-*.npz"
+
 #: Packages whose versions can change a bit of what is computed.
 RECORDED = ("tokenmargin", "jax", "jaxlib", "equinox", "numpy", "scipy")
 
@@ -80,6 +83,7 @@ class Checkpoint:
         """Delete what was kept after more steps than these, all by default, and the folder if nothing is left in it."""
         _delete([path for path in self.files() if int(path.stem.removeprefix(f"{NAME}-")) > beyond])
         folder = Path(self.folder)
+        _delete(list(folder.glob(HALF_WRITTEN)))
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
 
@@ -140,6 +144,7 @@ class Keeper:
         """The newest state that is whole; None where there is none. That of another computation is refused."""
         if self._checkpoint is None:
             return None
+        _delete(list(Path(self._checkpoint.folder).glob(HALF_WRITTEN)))
         self._damaged, problems = [], []
         for path in self._checkpoint.files():
             try:

@@ -126,9 +126,9 @@ def train(
         schedule: the learning rate over epochs.
         dtype: float32 or float64.
         start: a run to go on from, over the same vocabulary, or parameters; instead of `model.initial`. It is copied.
-            With the model and the optimiser of the run it goes on as if it had never ended: the optimiser's state, the
-            epochs of the schedule and the records, and with the key of the run the order of documents. Another model or
-            optimiser starts anew from its parameters.
+            With the model, the optimiser and the dtype of the run it goes on as if it had never ended: the optimiser's
+            state, the epochs of the schedule and the records, and with the key of the run the order of documents.
+            Another model or optimiser starts anew from its parameters.
         vocabulary: which token each row of `start` is, where that is parameters and not a run.
         validation: documents of the same vocabulary that are evaluated after every epoch: the parameters with the
             smallest loss on them are returned, and `best_epoch` and `validation` of the run say which and how.
