@@ -176,6 +176,7 @@ def test_a_damaged_file_falls_back_to_the_one_before_and_says_so(tmp_path, whole
     if harm == "flipped":
         content[len(content) // 3] ^= 4
     newest.write_bytes({"cut": content[:-100], "empty": b"", "other": b"x" * 500}.get(harm, content))
+    (tmp_path / ".step-0000000005-x7.npz").write_bytes(b"half of it")  # what a kill leaves behind
     seen = []
     with pytest.warns(CheckpointWarning, match=r"Going on from the one before, step-0000000003.npz"):
         again = trained(6, checkpoint=place, on_epoch=lambda epoch, _: seen.append(epoch))
@@ -185,6 +186,7 @@ def test_a_damaged_file_falls_back_to_the_one_before_and_says_so(tmp_path, whole
         path.write_bytes(b"")
     with pytest.warns(CheckpointWarning, match="starting anew"):
         assert as_bytes(trained(6, checkpoint=place)) == as_bytes(whole)
+    assert not list(tmp_path.glob(".*"))
     assert oldest not in place.files()
     assert before not in place.files()
 
