@@ -125,6 +125,7 @@ class TestExperiments:
             "manifest.json",
             "figure.png",
             "figure.pdf",
+            "panels.json",
         }
         assert failures(one) == []
         assert one.result.numbers

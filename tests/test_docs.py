@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import dataclasses
+import importlib
+import inspect
 import io
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import tokenmargin
 from tests.test_architecture import ALLOWED
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.theory.registry import claims
@@ -48,7 +53,11 @@ def run_blocks(blocks: list[str], name: str) -> None:
     "page",
     [
         "texts.md",
+        "compare.md",
         "tutorial.md",
+        "small-problem.md",
+        "heads.md",
+        "bring-your-own.md",
         "embeddings.md",
         "add-a-claim.md",
         "add-a-figure.md",
@@ -74,11 +83,41 @@ def test_the_columns_of_a_fit_are_defined_in_the_documents_as_they_are_on_the_pa
         assert f"| `{name}` | {definition.meaning} | {definition.sign or '—'} |" in page
 
 
+def test_the_words_of_the_results_page_are_explained_in_the_documents_as_they_are_there():
+    from tokenmargin.report.results_page import GLOSSARY
+
+    page = (ROOT / "docs" / "meaning.md").read_text()
+    for term in GLOSSARY:
+        assert f"| {term.name} | {term.meaning} |" in page
+
+
 def test_what_the_readme_shows_of_a_fit_is_what_it_said():
     shown = re.search(r"^```text\n(From .*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
     assert shown
     said = {line.rstrip() for line in (ROOT / "docs/results/fit-imdb/said.txt").read_text().splitlines()}
     assert {line for line in shown[1].splitlines() if line} <= said
+
+
+def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
+    """Rows `| what | beside | times |`: each number with an x behind it, as `python -m benchmarks.results` wrote it."""
+    section = re.search(r"^## Speed\n(.*?)^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert section
+    times = [
+        number
+        for cell in re.findall(r"\| ([^|]+) \|$", section[1], flags=re.MULTILINE)[1:]
+        for number in re.findall(r"[\d.]+", cell)
+    ]
+    printed = re.findall(r"([\d.]+)x", (ROOT / "benchmarks" / "RESULTS.md").read_text())
+    assert times
+    assert [number for number in times if number not in printed] == []
+
+
+def test_what_the_documents_show_of_a_comparison_is_what_it_said():
+    shown = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/compare.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for block, command in zip(shown, ("compare", "planted"), strict=True):
+        said = (ROOT / f"docs/results/{command}/said.txt").read_text().splitlines()
+        assert [line for line in block.splitlines() if line not in said] == []
 
 
 def test_python_of_the_readme_runs():
@@ -465,10 +504,13 @@ def test_the_papers_are_in_the_bibliography():
 # --- the site --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="mkdocs is not installed")
-def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -476,11 +518,55 @@ def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(tmp_path):
         check=False,
     )
     assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(site):
     loads = re.compile(r"<(?:script|img|iframe)[^>]+src=\"(?:https?:)?//|<link[^>]+href=\"(?:https?:)?//|@import")
-    pages = sorted(tmp_path.glob("*.html"))
+    pages = sorted(site.glob("*.html"))
     assert {page.stem for page in pages} >= {path.stem for path in DOCS}
     for page in pages:
         assert not loads.search(page.read_text()), page.name
+
+
+def public_names():
+    """(path, thing) of every name in `__all__` of the package and of each of its public sub-packages and modules."""
+    spaces = {"tokenmargin": tokenmargin}
+    for found in pkgutil.iter_modules(tokenmargin.__path__):
+        if not found.name.startswith("_") and found.name not in ("cli", "plots"):
+            spaces[f"tokenmargin.{found.name}"] = importlib.import_module(f"tokenmargin.{found.name}")
+    spaces |= {f"tokenmargin.{name}": getattr(tokenmargin, name) for name in ("losses", "synthetic")}
+    return [(f"{path}.{name}", getattr(module, name)) for path, module in spaces.items() for name in module.__all__]
+
+
+def sections(site):
+    """What the reference says under each anchor, up to the next heading of a name."""
+    found = {}
+    for page in site.glob("reference*.html"):
+        for part in re.split(r'(?=<h2 id="|<a id="tokenmargin)', page.read_text()):
+            if name := re.match(r'<(?:h2|a) id="([^"]+)"', part):
+                found[name[1]] = re.sub(r"<[^>]+>", "", part)
+    return found
+
+
+def test_every_public_name_and_argument_is_in_the_reference(site):
+    told = sections(site)
+    places = defaultdict(set)  # a thing that several namespaces offer is documented in one of them
+    for path, thing in public_names():
+        places[id(thing)] |= {path, f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"}
+    missing = []
+    for path, thing in public_names():
+        if inspect.ismodule(thing):
+            missing += [] if (site / f"reference-{path.split('.')[-1]}.html").is_file() else [path]
+            continue
+        words = " ".join(told.get(place, "") for place in places[id(thing)])
+        if path.split(".")[-1] not in words:
+            missing.append(path)
+        elif inspect.isfunction(thing) or (inspect.isclass(thing) and dataclasses.is_dataclass(thing)):
+            arguments = inspect.signature(thing).parameters
+            missing += [f"{path}: {name}" for name in arguments if not re.search(rf"\b{name}\b", words)]
+    assert missing == []
+    assert {"tokenmargin.margin.label_svm", "tokenmargin.theory.assumption_c"} <= {path for path, _ in public_names()}
 
 
 def test_the_readme_lists_every_figure_with_its_command():

@@ -12,6 +12,7 @@ from tests.explain.corpora import TELLING, fitted, texts
 from tests.explain.test_token_model import corpus as counted
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain import _repeated_fits, fit_embeddings, fit_tokens
+from tokenmargin.explain._plain_words import how_far_to_trust_it
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import Checkpoint
@@ -200,3 +201,22 @@ def test_embeddings_interrupted_in_their_training_keep_the_same_epoch(tmp_path):
     assert again.n_iter == whole.n_iter
     assert (again.losses, again.held_out_losses) == (whole.losses, whole.held_out_losses)
     assert again.model.value.tobytes() == whole.model.value.tobytes()
+
+
+def test_words_are_named_as_they_are_written_apostrophe_and_all():
+    corpus = texts(n=80)
+    written = tuple(text.replace("awful", "Doesn't").replace("dull", "films") for text in corpus.texts)
+    found = fit_texts(LabelledCorpus((*written, "One film's end."), (*corpus.labels, "good")), FitSettings(PLAIN))
+    names = dict(zip(map(str, found.tokens.token), found.tokens.words, strict=True))
+    assert names["doesnt"] == "doesn't"
+    assert names["films"] == "", "most often written without"
+    _, rows = found.tokens.shown()
+    assert "doesn't" in [row[1] for row in rows]
+    assert any("“doesn't”" in sentence for sentence in found.report.sentences)
+
+
+@pytest.mark.parametrize(("off", "words"), [(0.002, "less than a point"), (0.011, "1 point:"), (0.03, "3 points")])
+def test_points_are_counted_as_people_count(off, words):
+    evaluation = replace(fitted().evaluation, calibration=((0.5, 0.5 + off, 100),))
+    (said,) = [s for s in how_far_to_trust_it(evaluation, (0.0, -0.1, 0.1), 0.5, 0.5, 0) if "give or take" in s]
+    assert f"give or take {words}" in said

@@ -1,11 +1,8 @@
 import json
 import re
-import shutil
 import struct
-import subprocess
 import zlib
 from dataclasses import dataclass, replace
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +12,10 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result
+from tokenmargin.experiments.registry import experiments
 from tokenmargin.report import write_page
 from tokenmargin.report.number_cells import ABSENT
-from tokenmargin.report.results_page import results_page
+from tokenmargin.report.results_page import GLOSSARY, results_page
 
 SCRIPT = "<script>document.title = 'run'</script>"
 NUMBERS = (
@@ -54,7 +52,14 @@ class Tiny(Config):
 
 
 def fake(
-    out, name="fake-fig1", preset="smoke", title="A title", sentences=("A sentence.",), numbers=NUMBERS, paper="M"
+    out,
+    name="fake-fig1",
+    preset="smoke",
+    title="A title",
+    sentences=("A sentence.",),
+    numbers=NUMBERS,
+    paper="M",
+    in_plain_words="",
 ):
     experiment = Experiment(
         id=name,
@@ -65,6 +70,7 @@ def fake(
         compute=lambda config, key, progress: Result({}, ()),
         draw=lambda result: None,
         claims=("maxmargin-thm2", "maxmargin-thm3", "no-such-claim"),
+        in_plain_words=in_plain_words,
     )
     result = Result({"x": np.zeros(2)}, numbers, tuple(sentences))
     outcomes = {"maxmargin-thm2": "holds"}
@@ -75,7 +81,7 @@ def fake(
 class Reader(HTMLParser):
     """What a browser would see: elements with their attributes, the text, and the cells of each table row."""
 
-    VOID = frozenset({"meta", "link", "img"})
+    VOID = frozenset({"meta", "link"})
 
     def __init__(self, page: str):
         super().__init__()
@@ -91,6 +97,9 @@ class Reader(HTMLParser):
             self.rows.append([])
         if tag in ("td", "th"):
             self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, f"</{tag}> closes something else"
@@ -117,8 +126,65 @@ def test_every_number_and_verdict_is_shown(tmp_path):
     assert ["correlation", "0.998235", "1 (App. E)", ABSENT, "0.0125", "not comparable"] in page.rows
     assert ["share of starts", "0.25", ABSENT, "0.5 (official notebook)", "0.125", "fails"] in page.rows
     assert ["norm at the end", "123457", ABSENT, ABSENT, ABSENT, "reported"] in page.rows
-    verdicts = "1 holds, 1 fails, 1 not comparable, 1 reported"
-    assert ["fake-fig1", "A title", "[M, Fig. 1]", "smoke", verdicts] in page.rows
+    outcome = "Of 2 numbers that could be judged, 1 holds, 1 fails."
+    assert page.text.count(f"{outcome} Besides, 1 cannot be compared at this size and 1 is only shown.") == 2
+    assert page.text.count("fails: 1 of 2") == 2, "in the contents and on the card"
+
+
+def test_the_first_screen_says_what_was_asked_and_counts_every_verdict(tmp_path):
+    fake(tmp_path)
+    fake(tmp_path, name="fake-fig2", numbers=(Number.exact("exact", 1.0, expected=1.0, tolerance=0.0),))
+    text = " ".join(read(write_page(tmp_path)).text.split())
+    first, _ = text.split("All figures [M] is")
+    assert "What was asked Attention is how a language model weighs the words that it reads." in first
+    assert "Of 3 numbers that could be judged, 2 hold, 1 fails." in first
+    counted = ("hold2what", "fail1something", "not decided0chance", "not comparable1this", "only shown1nobody")
+    assert [words for words in counted if words not in first] == []
+
+
+def test_a_figure_of_which_nothing_can_be_judged_does_not_look_as_if_it_held(tmp_path):
+    fake(tmp_path, numbers=(Number("size", 1.0, expected=1.0, tolerance=0.1),))
+    text = read(write_page(tmp_path)).text
+    assert "No number could be judged in this run." in text
+    assert "not comparable at this size" in text
+    assert "holds:" not in text
+
+
+def test_a_card_opens_in_plain_words_and_links_the_words_of_the_glossary_once(tmp_path):
+    words = "Do the LMM and the GMM agree? The LMM is not the GMM."
+    fake(tmp_path, in_plain_words=words, sentences=("The LMM again, and its spread.",))
+    page = read(write_page(tmp_path))
+    assert page.text.index(words) < page.text.index("The LMM again")
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    linked = [a["href"].removeprefix("#") for tag, a in page.elements if a.get("class") == "word"]
+    assert linked == ["word-lmm", "word-gmm", "word-spread"]
+    assert set(linked) <= set(ids)
+    assert len(ids) == len(set(ids))
+
+
+def test_every_figure_is_explained_in_plain_words_without_letters_of_the_papers():
+    for name, experiment in experiments().items():
+        words = experiment.in_plain_words
+        assert words.endswith((".", "?")), name
+        assert not re.search(r"[\[<⟨|^_=]|\b(?:GMM|LMM|ATT|SVM|KKT|softmax)\b", words), name
+
+
+def test_the_glossary_explains_what_a_reader_cannot_know():
+    names = [term.name for term in GLOSSARY]
+    assert {"GMM", "LMM", "ATT-SVM", "selection", "spread", "posterior difference"} <= set(names)
+    for term in GLOSSARY:
+        assert re.search(term.pattern, term.name) or term.name == "softmax attention", term.name
+
+
+def test_the_panels_of_a_figure_are_shown_again_from_the_one_picture(tmp_path):
+    saved = fake(tmp_path)
+    assert not [tag for tag, _ in read(write_page(tmp_path)).elements if tag == "use"]
+    (saved.folder / "panels.json").write_text("[[0, 0, 0.5, 1], [0.5, 0, 0.5, 1]]")
+    path = write_page(tmp_path)
+    page = read(path)
+    (image,) = [a for tag, a in page.elements if tag == "image"]
+    assert [a["href"] for tag, a in page.elements if tag == "use"] == [f"#{image['id']}"] * 2
+    assert path.read_text().count("data:image/png") == 1
 
 
 def test_a_number_that_is_not_finite_is_shown_as_a_dash(tmp_path):
@@ -133,7 +199,7 @@ def test_a_bound_of_the_papers_is_shown_with_our_interval(tmp_path):
     fake(tmp_path, preset="paper", numbers=(share,))
     page = read(write_page(tmp_path))
     assert ["share", "0.0128 (0.009 to 0.0162)", "< 0.01 (Fig. 10)", ABSENT, ABSENT, "not decided"] in page.rows
-    assert "0 hold, 0 fail, 1 not decided" in page.text
+    assert "Of 1 number that could be judged, 0 hold, 1 is not decided." in page.text
     assert store.load(tmp_path / "fake-fig1" / "paper").result.numbers == (share,)
 
 
@@ -168,15 +234,22 @@ def test_text_from_files_is_inert(tmp_path):
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
     assert title in page.text
     assert sentence in page.text
-    assert [SCRIPT, f"not reproduced: data absent {SCRIPT}"] in page.rows
-    assert any(title in (attributes.get("alt") or "") for tag, attributes in page.elements if tag == "img")
+    assert f"{SCRIPT}: not reproduced: data absent {SCRIPT}" in page.text
+    assert any(title in (attributes.get("aria-label") or "") for tag, attributes in page.elements if tag == "div")
 
 
-def test_figures_that_are_missing_are_listed(tmp_path):
+def test_data_that_are_missing_are_named_once(tmp_path):
     fake(tmp_path)
-    page = read(write_page(tmp_path, missing=[("other-fig2", "data absent")]))
-    assert ["other-fig2", "not reproduced: data absent"] in page.rows
-    assert "1 figure, 1 not reproduced" in page.text
+    missing = [
+        ("other-fig2", "data absent (IMDB)"),
+        ("other-fig3", "data absent (IMDB)"),
+        ("else", "data absent (Yelp)"),
+    ]
+    text = read(write_page(tmp_path, missing=missing)).text
+    assert text.count("3 figures were not reproduced") == 1
+    assert text.count("data absent (IMDB)") == 1
+    assert "other-fig2, other-fig3: not reproduced: data absent (IMDB)" in text
+    assert "not reproduced" not in read(write_page(tmp_path)).text
 
 
 def test_the_page_points_to_nothing_outside_itself(tmp_path):
@@ -207,7 +280,7 @@ def test_smoke_results_are_announced_as_such(tmp_path):
     fake(tmp_path, preset="paper")
     page = read(write_page(tmp_path))
     assert note not in page.text
-    assert "1 figure · presets: paper, smoke" in page.text
+    assert "1 figure, sizes: paper, smoke." in page.text
     assert note not in read(write_page(tmp_path, preset="paper")).text
 
 
@@ -218,7 +291,7 @@ def test_only_one_preset_on_demand_and_figures_in_order(tmp_path):
     (tmp_path / "b-fig2" / ".smoke-staging").mkdir()
     (tmp_path / "b-fig2" / ".smoke-staging" / "summary.json").write_text("{}")
     page = read(write_page(tmp_path, preset="smoke"))
-    assert [a["id"] for tag, a in page.elements if tag == "section"] == [
+    assert [a["id"] for tag, a in page.elements if tag == "section" and "-smoke" in a.get("id", "")] == [
         "b-fig2-smoke",
         "b-fig10-smoke",
         "a-fig1-smoke",
@@ -266,80 +339,3 @@ def test_a_damaged_result_is_named(tmp_path):
     (saved.folder / "manifest.json").write_text("{")
     with pytest.raises(InvalidInputError, match=r"fake-fig1.*cannot be read"):
         write_page(tmp_path)
-
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "/usr/bin/chromium", "google-chrome"))), None)
-#: Long enough for a cold start on a busy machine.
-BROWSER_SECONDS = 120
-
-
-def browse(page: Path, scratch: Path, *flags: str) -> subprocess.CompletedProcess:
-    """Open a page in a browser without a window; a proxy on a closed port stops any request that is made."""
-    assert BROWSER is not None
-    quiet = "--disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
-    usual = ["--headless", "--no-sandbox", *quiet.split(), "--disable-sync", "--proxy-server=127.0.0.1:9"]
-    command = [BROWSER, *usual, f"--user-data-dir={scratch / 'profile'}", *flags, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=BROWSER_SECONDS)
-
-
-def observe(page: Path, scratch: Path) -> tuple[str, list[str], set[str]]:
-    """The document as shown, what reached the console, and the addresses that the page (not the browser) asked for."""
-    log = scratch / f"{page.stem}-net.json"
-    shown = browse(page, scratch, "--enable-logging=stderr", "--v=0", f"--log-net-log={log}", "--dump-dom")
-    console = [line for line in shown.stderr.splitlines() if "CONSOLE" in line]
-    events = [event.get("params", {}) for event in json.loads(log.read_text())["events"]]
-    # What the browser asks for on its own behalf (the time, updates) has no origin as its initiator.
-    asked = {params["url"] for params in events if params.get("initiator", "not an origin") != "not an origin"}
-    return shown.stdout, console, {url for url in asked if not url.startswith(("file:", "data:", "chrome"))}
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    if BROWSER is None:
-        pytest.skip("no Chromium or Chrome on this machine")
-    folder = tmp_path / "browser"
-    folder.mkdir()
-    return folder
-
-
-def test_a_browser_shows_the_page_without_errors_or_requests(tmp_path, scratch):
-    fake(tmp_path / "results", title=SCRIPT)
-    fake(tmp_path / "results", name="fake-fig2", preset="paper")
-    path = write_page(tmp_path / "results", missing=[("other-fig2", "data absent")])
-    document, console, asked = observe(path, scratch)
-    assert "share of starts" in document
-    assert "<title>tokenmargin: results</title>" in document
-    assert not console
-    assert not asked
-
-
-def test_a_browser_would_have_told(scratch):
-    page = scratch / "bad.html"
-    page.write_text("<img src='http://example.invalid/a.png'><script>console.error('bad')</script>")
-    _, console, asked = observe(page, scratch)
-    assert console
-    assert asked == {"http://example.invalid/a.png"}
-
-
-def test_a_phone_never_scrolls_sideways(tmp_path, scratch):
-    wide = "w" * 300
-    fake(tmp_path, title=wide, sentences=(wide,), numbers=(*NUMBERS, Number(wide, 1.0)))
-    path = write_page(tmp_path, missing=[(wide, wide)])
-
-    screenshot = scratch / "phone.png"
-    browse(path, scratch, "--window-size=390,800", f"--screenshot={screenshot}")
-    assert screenshot.read_bytes().startswith(b"\x89PNG")
-
-    # The page runs no script, and a window cannot be as narrow as a phone: a frame is, and its owner can measure it.
-    measure = "const of = frames[0].document.documentElement; document.title = `${of.scrollWidth} in ${of.clientWidth}`"
-    for details in ("<details>", "<details open>"):
-        page = path.read_text(encoding="utf-8").replace("<details>", details)
-        phone = f'<iframe width="390" height="800" style="border: 0" srcdoc="{escape(page)}"></iframe>'
-        owner = scratch / "owner.html"
-        owner.write_text(f"<title></title>{phone}<script>onload = () => {{ {measure} }}</script>", encoding="utf-8")
-        document = browse(owner, scratch, "--dump-dom").stdout
-        found = re.search(r"<title>(\d+) in (\d+)</title>", document)
-        assert found, "the frame was not measured"
-        needed, available = int(found[1]), int(found[2])
-        assert 360 <= available <= 390
-        assert needed <= available

@@ -1,4 +1,4 @@
-"""The command line: fit, explain, predict for people with texts; list, reproduce, check, verify, report for the papers.
+"""The command line: fit, explain, predict, compare, planted for people with texts, the others for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
 figure that was named lacks its data, and 130 when interrupted.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tokenmargin import __version__
-from tokenmargin.cli import check, explain, fit, list_figures, report, reproduce, verify
+from tokenmargin.cli import check, compare, explain, fit, list_figures, planted, report, reproduce, verify
 from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
@@ -33,6 +33,8 @@ examples:
   tokenmargin fit reviews.csv                          which words decide: one page, a model, a table
   tokenmargin explain fit-reviews 'Not bad at all.'    the words that decided a text
   tokenmargin predict fit-reviews new.csv              the class of every text of a file
+  tokenmargin compare reviews.csv                      ours beside SHAP, LIME and others, judged
+  tokenmargin planted                                  which method finds tokens that were planted
   tokenmargin list                                     what can be reproduced
   tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
   tokenmargin reproduce maxmargin-fig1 --preset paper  the same at the paper's size
@@ -45,7 +47,7 @@ examples:
 """
 
 #: In the order in which the help lists them.
-COMMANDS = (fit, explain, list_figures, reproduce, check, verify, report)
+COMMANDS = (fit, explain, compare, planted, list_figures, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,18 +8,17 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from tokenmargin._atomic import check_writable, complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._fit_shards import fitted_shards
 from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, without_scheduler
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
-    from tokenmargin.cli._parse import Commands
-    from tokenmargin.explain.fitting import FittedTexts, LabelledCorpus
+    from tokenmargin.cli._parse import Commands, Parser
+    from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, Origin
     from tokenmargin.sources.labelled import TextChunk
 
 EPILOG = """\
@@ -40,9 +39,6 @@ writes a folder (--out) with
 """
 
 
-#: Of a folder of Parquet files, tokens seen less often than this are left out.
-SHARDS_MINIMUM = 5
-
 #: What rows are called in a column of splits that are there to judge by, and the share that is held out without one.
 TEST_SPLIT, SHARE = "test", 0.2
 
@@ -57,12 +53,26 @@ def add_to(commands: Commands) -> None:
         formatter_class=RawText,
     )
     add = parser.add_argument
+    add_reading(parser)
+    add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
+    add("--seed", type=int, default=0, help="of everything random (default: 0)")
+    add("--no-texts", action="store_true", help="leave the texts out of the page")
+    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
+    add("--json", action="store_true", help="print metrics.json instead of words")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    add_scheduler(parser, "counting and --bootstrap")
+    parser.set_defaults(run=_run)
+
+
+def add_reading(parser: Parser) -> None:
+    """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
+    add = parser.add_argument
     add(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="the table, or a folder of Parquet files (default: film reviews)",
+        help="the table; for fit, or a folder of Parquet (default: reviews)",
     )
     add("--text", metavar="COL", help="the column of texts (default: guessed)")
     add("--label", metavar="COL", help="the column of labels (default: guessed)")
@@ -74,26 +84,13 @@ def add_to(commands: Commands) -> None:
     add("--wordpiece", action="store_true", help="cut words into the pieces of bert-base-uncased")
     add("--min-count", type=int, metavar="N", help="tokens seen less often are left out (default: by size, at least 2)")
     add("--test", metavar="FILE|SHARE", help="texts to judge by: a table or a share (default: the split, or 0.2)")
-    add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
-    add("--no-texts", action="store_true", help="leave the texts out of the page")
-    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
-    add("--json", action="store_true", help="print metrics.json instead of words")
-    add("--quiet", action="store_true", help="print nothing but errors")
-    add_scheduler(parser, "counting and --bootstrap")
-    parser.set_defaults(run=_run)
 
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    _check_sizes(known)
-    _check_extras()
-    out = known.out or Path(f"fit-{_stem(known.file)}")
-    check_writable(out.parent)
-    if out.exists() and not out.is_dir():
-        raise Misuse(f"{out} is a file: name a folder with --out")
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
-        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
+    check_extras("tokenmargin fit")
+    out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"))
     # Beside its place until it is there: the same command goes on where it was interrupted.
     unfinished = out.parent / f".{out.name}-unfinished"
     is_silent = known.quiet or known.json
@@ -113,14 +110,25 @@ def _run(known: Arguments, rest: list[str]) -> int:
     return HOLDS
 
 
-def _check_sizes(known: Arguments) -> None:
-    for name, least in (("ngrams", 1), ("bootstrap", 0), ("seed", 0), ("min_count", 1)):
+def folder_for(out: Path) -> Path:
+    """The folder to write, which is new, empty, or one that a command wrote before."""
+    check_writable(out.parent)
+    if out.exists() and not out.is_dir():
+        raise Misuse(f"{out} is a file: name a folder with --out")
+    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
+        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
+    return out
+
+
+def check_at_least(known: Arguments, **least_of: float) -> None:
+    """Complain of a number that is too small."""
+    for name, least in least_of.items():
         value = getattr(known, name)
         if value is not None and value < least:
             raise Misuse(f"argument --{name.replace('_', '-')}: {value} is less than {least}")
 
 
-def _check_extras() -> None:
+def check_extras(command: str) -> None:
     """Notice before an hour's reading that a package is missing."""
     from importlib.util import find_spec
 
@@ -128,67 +136,42 @@ def _check_extras() -> None:
 
     for package in ("sklearn", "safetensors", "pyarrow", "Stemmer"):
         if find_spec(package) is None:
-            raise MissingExtraError("tokenmargin fit", "fit")
+            raise MissingExtraError(command, "fit")
 
 
-def _stem(file: Path | None) -> str:
+def stem_of(file: Path | None) -> str:
+    """What a folder is called after a table."""
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
 def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
-    if known.file is not None and known.file.is_dir():
-        return _fitted_shards(known, progress, say, unfinished)
-    return _fitted_table(known, progress, say, unfinished)
-
-
-def _fitted_shards(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
-    """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
-    from tokenmargin.explain.fitting import FitSettings, Origin
-    from tokenmargin.explain.fitting_parts import fit_parts
-    from tokenmargin.parallel import map_of
-    from tokenmargin.parallel.shards import count_shards
-    from tokenmargin.text import plain_recipe
-
-    for flag in ("label_map", "encoding", "delimiter", "bootstrap"):
-        if getattr(known, flag):
-            raise Misuse(f"--{flag.replace('_', '-')} is for a table, and {known.file} is a folder of Parquet files")
-    if known.test is not None and not _is_number(known.test):
-        raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
-    share, _ = _test_part(known, progress)
-    least = known.min_count or SHARDS_MINIMUM
-    recipe = plain_recipe(language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=least)
-    with map_of(known.scheduler) as over:
-        columns: dict[str, Any] = {"text": known.text or "text", "label": known.label or "label"}
-        counted = count_shards(known.file, unfinished, recipe, **columns, drop_empty=True, map=over, progress=progress)
-    said = (
-        f"{counted.n_documents:,} texts of {known.file.name} in {counted.n_parts} parts; tokens seen less than {least} "
-        "times in all of them are left out",
-    )
-    left_out = (("holds no frequent token", counted.n_dropped, ""),) if counted.n_dropped else ()
-    for sentence in (*said, *recipe.notes):
-        say(sentence)
-    negative, positive = counted.classes
-    return fit_parts(
-        lambda: ((part.counts, (part.labels > 0).astype(np.int64)) for part in counted.parts()),
-        counted.n_documents,
-        counted.vocabulary,
-        (str(negative), str(positive)),
-        FitSettings(recipe, share, known.seed, show_texts=False),
-        origin=Origin(
-            known.file.name,
-            command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
-            reading=said,
-            rows_left_out=left_out,
-            files={path.name: sha256(path) for path in sorted(known.file.glob("*.parquet"))},
-        ),
-        progress=progress,
-    )
-
-
-def _fitted_table(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
     from tokenmargin.explain.fit_folder import fit_checkpoint
-    from tokenmargin.explain.fitting import FitSettings, Origin, fit_texts
+    from tokenmargin.explain.fitting import fit_texts
     from tokenmargin.parallel import map_of
+
+    if known.file is not None and known.file.is_dir():
+        if known.test is not None and not _is_number(known.test):
+            raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
+        share, _ = _test_part(known, progress)
+        return fitted_shards(known, share, sha256, unfinished, progress, say)
+    ready = prepared(known, progress, say, bootstrap=known.bootstrap)
+    told: dict[str, Any] = {"origin": ready.origin, "checkpoint": fit_checkpoint(unfinished, ready.origin)}
+    with map_of(known.scheduler) as over:
+        return fit_texts(ready.corpus, ready.settings, ready.test, **told, map=over, progress=progress)
+
+
+class Prepared(NamedTuple):
+    """Everything that a command which learns from a table was told."""
+
+    corpus: LabelledCorpus
+    test: LabelledCorpus | None
+    settings: FitSettings
+    origin: Origin
+
+
+def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0) -> Prepared:
+    """Read what the flags name, and say what was guessed."""
+    from tokenmargin.explain.fitting import FitSettings, Origin
     from tokenmargin.text import plain_recipe
 
     read = _read(known.file, known, progress)
@@ -205,7 +188,7 @@ def _fitted_table(known: Arguments, progress: Progress, say: Any, unfinished: Pa
     )
     for note in recipe.notes:
         say(note)
-    settings = FitSettings(recipe, share, known.seed, known.bootstrap, not known.no_texts)
+    settings = FitSettings(recipe, share, known.seed, bootstrap, not known.no_texts)
     origin = Origin(
         read.title,
         command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
@@ -213,11 +196,7 @@ def _fitted_table(known: Arguments, progress: Progress, say: Any, unfinished: Pa
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
     )
-    checkpoint = fit_checkpoint(unfinished, origin)
-    with map_of(known.scheduler) as over:
-        return fit_texts(
-            read.corpus, settings, held_out, origin=origin, map=over, progress=progress, checkpoint=checkpoint
-        )
+    return Prepared(read.corpus, held_out, settings, origin)
 
 
 def default_minimum(n_texts: int) -> int:

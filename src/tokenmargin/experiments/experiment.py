@@ -186,6 +186,7 @@ class Experiment:
         data: names of data sets it needs beyond what it generates itself.
         precision: of the floats that it computes with.
         spreads: whether it is a study of many parts: `compute` then takes `map=`, which may be that of a cluster.
+        in_plain_words: what is asked, for a reader who has read neither paper; it opens the figure's card on the page.
     """
 
     id: str
@@ -199,6 +200,7 @@ class Experiment:
     data: tuple[str, ...] = field(default=())
     precision: str = "float64"
     spreads: bool = False
+    in_plain_words: str = ""
 
     @property
     def presets(self) -> tuple[str, ...]:

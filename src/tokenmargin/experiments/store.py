@@ -1,7 +1,8 @@
 """Results on disk: `results/<id>/<preset>/` with result.npz, summary.json, manifest.json, figure.png, figure.pdf.
 
-A folder appears complete or not at all: everything is written beside it first and renamed into place. Until a long
-study is done its finished parts are kept too, so that an interrupted one goes on where it was.
+Beside them panels.json tells where the panels of the figure are. A folder appears complete or not at all: everything is
+written beside it first and renamed into place. Until a long study is done its finished parts are kept too, so that an
+interrupted one goes on where it was.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def save(
         summary = {
             "id": experiment.id,
             "title": experiment.title,
+            "in_plain_words": experiment.in_plain_words,
             "paper": experiment.paper,
             "figure": experiment.figure,
             "preset": preset,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from tokenmargin.explain.deciding_tokens import TokenTable
 from tokenmargin.explain.evaluation import Evaluation
@@ -52,11 +54,12 @@ def how_far_to_trust_it(
     ]
     if evaluation.accuracy_interval[0] <= majority:
         sentences.append("It is not clearly better than naming the most frequent class: do not read much into it.")
-    gap = sum(size * abs(said - true) for said, true, size in evaluation.calibration)
     texts = sum(size for _, _, size in evaluation.calibration)
+    gap = 100 * sum(size * abs(said - true) for said, true, size in evaluation.calibration) / max(texts, 1)
+    points = "less than a point" if gap < 1 else "1 point" if round(gap) == 1 else f"{gap:.0f} points"
     sentences.append(
-        f"When it says 80%, take it as 80% give or take {100 * gap / max(texts, 1):.0f} points: that is how far its "
-        "probabilities are off, on average."
+        f"When it says 80%, take it as 80% give or take {points}: that is how far its probabilities are off, on "
+        "average."
     )
     if repeated:
         sentences.append(
@@ -74,6 +77,27 @@ def shown_as(table: TokenTable, row: int) -> str:
     """A token as a person would write it: the most frequent word behind it, where it is not a word itself."""
     words = table.words[row]
     return words.split(", ")[0] if words else str(table.token[row])
+
+
+def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]) -> dict[str, str]:
+    """Words that counting writes without their apostrophe, each as most of its occurrences are written: doesn't.
+
+    Args:
+        texts: as they were given.
+        apostrophes: the characters that counting deletes.
+        counts: how often each word occurs, as counting writes it.
+    """
+    if not apostrophes:
+        return {}
+    within = re.compile(rf"\w+(?:[{re.escape(apostrophes)}]\w+)+")
+    found = Counter(form for text in texts for form in within.findall(text.lower()))
+    deleted = str.maketrans("", "", apostrophes)
+    written: dict[str, str] = {}
+    for form, times in found.most_common():
+        bare = form.translate(deleted)
+        if bare not in written and 2 * times > counts.get(bare, 2 * times):
+            written[bare] = form
+    return written
 
 
 def _listed(names: Sequence[str], last: str) -> str:

@@ -110,6 +110,12 @@ class TokenTable:
         share = self.decides_for[:, self.classes.index(name)]
         return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
 
+    def as_written(self, row: int) -> tuple[str, str]:
+        """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
+        token, words = str(self.token[row]), self.words[row]
+        bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
+        return (words, "") if bare == token else (token, words)
+
     def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
         header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
@@ -117,11 +123,11 @@ class TokenTable:
         for name in self.classes:
             column = 0 if len(self.classes) == 2 else self.classes.index(name)
             for row in self.towards(name, top):
-                words = f" ({self.words[row]})" if self.words[row] else ""
+                token, words = self.as_written(row)
                 rows.append(
                     (
                         name,
-                        f"{self.token[row]}{words}",
+                        f"{token} ({words})" if words else token,
                         f"{self.decides_for[row, self.classes.index(name)]:.1%}",
                         f"{self.documents[row]:,}",
                         f"{self.pull[row, column]:+.2f}",
@@ -182,7 +188,7 @@ def deciding_tokens(
     error[reach == 0] = np.inf
     half = NORMAL_95 * error * np.where(reach > 0, reach, 1.0)[:, None]
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
-    signs = _signs(targets, len(classes))
+    signs = class_signs(targets, len(classes))
     decides = _hardest(counts, factor, model.value, np.abs(pull) > half, probabilities.argmax(axis=1))
     # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
@@ -193,8 +199,8 @@ def deciding_tokens(
         "documents": documents,
         "count": by_class.sum(axis=1),
         "count_by_class": by_class,
-        "alpha": _alpha(counts, signs),
-        "posterior_difference": _posterior_difference(by_class),
+        "alpha": signed_frequency(counts, signs),
+        "posterior_difference": occurrence_difference(by_class),
         "score": model.score,
         "value": model.value,
         "attention": share,
@@ -242,7 +248,7 @@ def _hardest(
     return shares
 
 
-def _signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
+def class_signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
     """+1 in texts of the class and -1 in others, shape (n, K')."""
     directions = np.array([1]) if n_classes == 2 else np.arange(n_classes)
     return np.where(targets[:, None] == directions, 1.0, -1.0)
@@ -252,13 +258,13 @@ def _column_sums(counts: sp.csr_array) -> np.ndarray:
     return np.bincount(counts.indices, weights=counts.data, minlength=counts.shape[1]).astype(np.int64)
 
 
-def _alpha(counts: sp.csr_array, signs: np.ndarray) -> np.ndarray:
+def signed_frequency(counts: sp.csr_array, signs: np.ndarray) -> np.ndarray:
     """The signed frequency of each token [E, (3)], shape (V, K')."""
     lengths = np.maximum(np.asarray(counts.sum(axis=1), dtype=np.float64), 1.0)
     return np.asarray(counts.T @ (signs / lengths[:, None])) / max(counts.shape[0], 1)
 
 
-def _posterior_difference(by_class: np.ndarray) -> np.ndarray:
+def occurrence_difference(by_class: np.ndarray) -> np.ndarray:
     """P(class | token) - P(another class | token) over occurrences [E, (37)], shape (V, K'); NaN where it is absent."""
     total = by_class.sum(axis=1, keepdims=True)
     of_class = by_class[:, 1:] if by_class.shape[1] == 2 else by_class
@@ -297,7 +303,7 @@ def _value_errors(
     """
     V = counts.shape[1]
     p = probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
-    truth = (_signs(targets, probabilities.shape[1]) + 1) / 2
+    truth = (class_signs(targets, probabilities.shape[1]) + 1) / 2
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     documents = np.bincount(counts.indices, minlength=V)
     errors = np.empty((V, p.shape[1]))

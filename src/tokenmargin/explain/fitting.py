@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,16 +16,17 @@ from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._baseline import tfidf_logistic_regression
 from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
-from tokenmargin.explain._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.explain._plain_words import as_written, how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._repeated_fits import chosen_fit, pull_spread
 from tokenmargin.explain._splitting import held_out, repeated_across
+from tokenmargin.explain.baseline import fit_tfidf_logistic
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
 from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
-from tokenmargin.explain.text_model import TextModel, words_behind
+from tokenmargin.explain.fit_tokens import Fitted
+from tokenmargin.explain.text_model import TextModel
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
 from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
 
@@ -92,7 +94,7 @@ class FittedTexts:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class CountedPart:
     """Some of the texts, counted; `texts` and `rows` are empty where texts are not kept."""
 
     texts: list[str]
@@ -126,10 +128,12 @@ def fit_texts(
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
-    counted, learnt, judged = _counted(corpus, test, classes, settings, map, progress)
+    counted, learnt, judged = counted_parts(corpus, test, classes, settings, progress, map)
     stages = Stages(checkpoint, lambda: _belongs_to(learnt))
-    fitted = chosen_fit(learnt.counts, learnt.targets, len(classes), settings.seed, stages, progress)
-    model = TextModel(TokenCounter(settings.recipe, counted.vocabulary), fitted.model, classes, words_behind(counted))
+    fitted = train_tokens(learnt, len(classes), settings.seed, progress, stages)
+    model = TextModel(
+        TokenCounter(settings.recipe, counted.vocabulary), fitted.model, classes, words_behind(counted, learnt.texts)
+    )
     drawn = settings.seed, settings.bootstrap
     spread = pull_spread(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
     counted_twice = {"repeated_test_documents": repeated_across(learnt.texts, judged.texts)}
@@ -140,8 +144,8 @@ def fit_texts(
 
 def judged_fit(
     model: TextModel,
-    learnt: Part,
-    judged: Part,
+    learnt: CountedPart,
+    judged: CountedPart,
     settings: FitSettings,
     origin: Origin,
     known: dict[str, Any],
@@ -172,14 +176,33 @@ def judged_fit(
     return FittedTexts(model, table, evaluation, metrics, report)
 
 
-def _counted(
+def words_behind(counted: CountedTexts, texts: Sequence[str] = (), most: int = 5) -> tuple[str, ...]:
+    """The words that became each token, the most frequent first; "" where a token is its own only word.
+
+    Args:
+        counted: the tokens and their words.
+        texts: those that were counted; with them a word has the apostrophe that counting deletes.
+        most: words of a token that are named.
+    """
+    listed = zip(counted.word_map.words, counted.word_map.counts.tolist(), strict=True)
+    written = as_written(texts, counted.recipe.apostrophes, dict(listed))
+    is_whole = not counted.recipe.word_piece and not counted.recipe.cuts_stems
+    names = []
+    for column, token in enumerate(counted.vocabulary):
+        words = [token] if is_whole else list(counted.word_map.words_of(column))[:most]
+        shown = [" ".join(written.get(word, word) for word in each.split(" ")) for each in words]
+        names.append("" if shown in ([], [token]) else ", ".join(shown))
+    return tuple(names)
+
+
+def counted_parts(
     corpus: LabelledCorpus,
     test: LabelledCorpus | None,
     classes: tuple[str, ...],
     settings: FitSettings,
-    map: Map,
     progress: Progress,
-) -> tuple[CountedTexts, Part, Part]:
+    map: Map = builtins.map,
+) -> tuple[CountedTexts, CountedPart, CountedPart]:
     """The texts cut in two; the vocabulary is that of the texts learnt from, so that nothing leaks."""
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
@@ -203,26 +226,34 @@ def _counted(
     judged = TokenCounter(settings.recipe, counted.vocabulary).counts(judged_texts)
     return (
         counted,
-        Part(learnt_texts, kept.tolist(), targets[kept], counted.counts),
-        Part(judged_texts, rows.tolist(), wanted, judged),
+        CountedPart(learnt_texts, kept.tolist(), targets[kept], counted.counts),
+        CountedPart(judged_texts, rows.tolist(), wanted, judged),
     )
 
 
-def _belongs_to(learnt: Part) -> dict[str, str]:
+def train_tokens(
+    learnt: CountedPart, n_classes: int, seed: int, progress: Progress, stages: Stages | None = None
+) -> Fitted:
+    """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
+    return chosen_fit(learnt.counts, learnt.targets, n_classes, seed, stages or Stages(None, dict), progress)
+
+
+def _belongs_to(learnt: CountedPart) -> dict[str, str]:
     counts = learnt.counts
     texts = fingerprint(counts.indptr, counts.indices, counts.data, learnt.targets)
     return {"texts": texts} | computed_by(*COMPUTED_BY, device=False)
 
 
 def _metrics(
-    evaluation: Evaluation, learnt: Part, judged: Part, probabilities: np.ndarray, seed: int
+    evaluation: Evaluation, learnt: CountedPart, judged: CountedPart, probabilities: np.ndarray, seed: int
 ) -> dict[str, Any]:
     """What metrics.json holds."""
-    baseline = tfidf_logistic_regression(learnt.counts, learnt.targets, judged.counts, seed)
-    theirs = evaluate(baseline.probabilities, judged.targets, evaluation.classes)
+    baseline = fit_tfidf_logistic(learnt.counts, learnt.targets, seed=seed)
+    of_baseline = baseline.probabilities(judged.counts)
+    theirs = evaluate(of_baseline, judged.targets, evaluation.classes)
     most = int(np.bincount(learnt.targets).argmax())
     ours_right = probabilities.argmax(axis=1) == judged.targets
-    theirs_right = baseline.probabilities.argmax(axis=1) == judged.targets
+    theirs_right = of_baseline.argmax(axis=1) == judged.targets
     difference, low, high = paired_interval(ours_right, theirs_right)
     return {
         "accuracy": evaluation.accuracy,
@@ -251,8 +282,8 @@ def _report(
     table: TokenTable,
     evaluation: Evaluation,
     metrics: dict[str, Any],
-    learnt: Part,
-    judged: Part,
+    learnt: CountedPart,
+    judged: CountedPart,
     probabilities: np.ndarray,
     settings: FitSettings,
     origin: Origin,
@@ -290,7 +321,7 @@ def _report(
     )
 
 
-def _dataset(learnt: Part, model: TextModel) -> TokenDataset | None:
+def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
     """The texts learnt from as the papers see them, where there are two classes."""
     if len(model.classes) != 2:
         return None

@@ -15,13 +15,11 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._lbfgs import minimise
 from tokenmargin.explain._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
-from tokenmargin.explain._repeated_fits import chosen_fit
 from tokenmargin.explain.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
-from tokenmargin.explain.fitting import FitSettings, FittedTexts, Origin, Part, judged_fit
+from tokenmargin.explain.fitting import CountedPart, FitSettings, FittedTexts, Origin, judged_fit, train_tokens
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.explain.token_model import TokenModel
 from tokenmargin.text import TokenCounter
-from tokenmargin.training.checkpoint import Stages
 
 #: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and texts to judge by.
 SAMPLE, JUDGED = 40_000, 20_000
@@ -61,7 +59,7 @@ def fit_parts(
     for part in (learnt, judged):
         if len(np.unique(part.targets)) < 2:
             raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
-    first = chosen_fit(learnt.counts, learnt.targets, 2, settings.seed, Stages(None, dict), progress)
+    first = train_tokens(learnt, 2, settings.seed, progress)
     grown = dealt.n_learnt / len(learnt.targets)
     tokens = fitted_to_parts(dealt.learnt, first, grown, log_idf_of(dealt.held_by, dealt.n_learnt), progress)
     model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
@@ -116,7 +114,7 @@ class _Dealt:
         for number, (counts, targets) in enumerate(self.parts()):
             yield counts, targets, np.random.default_rng([self.seed, number]).random(len(targets))
 
-    def samples(self, progress: Progress) -> tuple[Part, Part]:
+    def samples(self, progress: Progress) -> tuple[CountedPart, CountedPart]:
         """Some of the texts learnt from, and those to judge by; what all of the former amount to is added up."""
         picked: tuple[list[tuple[sp.csr_array, np.ndarray]], ...] = ([], [])
         done = 0
@@ -129,7 +127,9 @@ class _Dealt:
             done += len(targets)
             progress(done, self.n_documents, "reading counts")
         learnt, judged = (
-            Part([], [], np.concatenate([own for _, own in kept]), sp.csr_array(sp.vstack([own for own, _ in kept])))
+            CountedPart(
+                [], [], np.concatenate([own for _, own in kept]), sp.csr_array(sp.vstack([own for own, _ in kept]))
+            )
             for kept in picked
         )
         return learnt, judged
@@ -140,7 +140,7 @@ class _Dealt:
             own = draw >= self.judged_share
             yield Documents(sp.csr_array(counts[own], dtype=np.float64), targets[own], np.ones(int(own.sum())))
 
-    def repeated(self, judged: Part) -> int:
+    def repeated(self, judged: CountedPart) -> int:
         """Texts to judge by whose counts are those of a text learnt from."""
         keys = np.random.default_rng(0).random(self.V)
         wanted = judged.counts @ keys

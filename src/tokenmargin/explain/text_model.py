@@ -17,7 +17,6 @@ import numpy as np
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.token_model import TokenModel
-from tokenmargin.text.corpus import CountedTexts
 from tokenmargin.text.counter import Places, TokenCounter
 
 #: Texts whose contributions are computed together.
@@ -173,14 +172,3 @@ def _batches(texts: Iterable[Any]) -> Iterator[list[str]]:
             some = []
     if some:
         yield some
-
-
-def words_behind(counted: CountedTexts, most: int = 5) -> tuple[str, ...]:
-    """The words that became each token, the most frequent first; "" where a token is its own only word."""
-    if not counted.recipe.word_piece and not counted.recipe.cuts_stems:
-        return ("",) * len(counted.vocabulary)
-    names = []
-    for column, token in enumerate(counted.vocabulary):
-        words = list(counted.word_map.words_of(column))
-        names.append("" if words in ([], [token]) else ", ".join(words[:most]))
-    return tuple(names)

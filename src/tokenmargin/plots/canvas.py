@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from tokenmargin.errors import MissingExtraError
 try:
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
 except ImportError as missing:
     raise MissingExtraError("Drawing figures", "figures") from missing
 
@@ -54,7 +56,54 @@ def shades(count: int) -> list[Any]:
 
 
 def save_figure(figure: Figure, folder: Path) -> None:
-    """Write figure.png and figure.pdf; the PDF carries no date, so the same figure gives the same bytes."""
+    """Write figure.png, figure.pdf (without a date: the same figure gives the same bytes) and panels.json."""
     with mpl.rc_context(STYLE):
         figure.savefig(folder / "figure.png", dpi=160)
         figure.savefig(folder / "figure.pdf", metadata={"CreationDate": None})
+        (folder / "panels.json").write_text(json.dumps(panel_boxes(figure)) + "\n")
+
+
+#: A figure of at most so many inches reads on a phone as it is.
+NARROW = 5.0
+#: Air around a panel, in inches.
+AIR = 0.08
+
+
+def panel_boxes(figure: Figure) -> list[list[float]]:
+    """Where the panels of a drawn figure are: left, top, width, height as shares of the whole, in reading order.
+
+    With them a page shows the panels one below the other where the screen is too narrow for the whole. A figure that is
+    narrow itself has none.
+    """
+    size = figure.get_size_inches()
+    if size[0] <= NARROW:
+        return []
+    places: list[Bbox] = []
+    boxes: list[Bbox] = []
+    # Axes that share a place (twins) are one panel, and a colour bar belongs to what is on its left.
+    for ax in sorted(figure.axes, key=_is_colour_bar):
+        drawn = ax.get_tightbbox()
+        if drawn is None:  # hidden
+            continue
+        place, box = ax.get_position(), drawn.transformed(figure.transFigure.inverted())
+        own = [k for k, other in enumerate(places) if other.overlaps(place)]
+        if _is_colour_bar(ax):
+            own = [
+                k
+                for k, other in enumerate(places)
+                if other.x1 <= place.x0 and other.y0 < place.y1 and place.y0 < other.y1
+            ]
+        if own:
+            nearest = max(own, key=lambda k: places[k].x1)
+            boxes[nearest] = Bbox.union([boxes[nearest], box])
+        else:
+            places.append(place)
+            boxes.append(box)
+    boxes.sort(key=lambda box: (-round(box.y1, 1), box.x0))
+    air = AIR / size
+    low, high = [(box.min - air).clip(0, 1) for box in boxes], [(box.max + air).clip(0, 1) for box in boxes]
+    return [[float(round(x, 4)) for x in (a[0], 1 - b[1], *(b - a))] for a, b in zip(low, high, strict=True)]
+
+
+def _is_colour_bar(ax: Any) -> bool:
+    return bool(ax.get_label() == "<colorbar>")

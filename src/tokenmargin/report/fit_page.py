@@ -165,8 +165,8 @@ def _packed(
     place[order] = np.arange(len(order))
     data = {
         "classes": report.classes,
-        "tokens": [str(table.token[i]) for i in order],
-        "words": [table.words[i] for i in order],
+        "tokens": [written[0] for written in map(table.as_written, order.tolist())],
+        "words": [written[1] for written in map(table.as_written, order.tolist())],
         "columns": {
             column.key: {
                 "decimals": decimals[column.key],
@@ -261,8 +261,8 @@ def _static_tokens(
     """Rows of the most deciding tokens, in words; with more than two classes, for the first."""
     return [
         {
-            "token": str(table.token[token]),
-            "words": table.words[token],
+            "token": table.as_written(int(token))[0],
+            "words": table.as_written(int(token))[1],
             "cells": [_fixed(numbers[c.key][0, place], decimals[c.key], c.signed) for c in columns],
         }
         for place, token in enumerate(order[:STATIC_TOKENS])

@@ -270,6 +270,10 @@ EXPERIMENTS = (
     Experiment(
         id="embeddings-reading",
         title="Training on reviews: which reading of the printed hyper-parameters reaches the paper's losses",
+        in_plain_words=(
+            "The paper's settings for training on reviews can be read in more than one way. Which way gives the losses "
+            "that it prints?"
+        ),
         paper="E",
         figure="App. E",
         config=Settings,

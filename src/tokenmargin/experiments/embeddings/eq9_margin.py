@@ -301,6 +301,10 @@ EXPERIMENTS = (
     Experiment(
         id="embeddings-margin",
         title="The max-margin direction of what one layer selects in all of IMDB, along its training",
+        in_plain_words=(
+            "Does theory's max-margin direction show in training on real reviews, where every weight is trained for "
+            "some epochs and no theorem applies? The trained weights are compared with it, and so are random ones."
+        ),
         paper="E",
         figure="(9)",
         config=Settings,

@@ -60,7 +60,7 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
 
 
 def _experiment(
-    figure: str, title: str, names: tuple[str, ...], layers: Layers, settings: type[ReviewSettings]
+    figure: str, title: str, in_plain_words: str, names: tuple[str, ...], layers: Layers, settings: type[ReviewSettings]
 ) -> Experiment:
     """Train `layers` on each data set, from a key of its own."""
 
@@ -75,6 +75,7 @@ def _experiment(
     return Experiment(
         id=f"embeddings-fig{figure}",
         title=f"{title}: overlaps of the embeddings with p and v over the posterior difference",
+        in_plain_words=in_plain_words,
         paper="E",
         figure=f"Fig. {figure}",
         config=settings,
@@ -86,7 +87,31 @@ def _experiment(
 
 
 EXPERIMENTS = (
-    _experiment("1", "Two layers on IMDB", ("imdb",), TWO_LAYERS, TwoLayerSettings),
-    _experiment("3", "One layer on IMDB and Yelp", NAMES, ONE_LAYER, ReviewSettings),
-    _experiment("4", "Two layers on Yelp", ("yelp",), TWO_LAYERS, TwoLayerSettings),
+    _experiment(
+        "1",
+        "Two layers on IMDB",
+        "When a model with two layers of attention learns from film reviews, does it listen most to the words that "
+        "tell good from bad? Then a plot of attention over how telling a word is has the shape of a V.",
+        ("imdb",),
+        TWO_LAYERS,
+        TwoLayerSettings,
+    ),
+    _experiment(
+        "3",
+        "One layer on IMDB and Yelp",
+        "With one layer of attention, and film reviews beside reviews of shops and restaurants: does the model "
+        "listen most to the words that tell good from bad?",
+        NAMES,
+        ONE_LAYER,
+        ReviewSettings,
+    ),
+    _experiment(
+        "4",
+        "Two layers on Yelp",
+        "With two layers of attention on reviews of shops and restaurants: does the model listen most to the words "
+        "that tell good from bad?",
+        ("yelp",),
+        TWO_LAYERS,
+        TwoLayerSettings,
+    ),
 )

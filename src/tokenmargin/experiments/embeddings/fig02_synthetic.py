@@ -251,6 +251,10 @@ EXPERIMENTS = (
     Experiment(
         id="embeddings-fig2",
         title="One layer on the K-level model: overlaps with p and v show the level of every token",
+        in_plain_words=(
+            "The same question where the answer is known: artificial texts, in which tokens of eight levels tell more "
+            "and more about the label. Does training put the levels in their order?"
+        ),
         paper="E",
         figure="Fig. 2",
         config=Settings,

@@ -212,6 +212,11 @@ EXPERIMENTS = (
     Experiment(
         id="embeddings-onestep",
         title="One gradient step learns the signed frequency of every token",
+        in_plain_words=(
+            "What does the very first step of training write into a word? Theory says: how much more often it occurs "
+            "in texts of one label than of the other, plus an error that a bound limits. Here are the error and the "
+            "bound."
+        ),
         paper="E",
         figure="Lemma 2",
         config=Settings,

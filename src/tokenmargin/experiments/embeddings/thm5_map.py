@@ -241,6 +241,10 @@ EXPERIMENTS = (
     Experiment(
         id="embeddings-theorem5",
         title="Theorem 5 over step size and width: where only important tokens are selected",
+        in_plain_words=(
+            "The theorem promises that only the important tokens are selected, for embeddings wider than any machine "
+            "holds. Is it so there, and how wide must they be in truth?"
+        ),
         paper="E",
         figure="Thm 5",
         config=Settings,

@@ -125,6 +125,11 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig1",
         title="Descent goes to globally and locally optimal max-margin directions",
+        in_plain_words=(
+            "Where do the attention weights go when they are trained for ever? Theory says: towards the direction that "
+            "separates the tokens they pick from all others by the widest margin. Several starts in three small "
+            "problems are followed to the end and compared with that direction."
+        ),
         paper="M",
         figure="Fig. 1",
         config=Settings,

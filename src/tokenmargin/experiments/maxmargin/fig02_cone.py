@@ -259,6 +259,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig2",
         title="The cone around a locally optimal direction, with its computed constants",
+        in_plain_words=(
+            "How close to such a direction must training start to be sure to end there? The proof gives a narrow cone; "
+            "this computes how narrow, and how much farther away training may start in truth."
+        ),
         paper="M",
         figure="Fig. 2",
         config=Settings,

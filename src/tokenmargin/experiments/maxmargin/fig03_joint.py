@@ -289,6 +289,11 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig3",
         title="Head and attention trained together go to their max-margin directions",
+        in_plain_words=(
+            "What changes when the classifier that reads the selected tokens is trained together with attention? Both "
+            "go to max-margin directions of their own, and which one attention takes depends on how fast the other "
+            "grows."
+        ),
         paper="M",
         figure="Fig. 3",
         config=Settings,

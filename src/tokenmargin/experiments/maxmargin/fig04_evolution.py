@@ -112,6 +112,11 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig4",
         title="Softmax probability and attention norm during training",
+        in_plain_words=(
+            "How does training look on the way? The probability of the selected tokens rises to 1 and the weights grow "
+            "without end, faster when every step has the same length. The curves are compared with the authors' own "
+            "notebook."
+        ),
         paper="M",
         figure="Fig. 4",
         config=Settings,

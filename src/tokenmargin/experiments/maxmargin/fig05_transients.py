@@ -131,6 +131,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig5",
         title="Transients: which input is favoured depends on the loss",
+        in_plain_words=(
+            "Does the loss that is minimised matter? Not for the end, which is the same, but for the way there: one "
+            "loss favours the input with the better token first, the other the input with the worse one."
+        ),
         paper="M",
         figure="Fig. 5",
         config=Settings,

@@ -204,6 +204,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig6",
         title="A vision transformer on CIFAR-10: attention of [CLS] over epochs",
+        in_plain_words=(
+            "Does a transformer that looks at pictures come to look at fewer places of each as it is trained? The maps "
+            "show where it looks after some epochs."
+        ),
         paper="M",
         figure="Fig. 6",
         config=VitSettings,
@@ -215,6 +219,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig7",
         title="A vision transformer on CIFAR-10: sparsity of attention and growth of its weights",
+        in_plain_words=(
+            "In the same transformer: do its attention maps become sparser while its attention weights grow, and would "
+            "an untrained model, or one trained on shuffled labels, do so too?"
+        ),
         paper="M",
         figure="Fig. 7",
         config=VitSettings,

@@ -94,6 +94,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-fig8",
         title="Two inputs, two limits: global convergence needs n = 1",
+        in_plain_words=(
+            "Does training always find the best tokens? With one input the theorem says so. Here are two inputs where "
+            "two starts end at two different selections, so the theorem does need its single input."
+        ),
         paper="M",
         figure="Fig. 8",
         config=Settings,

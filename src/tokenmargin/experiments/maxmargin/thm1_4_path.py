@@ -335,6 +335,10 @@ EXPERIMENTS = (
     Experiment(
         id="maxmargin-path",
         title="Regularisation paths go to max-margin directions, and nowhere else",
+        in_plain_words=(
+            "A second road to the same place: the best weights of bounded length, as the bound grows. Do they, too, "
+            "turn towards the max-margin direction, and only towards directions that the theory allows?"
+        ),
         paper="M",
         figure="Thms 1, 4",
         config=Settings,

@@ -1,0 +1,125 @@
+"""What a comparison of methods found, as plain values: made by `compare_texts`, drawn by the report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tokenmargin.compare.faithfulness import SHARES
+from tokenmargin.compare.methods import METHODS
+from tokenmargin.errors import InvalidInputError
+
+Interval = tuple[float, float, float]  #: mean, low, high
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    """What a comparison depends on besides the texts and how they become tokens.
+
+    Args:
+        explained: held-out texts that are explained, at most.
+        top: tokens among which methods are asked for their overlap.
+        resamples: draws of the texts learnt from, for the stability.
+        budget: seconds a method may take for all texts of one classifier.
+        permutations: of shap.PermutationExplainer.
+        samples: of shap.KernelExplainer and LIME.
+        methods: keys of `METHODS`; ours is always among them.
+    """
+
+    explained: int = 100
+    top: int = 50
+    resamples: int = 10
+    budget: float = 60.0
+    permutations: int = 10
+    samples: int = 1000
+    methods: tuple[str, ...] = tuple(METHODS)
+
+    def __post_init__(self) -> None:
+        """Known methods, and sizes of at least one."""
+        unknown = [key for key in self.methods if key not in METHODS]
+        if unknown:
+            raise InvalidInputError(f"no method is called {unknown[0]!r}: there are {', '.join(METHODS)}.")
+        for name in ("explained", "top", "resamples", "budget", "permutations", "samples"):
+            if not getattr(self, name) > 0:
+                raise InvalidInputError(f"{name}={getattr(self, name)}: give more than 0.")
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A method on the texts that one classifier explains."""
+
+    method: str
+    status: str  #: "ran", or why not
+    seconds: float
+    texts: int
+    comprehensiveness: Interval | None = None
+    sufficiency: Interval | None = None
+    comprehensiveness_over_ours: Interval | None = None  #: difference on the same texts; above 0: ours loses
+    sufficiency_over_ours: Interval | None = None  #: difference on the same texts; below 0: ours loses
+    deletion: tuple[float, ...] = ()  #: mean probability at `SHARES` left out
+    insertion: tuple[float, ...] = ()  #: mean probability at `SHARES` left in
+    other_seed: float | None = None  #: rank correlation with the same method and another seed
+
+
+@dataclass(frozen=True)
+class ClassifierPart:
+    """Everything about the explanations of one classifier."""
+
+    key: str
+    name: str
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    seconds_to_fit: float
+    rows: tuple[TextRow, ...]
+    agreeing: tuple[str, ...]  #: methods of the matrix
+    agreement: tuple[tuple[float, ...], ...]  #: mean rank correlation within a text
+
+
+@dataclass(frozen=True)
+class CorpusRow:
+    """A method on the whole corpus."""
+
+    method: str
+    seconds: float | None  #: None where it is the mean over explained texts
+    tokens: int  #: that it knows
+    top: dict[str, tuple[str, ...]]  #: class -> the tokens that speak most for it; "" where it has no sign
+    stability: Interval | None  #: rank correlation with itself on resampled texts
+    stability_top: Interval | None  #: the overlap of its top with itself on resampled texts
+
+
+@dataclass(frozen=True)
+class ShownText:
+    """A held-out text and the words that each method names first."""
+
+    text: str
+    truth: str
+    classifier: str
+    predicted: str
+    words: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `tokenmargin compare` writes."""
+
+    title: str
+    classes: tuple[str, ...]
+    texts_learnt_from: int
+    texts_explained: int
+    tokens_compared: int
+    settings: CompareSettings
+    corpus: tuple[CorpusRow, ...]
+    correlation: tuple[tuple[float, ...], ...]  #: of the rows of `corpus`
+    overlap: tuple[tuple[float, ...], ...]
+    classifiers: tuple[ClassifierPart, ...]
+    accuracy_difference: Interval  #: ours less TF-IDF + LR
+    shown: tuple[ShownText, ...] = ()
+    command: str = ""
+    reading: tuple[str, ...] = ()
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, the manifest apart: it has a file of its own."""
+        plain = asdict(self)
+        plain.pop("manifest")
+        return plain | {"shares": list(SHARES), "methods": {key: m._asdict() for key, m in METHODS.items()}}

@@ -1,0 +1,197 @@
+"""Which words decided a text: a signed number for each of its tokens, towards what a classifier predicts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin.compare.corpus_methods import Learnt
+from tokenmargin.compare.judged import Judged, directed, masked
+from tokenmargin.compare.lime_explainer import lime_weights
+from tokenmargin.compare.shap_explainers import kernel_values, linear_values, permutation_values
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.explain.baseline import TfidfLogistic
+from tokenmargin.explain.token_model import TokenModel
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What a method may look at besides the texts that it explains.
+
+    Args:
+        learnt: the texts learnt from, and the two classifiers.
+        numbers: what the methods of a corpus say of each token, by their keys, each of shape (V, K').
+        permutations: of shap.PermutationExplainer.
+        samples: of shap.KernelExplainer and of LIME.
+        seed: of what is random.
+    """
+
+    learnt: Learnt
+    numbers: dict[str, np.ndarray]
+    permutations: int = 10
+    samples: int = 1000
+    seed: int = 0
+
+
+#: Yields the numbers of some texts after the other: those of all stored counts of the texts so far, in their order.
+Explain = Callable[[Judged, Knowledge], Iterator[np.ndarray]]
+
+
+def attention_value(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """sqrt(m) attention_s value_s, which with a constant adds up to our classifier's log-odds."""
+    parts = known.learnt.attention.contributions(judged.counts)
+    yield directed(parts.data, judged.predicted[judged.row_of])
+
+
+def attention_alone(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """The attention that a text gives to each of its tokens; it has no sign."""
+    yield known.learnt.attention.attention(judged.counts).data
+
+
+def of_corpus(key: str) -> Explain:
+    """A number that a token has in the whole corpus, times how often the token occurs in the text."""
+
+    def explain(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+        numbers = np.nan_to_num(known.numbers[key])[judged.counts.indices]
+        yield directed(numbers, judged.predicted[judged.row_of]) * judged.counts.data
+
+    return explain
+
+
+def coefficient_weight(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """Coefficient times TF-IDF weight, which with a constant adds up to the log-odds of the logistic regression."""
+    yield _linear_parts(known.learnt.tfidf, judged)
+
+
+def occlusion(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """What the log-odds lose when the token is left out."""
+    for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
+        masks = np.vstack([np.ones((1, n_tokens), bool), ~np.eye(n_tokens, dtype=bool)])
+        odds = judged.log_odds(masked(judged, text, masks), text)
+        yield odds[0] - odds[1:]
+
+
+def integrated_gradients(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """Integrated gradients from the empty text, exactly.
+
+    Of our classifier along presences w_s = t, 0 < t <= 1: with attention ~ w_s and m = sum_s w_s the gradient is
+    V/(2 sqrt(tm)) + sqrt(m/t) attention_s (value_s - V), V = sum_s attention_s value_s, whose integral is
+    V/sqrt(m) + 2 sqrt(m) attention_s (value_s - V). Of a linear classifier: coefficient times feature.
+    """
+    model = judged.classifier
+    if isinstance(model, TfidfLogistic):
+        yield _linear_parts(model, judged)
+        return
+    assert isinstance(model, TokenModel), "see why_not"
+    given, rows = model.attention(judged.counts), judged.row_of
+    lengths = np.diff(judged.counts.indptr).astype(np.float64)
+    value = directed(model.value[judged.counts.indices], judged.predicted[rows])
+    mean = np.bincount(rows, weights=given.data * value, minlength=len(lengths))[rows]
+    root = np.sqrt(lengths)[rows]
+    yield mean / root + 2.0 * root * given.data * (value - mean)
+
+
+def shap_linear(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """shap.LinearExplainer, whose background is the texts learnt from."""
+    model = judged.classifier
+    assert isinstance(model, TfidfLogistic), "see why_not"
+    background, features = model.features(known.learnt.counts), model.features(judged.counts)
+    columns = model.coefficient
+    if columns.shape[1] == 1:
+        towards = np.concatenate([-columns, columns], axis=1)
+    else:
+        towards = columns - columns.mean(axis=1, keepdims=True)
+    values = np.empty(features.nnz)
+    for k in np.unique(judged.predicted).tolist():
+        is_own = judged.predicted == k
+        values[is_own[judged.row_of]] = linear_values(towards[:, k], background, features[is_own])
+    yield values
+
+
+def shap_permutation(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """shap.PermutationExplainer on the log-odds."""
+    for text, f, n_tokens in _black_boxes(judged, judged.log_odds):
+        yield permutation_values(f, n_tokens, permutations=known.permutations, seed=known.seed + text)
+
+
+def shap_kernel(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """shap.KernelExplainer on the log-odds."""
+    for text, f, n_tokens in _black_boxes(judged, judged.log_odds):
+        yield kernel_values(f, n_tokens, samples=known.samples, seed=known.seed + text)
+
+
+def lime(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """lime.LimeTextExplainer on the probability."""
+
+    def probability(counts: sp.csr_array, text: int) -> np.ndarray:
+        return judged.probability(counts, np.full(counts.shape[0], text))
+
+    for text, f, n_tokens in _black_boxes(judged, probability):
+        yield lime_weights(f, n_tokens, samples=known.samples, seed=known.seed + text)
+
+
+def at_random(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    """Numbers that know nothing: what a method must beat."""
+    yield np.random.default_rng([known.seed, 2]).random(judged.counts.nnz)
+
+
+#: By their keys, in the order in which tables show them.
+TEXT_METHODS: dict[str, Explain] = {
+    "attention_value": attention_value,
+    "attention": attention_alone,
+    "value": of_corpus("value"),
+    "alpha": of_corpus("alpha"),
+    "posterior_difference": of_corpus("posterior_difference"),
+    "tfidf_coefficient": coefficient_weight,
+    "chi_squared": of_corpus("chi_squared"),
+    "dirichlet_log_odds": of_corpus("dirichlet_log_odds"),
+    "occlusion": occlusion,
+    "integrated_gradients": integrated_gradients,
+    "shap_linear": shap_linear,
+    "shap_permutation": shap_permutation,
+    "shap_kernel": shap_kernel,
+    "lime": lime,
+    "random": at_random,
+}
+
+#: Draw samples, so that another seed gives another explanation.
+SAMPLED = frozenset({"shap_permutation", "shap_kernel", "lime"})
+
+#: Need packages that the extra `compare` brings.
+THIRD_PARTY = {"shap_linear": "shap", "shap_permutation": "shap", "shap_kernel": "shap", "lime": "lime"}
+
+
+def why_not(key: str, judged: Judged) -> str:
+    """Why a method has nothing to say of a classifier; "" where it has."""
+    model = judged.classifier
+    if key not in TEXT_METHODS:
+        raise InvalidInputError(f"no method is called {key!r}: there are {', '.join(TEXT_METHODS)}.")
+    if key == "shap_linear" and not isinstance(model, TfidfLogistic):
+        return "does not apply: the classifier is not linear"
+    if key == "integrated_gradients" and not isinstance(model, TfidfLogistic):
+        if not isinstance(model, TokenModel):
+            return "does not apply: the gradient of this classifier is not known"
+        if not model.root_length:
+            return "does not apply: on the way from the empty text this classifier never changes"
+    return ""
+
+
+def _linear_parts(model: TfidfLogistic, judged: Judged) -> np.ndarray:
+    features = model.features(judged.counts)
+    return features.data * directed(model.coefficient[features.indices], judged.predicted[judged.row_of])
+
+
+def _black_boxes(judged: Judged, number: Callable) -> Iterator[tuple[int, Callable[[np.ndarray], np.ndarray], int]]:
+    """Each text as a function of which of its tokens are left in it; one without tokens has none."""
+    for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
+        if n_tokens:
+            yield text, partial(_left, judged, number, text), n_tokens
+
+
+def _left(judged: Judged, number: Callable, text: int, masks: np.ndarray) -> np.ndarray:
+    """A number of a text of which masks leave some tokens."""
+    return np.asarray(number(masked(judged, text, masks), text))
