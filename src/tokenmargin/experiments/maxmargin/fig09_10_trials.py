@@ -210,19 +210,14 @@ def _table(config: Settings, seed: int, treatment: str, progress: Progress, map:
 
 
 def _expect(config: Settings, seed: int, progress: Progress) -> None:
-    """Say how long the trials will take, from a few of a middle width in every treatment."""
-    study, total = _study(config), len(config.d) * config.trials
-    if total < LONG_TRIALS:
-        return
-    few = config.d[len(config.d) // 2], range(TIMED_TRIALS)
+    """Say how long many trials will take, from a few of a middle width in every treatment."""
+    total, few = len(config.d) * config.trials, (config.d[len(config.d) // 2], range(TIMED_TRIALS))
     # The printed treatment is run once a seed, and the decided one once more at a finer tolerance.
-    rechecked = min(config.recheck, config.trials) / config.trials
-    times = {"printed": config.seeds, "stable": 1, "decided": 1 + rechecked}
-    samples = {
-        f"{TIMED_TRIALS} trials, {name}": (partial(_block, study, seed, name, few), often * total / TIMED_TRIALS)
-        for name, often in times.items()
-    }
-    expect_study(progress, samples)
+    often = {"printed": config.seeds, "stable": 1, "decided": 1 + min(config.recheck / config.trials, 1)}
+    timed = {name: partial(_block, _study(config), seed, name, few) for name in often}
+    if total >= LONG_TRIALS:
+        times = {name: often[name] * total / TIMED_TRIALS for name in often}
+        expect_study(progress, {f"{TIMED_TRIALS} trials, {name}": (timed[name], times[name]) for name in often})
 
 
 def _blocks(widths: tuple[int, ...], count: int) -> list[tuple[int, range]]:
