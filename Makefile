@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv reproduce test lint docs bench wheel peers clean
+.PHONY: venv reproduce test torture lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
@@ -28,6 +28,10 @@ reproduce: venv
 test: venv lint
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 
+# What takes minutes to break: kills at random moments, and whatever else lies in tests/torture.
+torture: venv
+	$(BIN)/python -m tests.torture
+
 lint: venv
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
@@ -44,7 +48,7 @@ wheel: venv
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
 	$(BIN)/python -m benchmarks.results att_svm flow trials one_layer "one_layer --scaling" "one_layer --memory" two_layer \
-		corpus_svm text parallel classifier explainers
+		corpus_svm text parallel classifier checkpoint_cost determinism explainers
 
 clean:
 	rm -rf $(VENV) results build dist site

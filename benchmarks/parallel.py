@@ -1,7 +1,8 @@
 """More than one process: a study on a cluster against the same study here, memory of counting, and a forecast tested.
 
-python -m benchmarks.parallel                        a sweep on a local cluster against the serial one, in turns
-python -m benchmarks.parallel --memory 100000 2000000    peak memory of counting and streaming so many documents
+python -m benchmarks.parallel                        studies on a local cluster against the serial ones, in turns
+python -m benchmarks.parallel --memory 100000 2000000    peak memory of counting, streaming and training on so many
+python -m benchmarks.parallel --expected             what figures say they will take against what docs/results records
 python -m benchmarks.parallel --step 8192 512        a training step here against its forecast
 python -m benchmarks.parallel --forecast             the table of docs/devices.md
 """
@@ -9,18 +10,24 @@ python -m benchmarks.parallel --forecast             the table of docs/devices.m
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.alternating import alternate
 
 ROUNDS, PROBLEMS, SEEDS = 5, 150, 12
+BLOCKS, TRIALS, DATA_SETS = 8, 128, 32
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
 DOCUMENTS_A_FILE, WORDS_A_DOCUMENT, VOCABULARY, TOGETHER = 50_000, 30, 5000, 2
 
 #: An H200: vendor's bandwidths of memory and NVLink (one direction), and of a 400 Gbit/s adapter for each device.
@@ -49,9 +56,35 @@ def study(rounds: int) -> None:
     with local as cluster, cluster_map(cluster.scheduler_address) as over:
         here, there = sweep(margins, grid), sweep(margins, grid, map=over)
         assert all(here[name].tobytes() == there[name].tobytes() for name in here)
-        name = f"sweep, {workers} processes against one"
-        found = alternate(name, lambda: sweep(margins, grid, map=over), lambda: sweep(margins, grid), rounds)
-        print(f"{found}; fastest of each {found.peer.min() / found.ours.min():.2f}x")
+        compare(f"sweep, {workers} processes to one", lambda spread: sweep(margins, grid, map=spread), over, rounds)
+        compare(f"random trials, {workers} to one", random_trials, over, rounds)
+        theorem_sweep(over)
+
+
+def compare(name: str, study: Callable[[Any], object], over: Any, rounds: int) -> None:
+    found = alternate(name, lambda: study(over), lambda: study(map), rounds)
+    print(f"{found}; fastest of each {found.peer.min() / found.ours.min():.2f}x", flush=True)
+
+
+def random_trials(spread: Any) -> bytes:
+    """Trials of [M, Fig. 9], computed stably, in blocks; their bytes."""
+    from tokenmargin.theory.trials import Study, run_trials
+
+    blocks = [range(begin, begin + TRIALS) for begin in range(0, BLOCKS * TRIALS, TRIALS)]
+    one = partial(run_trials, Study(), 0, 10, treatment="stable")
+    return b"".join(table.tobytes() for table, _ in spread(one, blocks))
+
+
+def theorem_sweep(over: Any) -> None:
+    """Flows to their limit on a cluster and here: the bytes of [E, Thm 5] over data sets, in small blocks."""
+    from tokenmargin.theory.embeddings import selection_study
+
+    selection_study.BLOCK = DATA_SETS // 4
+    asked = selection_study.Theorem5Study(sets=DATA_SETS, sizes=((2, 2),), explicit_log10_d=2.0)
+    tables = [selection_study.theorem5_study(asked, map=spread) for spread in (map, over)]
+    assert tables[0].tobytes() == tables[1].tobytes()
+    assert random_trials(map) == random_trials(over)
+    print("random trials and a theorem sweep on the cluster have the bytes of the local ones", flush=True)
 
 
 def memory(sizes: list[int]) -> None:
@@ -60,10 +93,11 @@ def memory(sizes: list[int]) -> None:
             write_texts(Path(folder) / "texts", size)
             command = [sys.executable, "-m", "benchmarks.parallel", "--memory-child", folder]
             told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-            counting, streaming, on_disk = (int(number) / 2**20 for number in told)
+            counting, streaming, training, on_disk = (int(number) / 2**20 for number in told)
             print(
                 f"{size:,} documents ({on_disk:.0f} MiB of counts): peak {counting:.0f} MiB after counting and "
-                f"statistics, {streaming:.0f} MiB after an epoch of {TOGETHER} parts at a time"
+                f"statistics, {streaming:.0f} MiB after an epoch of {TOGETHER} parts at a time, {training:.0f} MiB "
+                "after training on such an epoch"
             )
 
 
@@ -81,16 +115,22 @@ def write_texts(folder: Path, size: int) -> None:
 
 
 def memory_child(folder: Path) -> None:
+    import jax
+
+    from tokenmargin import AdamW, OneLayer, train
     from tokenmargin.parallel.shards import ShardStream, count_shards
     from tokenmargin.text import Recipe
 
     counted = count_shards(folder / "texts", folder / "counts", Recipe(word_piece=False), drop_empty=True)
     counted.statistics()
     counting = peak()
-    for _ in ShardStream(counted, 0, together=TOGETHER).epoch(0):
+    stream = ShardStream(counted, 0, together=TOGETHER)
+    for _ in stream.epoch(0):
         pass
+    streaming = peak()
+    train(stream, OneLayer(width=4), AdamW(lr=1e-3), epochs=1, key=jax.random.key(0), batch_size=512)
     on_disk = sum(path.stat().st_size for path in (folder / "counts").rglob("*.npz"))
-    print(counting, peak(), on_disk)
+    print(counting, streaming, peak(), on_disk)
 
 
 def peak() -> int:
@@ -106,6 +146,48 @@ def step(V: int, d: int) -> None:
     machine = Machine(bandwidth, H200["link_bandwidth"], H200["network_bandwidth"])
     forecast, measured = forecast_step(V, d, 1, machine).seconds, seconds_a_step(Task(V=V, d=d))
     print(f"V={V}, d={d}: measured {measured:.3e} s, forecast {forecast:.3e} s at {bandwidth / 1e9:.1f} GB/s (copied)")
+
+
+class Said(Exception):
+    """What a figure expects, at the moment when it says it."""
+
+
+class FirstSentence:
+    """Progress that ends a figure as soon as it says what it expects."""
+
+    def __call__(self, done: int, total: int | None, what: str) -> None:
+        """Nothing."""
+
+    def say(self, sentence: str) -> None:
+        raise Said(sentence)
+
+
+def expected(names: list[str]) -> None:
+    """For each figure whose run in docs/results was on a device like this one, what it says now and what it took."""
+    import jax
+
+    from tokenmargin.experiments.registry import experiments
+
+    known = experiments()
+    for folder in sorted(RESULTS.iterdir()):
+        told = json.loads((folder / "manifest.json").read_text())
+        words = told["command"].split()
+        here = str(jax.devices()[0].device_kind) == told.get("device")
+        if words[1] != "reproduce" or not here or (names and folder.name not in names):
+            continue
+        experiment = known[words[2]]
+        config = experiment.config(**{name: _tuples(value) for name, value in told["config"].items()})
+        with jax.enable_x64(experiment.precision == "float64"):
+            try:
+                experiment.compute(config, jax.random.key(told["seed"]), FirstSentence())
+                said = "says nothing"
+            except Said as sentence:
+                said = str(sentence)
+        print(f"{folder.name}: {said}; it took {told['wall_seconds']:.0f} s", flush=True)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def forecast() -> None:
@@ -124,6 +206,7 @@ def main() -> None:
     parser.add_argument("--memory-child", type=Path)
     parser.add_argument("--step", type=int, nargs=2)
     parser.add_argument("--forecast", action="store_true")
+    parser.add_argument("--expected", nargs="*", metavar="RESULT")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     chosen = parser.parse_args()
     if chosen.memory:
@@ -134,6 +217,8 @@ def main() -> None:
         step(*chosen.step)
     elif chosen.forecast:
         forecast()
+    elif chosen.expected is not None:
+        expected(chosen.expected)
     else:
         study(chosen.rounds)
 

@@ -63,6 +63,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
         "add-a-figure.md",
         "add-a-method.md",
         "own-problems.md",
+        "surviving.md",
         "cluster.md",
         "devices.md",
     ],

@@ -51,6 +51,20 @@ def test_the_wheel_carries_what_pages_are_made_of(wheel):
         assert any(name.endswith("LICENSE-sentence-polarity") for name in archive.namelist())
 
 
+def test_the_wheel_and_the_checkout_have_one_fingerprint(wheel, tmp_path, monkeypatch):
+    """What a checkpoint calls its code: unpacked elsewhere, the same files give the same."""
+    from tokenmargin import _fingerprint
+
+    here = _fingerprint.of_code("models", "training", "_precision")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    monkeypatch.setattr(_fingerprint, "__file__", str(tmp_path / "tokenmargin" / "_fingerprint.py"))
+    assert _fingerprint.of_code.__wrapped__("models", "training", "_precision") == here
+    changed = tmp_path / "tokenmargin" / "models" / "one_layer.py"
+    changed.write_text(changed.read_text() + "\n")
+    assert _fingerprint.of_code.__wrapped__("models", "training", "_precision") != here
+
+
 def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
     listed = run(empty / "pip", "list", "--disable-pip-version-check").stdout.lower()
     for absent in ("matplotlib", "dask", "scikit-learn", "torch", "pandas"):

@@ -17,7 +17,6 @@ from tokenmargin.attention import (
     JointRisk,
     Limit,
     LimitKind,
-    Method,
     NormalizedDescent,
     Trajectory,
     continued,
@@ -49,6 +48,7 @@ from tokenmargin.margin import (
     relaxed_svm,
 )
 from tokenmargin.models import OneLayer, TwoLayer
+from tokenmargin.parallel import sweep
 from tokenmargin.theory import basin_map, check, compare, corpus_agreement
 from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
 
@@ -70,7 +70,6 @@ __all__ = [
     "Limit",
     "LimitKind",
     "MarginSolution",
-    "Method",
     "NormalizedDescent",
     "OneLayer",
     "Selection",
@@ -110,6 +109,7 @@ __all__ = [
     "relaxed_svm",
     "scores",
     "selection_of",
+    "sweep",
     "synthetic",
     "theory",
     "token_statistics",

@@ -7,6 +7,7 @@ c: margins of a document (one for two classes, one a class for more).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 else:
     # What a user may pass for an array is checked where it enters, with an error that says what to do.
     ArrayLike = Any
+
+#: What takes the place of the built-in `map`: `map(function, *iterables)` gives the answers in order. That of an
+#: executor or of a cluster spreads the work; whoever starts one hands it in.
+Map = Callable[..., Iterable[Any]]
 
 # Host arrays: data, selections and margin problems (NumPy).
 Tokens = Float[np.ndarray, "n T k"]

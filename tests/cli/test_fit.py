@@ -69,6 +69,59 @@ def test_what_was_guessed_and_left_out_is_said(reviews, tmp_path, capsys):
     assert "302" in page
 
 
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """The same kind of texts as a folder of three Parquet files."""
+    from tokenmargin.sources import write_parquet
+
+    folder = tmp_path_factory.mktemp("shards")
+    corpus = texts(n=300)
+    for number in range(3):
+        own = slice(100 * number, 100 * number + 100)
+        batch = {"text": list(corpus.texts[own]), "label": list(corpus.labels[own])}
+        write_parquet(folder / f"{number}.parquet", [batch])
+    return folder
+
+
+def test_a_folder_of_parquet_files_is_learnt_from_part_by_part(shards, tmp_path, capsys):
+    assert run("fit", shards, "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "300 texts" in said
+    assert "superb" in said
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]  # no counts are left behind
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert metrics["accuracy"] > 0.8
+    assert sorted(json.loads((tmp_path / "out" / "manifest.json").read_text())["files"]) == [
+        "0.parquet",
+        "1.parquet",
+        "2.parquet",
+    ]
+    assert run("predict", tmp_path / "out", shards / "0.parquet") == 0
+
+
+@pytest.mark.parametrize("flags", [("--bootstrap", 2), ("--label-map", "a=b;c=d"), ("--test", "other.csv")])
+def test_flags_of_a_table_are_refused_for_a_folder(shards, tmp_path, capsys, flags):
+    (tmp_path / "other.csv").write_text("text,label\na,b\n")
+    assert run("fit", shards, "--out", tmp_path / "out", *flags) == 2
+    assert "folder of Parquet files" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_table_larger_than_memory_is_refused_before_it_is_read(reviews, tmp_path, capsys, monkeypatch):
+    from tokenmargin.training import forecast
+
+    monkeypatch.setattr(forecast, "host_bytes", lambda: 1000)
+    assert run("fit", reviews, "--out", tmp_path / "out") == 2
+    assert "of memory are free: write its rows as Parquet files into a folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_parquet_is_one_line(tmp_path, capsys):
+    assert run("fit", tmp_path, "--out", tmp_path / "out") == 2
+    assert "holds no *.parquet file" in capsys.readouterr().err
+
+
 def test_the_tables_agree(folder):
     import pyarrow.parquet
 
@@ -256,7 +309,7 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (
         # A shell that starts a job in the background has it ignore Ctrl-C, and its children too.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys, tokenmargin.explain.fitting as f\n"
+        "import sys, tokenmargin.explain._repeated_fits as f\n"
         "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
         "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
     )

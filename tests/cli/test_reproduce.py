@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -42,8 +43,6 @@ def test_flags_come_from_the_configuration(tmp_path):
 
 @pytest.mark.parametrize("name", registry.experiments())
 def test_help_of_a_figure_lists_its_hyper_parameters(name, capsys):
-    import dataclasses
-
     with pytest.raises(SystemExit) as stop:
         run("reproduce", name, "--help")
     assert stop.value.code == 0
@@ -126,3 +125,51 @@ def test_without_matplotlib_the_remedy_is_named(tmp_path):
 def test_a_preset_that_a_figure_lacks_is_named(tmp_path, capsys):
     assert cli.main(["reproduce", "maxmargin-fig4", "--preset", "cpu", "--out", str(tmp_path)]) == 2
     assert "has no preset 'cpu': it has smoke, paper" in capsys.readouterr().err
+
+
+def test_ctrl_c_in_a_training_saves_names_the_command_and_goes_on(monkeypatch, tmp_path, capsys):
+    import signal
+    from dataclasses import dataclass
+
+    import numpy as np
+
+    from tokenmargin.data import TokenDataset
+    from tokenmargin.models import OneLayer
+    from tokenmargin.training import AdamW, Checkpoint, train
+
+    @dataclass(frozen=True)
+    class Resumed(Config):
+        resume: str = ""
+
+        @classmethod
+        def smoke(cls):
+            return cls()
+
+        paper = smoke
+
+    seen = []
+
+    def press(epoch, _):
+        seen.append(epoch)
+        if len(seen) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    def compute(config, key, progress):
+        data = TokenDataset(np.eye(4), [1, -1, 1, -1])
+        run = train(
+            data, OneLayer(width=2), AdamW(), epochs=4, key=key, checkpoint=Checkpoint(config.resume), on_epoch=press
+        )
+        return Result({"loss": run.records.loss}, (Number("loss", float(run.records.loss[-1])),))
+
+    experiment = dataclasses.replace(fake(compute), config=Resumed)
+    monkeypatch.setattr(registry, "experiments", lambda: {"maxmargin-fake": experiment})
+    command = ["reproduce", "maxmargin-fake", "--out", str(tmp_path)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert run(*command) == 130
+        assert f"To go on: tokenmargin {' '.join(command)}" in capsys.readouterr().err
+        assert run(*command) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [1, 2, 3, 4]
+    assert [path.name for path in tmp_path.glob(".*")] == []

@@ -7,6 +7,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.store import flattened, nested
+from tokenmargin.training import CheckpointWarning, checkpoint
 
 
 class Settings(Config):
@@ -104,6 +105,20 @@ def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
         store.part("", "part", 1, compute)
     assert compute.calls == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_part_is_computed_again_and_one_of_other_code_refused(tmp_path, monkeypatch):
+    compute = Counted()
+    store.part(str(tmp_path), "part", 1, compute)
+    file = next(tmp_path.iterdir())
+    good = file.read_bytes()
+    file.write_bytes(good[:-9])
+    with pytest.warns(CheckpointWarning, match="computed again"):
+        store.part(str(tmp_path), "part", 1, compute)
+    assert compute.calls == 2
+    monkeypatch.setattr(checkpoint, "of_code", lambda *_: "another code")
+    with pytest.raises(InvalidInputError, match=r"code: saved \w+, now another code"):
+        store.part(str(tmp_path), "part", 1, compute)
 
 
 def test_what_breaks_off_leaves_no_part(tmp_path):

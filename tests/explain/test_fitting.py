@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from tests.explain.corpora import TELLING, fitted, texts
+from tests.explain.test_token_model import corpus as counted
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.explain import _repeated_fits, fit_embeddings, fit_tokens
 from tokenmargin.explain._plain_words import how_far_to_trust_it
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.text import plain_recipe
+from tokenmargin.training import Checkpoint
 
 PLAIN = plain_recipe(minimum_count=1)
 
@@ -131,6 +134,73 @@ def test_what_cannot_be_learnt_is_refused():
         LabelledCorpus(("a",), ("x", "y"))
     with pytest.raises(InvalidInputError, match="between 0 and 1"):
         fit_texts(texts(), replace(FitSettings(PLAIN), test_share=1.5))
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(what, number):
+    """Progress that breaks off."""
+
+    def progress(done, total, told):
+        if (told, done) == (what, number):
+            raise Stop
+
+    return progress
+
+
+@pytest.mark.parametrize("stage", [("choosing the ridge", 5), ("fitting again to resampled texts", 2)])
+def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch, stage):
+    corpus, settings, calls = texts(), FitSettings(PLAIN, bootstrap=3), []
+    whole = fit_texts(corpus, settings)
+    with pytest.raises(Stop):
+        fit_texts(corpus, settings, progress=stop_at(*stage), checkpoint=Checkpoint(tmp_path))
+    fit = _repeated_fits.fit_tokens
+    monkeypatch.setattr(_repeated_fits, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
+    again = fit_texts(corpus, settings, checkpoint=Checkpoint(tmp_path))
+    # Eight ridges, the fit and three on resampled texts; what was finished is not computed again, but for the fit.
+    assert len(calls) == (12 - 5 if stage[1] == 5 else 2)
+    assert json.dumps(again.metrics) == json.dumps(whole.metrics)
+    for name, column in whole.tokens.columns().items():
+        assert (column == again.tokens.columns()[name]).all(), name
+    with pytest.raises(InvalidInputError, match="texts: saved"):
+        fit_texts(texts(seed=1), settings, checkpoint=Checkpoint(tmp_path))
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["", "stopped early"])
+def test_a_fit_interrupted_in_its_steps_ends_in_the_same_bytes(tmp_path, early):
+    counts, targets = counted(n=700)
+    held = np.arange(700) % 5 == 0 if early else None
+    options = {"validation": held, "tol": 1e-9, "max_iter": 30}
+    whole = fit_tokens(counts, targets, 2, **options)
+    assert len(whole.ridges_tried) > 1
+    place = Checkpoint(tmp_path, every=2)
+    with pytest.raises(Stop):
+        fit_tokens(counts, targets, 2, **options, progress=stop_at("fitting", 8), checkpoint=place)
+    assert [int(path.stem[5:]) for path in place.files()] == [6, 4]
+    again = fit_tokens(counts, targets, 2, **options, checkpoint=place)
+    for name in ("score", "value", "intercept"):
+        assert getattr(again.model, name).tobytes() == getattr(whole.model, name).tobytes()
+    for name in ("ridge_value", "ridges_tried", "losses", "held_out_losses", "n_iter", "converged"):
+        assert getattr(again, name) == getattr(whole, name), name
+    with pytest.raises(InvalidInputError, match=r"power: saved 0.5, now 1.0"):
+        fit_tokens(counts, targets, 2, **options, power=1.0, checkpoint=place)
+
+
+def test_embeddings_interrupted_in_their_training_keep_the_same_epoch(tmp_path):
+    import jax
+
+    counts, targets = counted(n=120)
+    options = {"width": 4, "key": jax.random.key(0), "epochs": 6, "validation": np.arange(120) % 4 == 0}
+    whole = fit_embeddings(counts, targets, **options)
+    place = Checkpoint(tmp_path, every=2)
+    with pytest.raises(Stop):
+        fit_embeddings(counts, targets, **options, progress=stop_at("training", 4), checkpoint=place)
+    again = fit_embeddings(counts, targets, **options, checkpoint=place)
+    assert again.n_iter == whole.n_iter
+    assert (again.losses, again.held_out_losses) == (whole.losses, whole.held_out_losses)
+    assert again.model.value.tobytes() == whole.model.value.tobytes()
 
 
 def test_words_are_named_as_they_are_written_apostrophe_and_all():

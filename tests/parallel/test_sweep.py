@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from tokenmargin import AttentionRisk, Selection, att_svm
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel import cluster_map, sweep
-from tokenmargin.parallel._fingerprint import fingerprint
 
 calls: list[dict] = []
 

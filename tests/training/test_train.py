@@ -13,7 +13,7 @@ from tokenmargin.training._program import EpochData, TrainingState, epoch_functi
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import _check_both_classes, _check_parameters, streams, train
+from tokenmargin.training.train import _check_parameters, check_both_classes, streams, train
 
 #: Fifty steps of Adam in float64: it divides by the root of a second moment, which amplifies rounding.
 PARITY = 1e-10
@@ -254,6 +254,6 @@ def test_a_parameter_that_no_loss_has_seen_yet_is_looked_at():
 
 def test_documents_of_one_class_are_refused_in_words():
     data = TokenDataset.from_token_ids([[0, 1], [2], [1]], ["bad", "good", "bad"])
-    _check_both_classes(data)
+    check_both_classes(data)
     with pytest.raises(InvalidInputError, match=r"all 2 documents to train on are of the class bad: .*shuffled"):
         train(data[[0, 2]], OneLayer(width=2), AdamW(), epochs=1, key=jax.random.key(0))

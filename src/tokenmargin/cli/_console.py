@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,14 +74,25 @@ def progress(name: str) -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=_console(), transient=True) as bars:
-        tasks: dict[str, TaskID] = {"": bars.add_task(name, total=None)}
+        yield _Bars(name, bars)
 
-        def show(done: int, total: int | None, what: str) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(f"{name}: {what}", total=total)
-            bars.update(tasks[what], completed=done)
 
-        yield show
+class _Bars:
+    """Progress as bars, one for each kind of work."""
+
+    def __init__(self, name: str, bars: Any) -> None:
+        self.name, self.bars = name, bars
+        self.tasks: dict[str, TaskID] = {"": bars.add_task(name, total=None)}
+
+    def __call__(self, done: int, total: int | None, what: str) -> None:
+        """Show how far the work has come."""
+        if what not in self.tasks:
+            self.tasks[what] = self.bars.add_task(f"{self.name}: {what}", total=total)
+        self.bars.update(self.tasks[what], completed=done)
+
+    def say(self, sentence: str) -> None:
+        """A line above the bars."""
+        self.bars.console.print(f"{self.name}: {sentence}", markup=False)
 
 
 class _LineAMinute:
@@ -101,7 +112,11 @@ class _LineAMinute:
         self.said = now
         far = f"{done:,}" if total is None else f"{done / max(total, 1):.0%}"
         left = f", about {(now - begin) * (total - done) / done:.0f} s left" if total and done else ""
-        print(f"{self.name}: {what}: {far}{left}", file=sys.stderr, flush=True)
+        self.say(f"{what}: {far}{left}")
+
+    def say(self, sentence: str) -> None:
+        """A line in the log."""
+        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
 
 
 def _console() -> Console:

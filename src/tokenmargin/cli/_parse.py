@@ -47,6 +47,22 @@ def program(description: str, examples: str, version: str) -> tuple[Parser, Comm
     return parser, parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
 
+def add_scheduler(parser: argparse.ArgumentParser, what: str) -> None:
+    """The flag of commands whose work can be spread over many machines."""
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help=f"spread {what} over the workers of a Dask scheduler, tcp://host:8786"
+    )
+
+
+def without_scheduler(words: Sequence[str]) -> list[str]:
+    """A command line as a result records it: where it was computed changes nothing in it."""
+    kept: list[str] = []
+    for word, before in zip(words, ["", *words], strict=False):
+        if word != "--scheduler" and before != "--scheduler" and not word.startswith("--scheduler="):
+            kept.append(word)
+    return kept
+
+
 def refuse(known: Arguments, rest: Sequence[str]) -> None:
     """Complain of what a command does not know.
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS, Misuse
-from tokenmargin.cli._parse import Arguments, RawText, refuse
+from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse
+from tokenmargin.parallel import map_of
 
 if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
     from tokenmargin.theory.claim import Claim, ClaimOutcome
+    from tokenmargin.theory.problem import Problem
+    from tokenmargin.theory.problem_check import ClaimAnswer
 
 #: The papers by the names that claims begin with, and the letters by which they are cited.
 PAPERS = {"maxmargin": "M", "embeddings": "E"}
@@ -30,6 +34,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
+    add_scheduler(parser, "the claims")
     parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")
     parser.set_defaults(run=_run)
 
@@ -43,23 +48,38 @@ def _run(known: Arguments, rest: list[str]) -> int:
         print(claims_page(chosen), end="")
         return HOLDS
     if known.problem is not None:
-        return _on_a_problem(chosen, known.problem)
-    checked = [
-        (claim, where, claim.check(instance))
-        for claim in chosen
-        for where, instance in (("inside", claim.inside()), ("outside", claim.outside()))
-    ]
-    _console.table(COLUMNS, [_row(*each) for each in checked])
-    return FAILED if any(outcome.holds is False for _, _, outcome in checked) else HOLDS
+        return _on_a_problem(chosen, known.problem, known.scheduler)
+    asked = [(claim, where) for claim in chosen for where in ("inside", "outside")]
+    with map_of(known.scheduler) as over:
+        outcomes = list(over(_on_its_own, [claim.key for claim, _ in asked], [where for _, where in asked]))
+    _console.table(COLUMNS, [_row(*which, outcome) for which, outcome in zip(asked, outcomes, strict=True)])
+    return FAILED if any(outcome.holds is False for outcome in outcomes) else HOLDS
 
 
-def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path) -> int:
+def _on_its_own(key: str, where: str) -> ClaimOutcome:
+    """A claim on its instance inside or outside; by name, which is all that another machine needs."""
+    from tokenmargin.theory.registry import claims
+
+    claim = claims()[key]
+    return claim.check(claim.inside() if where == "inside" else claim.outside())
+
+
+def _answered(given: Problem, key: str) -> ClaimAnswer:
+    """A claim, by name, on a user's problem."""
+    from tokenmargin.theory.problem_check import answer
+    from tokenmargin.theory.registry import claims
+
+    return answer(claims()[key], given)
+
+
+def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | None) -> int:
     """A row for every claim; where the file lets none of them be asked, that is a misuse, and says what to add."""
     from tokenmargin.theory.problem import load_problem
-    from tokenmargin.theory.problem_check import answer
 
     given = load_problem(path)
-    answers = [(claim, answer(claim, given)) for claim in chosen]
+    with map_of(scheduler) as over:
+        found = over(partial(_answered, given), [claim.key for claim in chosen])
+        answers = list(zip(chosen, found, strict=True))
     rows = [
         _row(claim, path.name, said.outcome)
         if said.outcome is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,8 @@ from tokenmargin._atomic import check_writable, complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
-from tokenmargin.cli._parse import Arguments, RawText, refuse
+from tokenmargin.cli._fit_shards import fitted_shards
+from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, without_scheduler
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -26,6 +28,7 @@ examples:
   tokenmargin fit reviews.csv --text body --label stars --label-map 'positive=4,5;negative=1,2'
   tokenmargin fit tickets.parquet --ngrams 2 --language german --bootstrap 20
   tokenmargin fit train.jsonl --test test.jsonl --no-texts
+  tokenmargin fit shards                              a folder of Parquet files, of any size, in bounded memory
 
 writes a folder (--out) with
   report.html       one page that needs no network: what was learnt, every token, the words that decided
@@ -57,13 +60,20 @@ def add_to(commands: Commands) -> None:
     add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
     add("--json", action="store_true", help="print metrics.json instead of words")
     add("--quiet", action="store_true", help="print nothing but errors")
+    add_scheduler(parser, "counting and --bootstrap")
     parser.set_defaults(run=_run)
 
 
 def add_reading(parser: Parser) -> None:
     """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
     add = parser.add_argument
-    add("file", nargs="?", type=Path, metavar="FILE", help="the table (default: a small corpus of film reviews)")
+    add(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="the table; for fit, or a folder of Parquet (default: reviews)",
+    )
     add("--text", metavar="COL", help="the column of texts (default: guessed)")
     add("--label", metavar="COL", help="the column of labels (default: guessed)")
     add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
@@ -81,13 +91,16 @@ def _run(known: Arguments, rest: list[str]) -> int:
     check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
     check_extras("tokenmargin fit")
     out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"))
+    # Beside its place until it is there: the same command goes on where it was interrupted.
+    unfinished = out.parent / f".{out.name}-unfinished"
     is_silent = known.quiet or known.json
     if is_silent:
-        fitted = _fitted(known, silent, say=lambda _: None)
+        fitted = _fitted(known, silent, say=lambda _: None, unfinished=unfinished)
     else:
         with _console.progress("fit") as progress:
-            fitted = _fitted(known, progress, say=print)
+            fitted = _fitted(known, progress, say=print, unfinished=unfinished)
     _write(fitted, out)
+    shutil.rmtree(unfinished, ignore_errors=True)
     if known.json:
         from tokenmargin.explain.fit_folder import as_json
 
@@ -131,11 +144,20 @@ def stem_of(file: Path | None) -> str:
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
-def _fitted(known: Arguments, progress: Progress, say: Any) -> FittedTexts:
+def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
+    from tokenmargin.explain.fit_folder import fit_checkpoint
     from tokenmargin.explain.fitting import fit_texts
+    from tokenmargin.parallel import map_of
 
+    if known.file is not None and known.file.is_dir():
+        if known.test is not None and not _is_number(known.test):
+            raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
+        share, _ = _test_part(known, progress)
+        return fitted_shards(known, share, sha256, unfinished, progress, say)
     ready = prepared(known, progress, say, bootstrap=known.bootstrap)
-    return fit_texts(ready.corpus, ready.settings, ready.test, origin=ready.origin, progress=progress)
+    told: dict[str, Any] = {"origin": ready.origin, "checkpoint": fit_checkpoint(unfinished, ready.origin)}
+    with map_of(known.scheduler) as over:
+        return fit_texts(ready.corpus, ready.settings, ready.test, **told, map=over, progress=progress)
 
 
 class Prepared(NamedTuple):
@@ -169,7 +191,7 @@ def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0)
     settings = FitSettings(recipe, share, known.seed, bootstrap, not known.no_texts)
     origin = Origin(
         read.title,
-        command=shlex.join(["tokenmargin", *known.words]),
+        command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
         reading=read.said,
         rows_left_out=read.left_out,
         files=read.digests | (test.digests if test else {}),
@@ -206,6 +228,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
         said: tuple[str, ...] = ("no file was named: reading the sentences of film reviews that come with tokenmargin",)
         digests = {}
     else:
+        _check_fits(file)
         opened = open_table(
             file,
             text=known.text,
@@ -251,13 +274,32 @@ def _test_part(known: Arguments, progress: Progress) -> tuple[float, _Read | Non
     """A share of the texts, or the texts of another table."""
     if known.test is None:
         return SHARE, None
-    try:
-        share = float(known.test)
-    except ValueError:
+    if not _is_number(known.test):
         return 0.0, _read(Path(known.test), known, progress)
+    share = float(known.test)
     if not 0.0 < share < 1.0:
         raise Misuse(f"argument --test: {known.test} is no share between 0 and 1, and no table either")
     return share, None
+
+
+def _check_fits(file: Path) -> None:
+    """Refuse a table that is larger than memory before it is read: its texts are all held."""
+    from tokenmargin.training.forecast import host_bytes
+
+    size, free = file.stat().st_size if file.is_file() else 0, host_bytes()
+    if free is not None and size > free:
+        raise Misuse(
+            f"{file} has {size / 1e9:.3g} GB and {free / 1e9:.3g} GB of memory are free: write its rows as Parquet "
+            "files into a folder and name that, which is read part by part"
+        )
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def sha256(file: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tokenmargin.cli import _console
 from tokenmargin.cli._config_flags import config_from_flags
 from tokenmargin.cli._exit import DATA_ABSENT, FAILED, HOLDS, Misuse
-from tokenmargin.cli._parse import Arguments
+from tokenmargin.cli._parse import Arguments, add_scheduler
 from tokenmargin.errors import DataAbsentError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    add_scheduler(parser, "figures of many parts, such as random trials,")
     parser.add_argument("-h", "--help", action="store_true", help="this help, and with one ID its hyper-parameters")
     parser.set_defaults(run=lambda known, rest: _run(parser, known, rest))
 
@@ -71,21 +72,24 @@ def _chosen(ids: list[str]) -> list[Experiment]:
 
 def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments) -> int:
     from tokenmargin.experiments.run import check_ready, failures, reproduce
+    from tokenmargin.parallel import map_of
     from tokenmargin.report import write_page
 
     check_ready(known.out)
+    _check_spreads(chosen, known)
     failed: list[str] = []
     missing: list[tuple[str, str]] = []
-    for experiment, config in zip(chosen, configs, strict=True):
-        try:
-            with _console.progress(experiment.id) as progress:
-                saved = reproduce(experiment, known.out, known.preset, known.seed, config, progress=progress)
-        except DataAbsentError as absent:
-            missing.append((experiment.id, f"data absent ({absent})"))
-            print(f"{experiment.id}: not reproduced: data absent. {absent}")
-            continue
-        _show(saved)
-        failed += [f"{experiment.id}: {name}" for name in failures(saved)]
+    with map_of(known.scheduler) as over:
+        for experiment, config in zip(chosen, configs, strict=True):
+            try:
+                with _console.progress(experiment.id) as progress:
+                    saved = reproduce(experiment, known.out, known.preset, known.seed, config, progress, over)
+            except DataAbsentError as absent:
+                missing.append((experiment.id, f"data absent ({absent})"))
+                print(f"{experiment.id}: not reproduced: data absent. {absent}")
+                continue
+            _show(saved)
+            failed += [f"{experiment.id}: {name}" for name in failures(saved)]
     if len(missing) < len(chosen):
         print(f"page: {write_page(known.out, missing=missing)}")
     for name in failed:
@@ -93,6 +97,15 @@ def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments
     if failed:
         return FAILED
     return DATA_ABSENT if missing and known.ids != ["all"] else HOLDS
+
+
+def _check_spreads(chosen: list[Experiment], known: Arguments) -> None:
+    """Complain where a cluster is asked for that no figure would use; `all` uses it where it can."""
+    from tokenmargin.experiments.registry import experiments
+
+    if known.scheduler is not None and not any(experiment.spreads for experiment in chosen):
+        able = ", ".join(name for name, experiment in experiments().items() if experiment.spreads)
+        raise Misuse(f"{chosen[0].id} is computed in one piece: --scheduler is for {able}")
 
 
 def _show(saved: Saved) -> None:

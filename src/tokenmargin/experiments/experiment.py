@@ -12,9 +12,6 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
-import jax
-
-from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
 
 #: Sizes a figure may come in, smallest first.
@@ -183,11 +180,12 @@ class Experiment:
         paper: "M" or "E".
         figure: as the paper numbers it.
         config: the configuration class.
-        compute: (config, key, progress) -> Result.
+        compute: (config, key, progress) -> Result, and (config, key, progress, map=map) where it spreads.
         draw: (result) -> matplotlib Figure.
         claims: keys of the claims the figure illustrates.
         data: names of data sets it needs beyond what it generates itself.
         precision: of the floats that it computes with.
+        spreads: whether it is a study of many parts: `compute` then takes `map=`, which may be that of a cluster.
         in_plain_words: what is asked, for a reader who has read neither paper; it opens the figure's card on the page.
     """
 
@@ -196,11 +194,12 @@ class Experiment:
     paper: str
     figure: str
     config: type[Config]
-    compute: Callable[[Any, jax.Array, Progress], Result]
+    compute: Callable[..., Result]
     draw: Callable[[Result], Any]
     claims: tuple[str, ...] = ()
     data: tuple[str, ...] = field(default=())
     precision: str = "float64"
+    spreads: bool = False
     in_plain_words: str = ""
 
     @property

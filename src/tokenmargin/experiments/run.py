@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +14,13 @@ from pathlib import Path
 import jax
 
 from tokenmargin._atomic import check_writable
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
-from tokenmargin._provenance import commit
+from tokenmargin._types import Map
 from tokenmargin.errors import MissingExtraError
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
-from tokenmargin.experiments.store import Saved, save
+from tokenmargin.experiments.store import Saved, save, study_computed_by
 from tokenmargin.theory.claim import ClaimOutcome
 from tokenmargin.theory.registry import claims
 
@@ -30,6 +32,7 @@ def reproduce(
     seed: int = 0,
     config: Config | None = None,
     progress: Progress = silent,
+    map: Map = builtins.map,
 ) -> Saved:
     """Compute a figure and write `out/<id>/<preset>/`.
 
@@ -40,12 +43,13 @@ def reproduce(
         seed: of the random key; the same seed gives the same numbers.
         config: hyper-parameters; those of the preset when absent.
         progress: shown on long computations.
+        map: spreads the parts of a figure that has parts, such as the `map` of a cluster; with the same numbers.
     """
     chosen = experiment.preset(preset) if config is None else config
     begin = time.perf_counter()
     # Until the result lies on disk: a disk that is full then costs the last step, not the study.
     with _kept_until_done(chosen, out / ".unfinished" / experiment.id / preset) as resumable:
-        result = _compute(experiment, resumable, seed, progress)
+        result = _compute(experiment, resumable, seed, progress, map)
         outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
         return save(
             experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
@@ -63,13 +67,13 @@ def check_ready(out: Path) -> None:
 def _kept_until_done(config: Config, folder: Path) -> Iterator[Config]:
     """A configuration whose finished parts lie in a folder until all is done: an interrupted study goes on by itself.
 
-    The folder is named after the code that computes, so that parts of an older version are not taken up. A figure
-    without a field `resume`, or with a folder of the user's in it, is left as it is.
+    The folder is named after the code that computes, the versions and the device, so that parts of others are not taken
+    up. A figure without a field `resume`, or with a folder of the user's in it, is left as it is.
     """
     if getattr(config, "resume", None) != "":
         yield config
         return
-    own = folder / commit().replace(" ", "-")
+    own = folder / f"code-{fingerprint(study_computed_by())}"
     changed: dict[str, str] = {"resume": str(own)}
     yield replace(config, **changed)
     shutil.rmtree(own, ignore_errors=True)
@@ -79,8 +83,9 @@ def _kept_until_done(config: Config, folder: Path) -> Iterator[Config]:
 
 
 @keep_precision
-def _compute(experiment: Experiment, config: Config, seed: int, progress: Progress) -> Result:
-    return experiment.compute(config, jax.random.key(seed), progress)
+def _compute(experiment: Experiment, config: Config, seed: int, progress: Progress, map: Map) -> Result:
+    spread = {"map": map} if experiment.spreads else {}
+    return experiment.compute(config, jax.random.key(seed), progress, **spread)
 
 
 def _drawer(experiment: Experiment) -> Callable[[Result, Path], None]:

@@ -7,11 +7,11 @@ interrupted one goes on where it was.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,28 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file, complete_folder
+from tokenmargin._archive import write_archive
+from tokenmargin._atomic import complete_folder
+from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.training.checkpoint import computed_by, read_kept
+
+#: Parts of the package that decide what a study computes.
+COMPUTED_BY = (
+    "data",
+    "sources",
+    "text",
+    "attention",
+    "models",
+    "training",
+    "first_step",
+    "margin",
+    "theory",
+    "probe",
+    "experiments",
+)
 
 #: What reading a file that was cut short or changed raises.
 DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError)
@@ -95,20 +113,65 @@ def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]
     Args:
         folder: where parts lie; "" keeps nothing.
         name: of the part, good for a file name.
-        settings: what the part depends on, told by its `repr`: a part of other settings is not taken.
+        settings: what the part depends on, told by its `repr`: a part of other settings is not taken, and one of other
+            code is refused.
         compute: makes the arrays.
     """
-    if not folder:
-        return compute()
+    return next(parts(folder, [name], settings, lambda _: compute(), [None]))
+
+
+def parts(
+    folder: str,
+    names: Sequence[str],
+    settings: object,
+    compute: Callable[[Any], Arrays],
+    inputs: Sequence[Any],
+    map: Map = builtins.map,
+) -> Iterator[Arrays]:
+    """The arrays of many parts, in order: those that are not in the folder are spread by `map`, and put there.
+
+    Only this process reads and writes the folder, so that machines which share no disk can compute.
+
+    Args:
+        folder: where parts lie; "" keeps nothing.
+        names: of the parts, good for file names.
+        settings: what all parts depend on, told by its `repr`.
+        compute: makes the arrays of a part from its input.
+        inputs: one for each name.
+        map: applied as `map(compute, inputs)` to what is missing.
+    """
     mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    path = Path(folder) / f"{name}-{mark}.npz"
-    if path.is_file():
-        with suppress(*DAMAGED):  # a part that cannot be read is computed again
-            return _read_arrays(path)
-    arrays = compute()
-    with complete_file(path) as partial:
-        _write_arrays(partial, arrays)
-    return arrays
+    paths = [Path(folder) / f"{name}-{mark}.npz" for name in names]
+    kept = [_kept_part(path, settings) if folder else None for path in paths]
+    missing = [given for given, found in zip(inputs, kept, strict=True) if found is None]
+    fresh = iter(map(compute, missing))
+    for path, found in zip(paths, kept, strict=True):
+        if found is not None:
+            yield found
+            continue
+        arrays = next(fresh)
+        if folder:
+            _keep_part(path, settings, arrays)
+        yield arrays
+
+
+def _kept_part(path: Path, settings: object) -> dict[str, Any] | None:
+    """A part that is there and whole; one of other code is refused with what differs."""
+    flat = read_kept(path, _belongs_to(settings))
+    return None if flat is None else nested(flat)
+
+
+def _keep_part(path: Path, settings: object, arrays: Arrays) -> None:
+    write_archive(path, flattened(arrays), {}, _belongs_to(settings))
+
+
+def _belongs_to(settings: object) -> dict[str, str]:
+    return {"settings": repr(settings)} | study_computed_by()
+
+
+def study_computed_by() -> dict[str, str]:
+    """What every study depends on besides its settings: the code of all that computes, the versions, the device."""
+    return computed_by(*COMPUTED_BY)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tokenmargin.explain.evaluation import Evaluation, evaluate
     from tokenmargin.explain.fit_folder import write_fit
     from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, fit_texts
+    from tokenmargin.explain.fitting_parts import fit_parts
     from tokenmargin.explain.saved_model import load, save
     from tokenmargin.explain.text_model import Explanation, TextModel
 
@@ -34,6 +35,7 @@ __all__ = [
     "deciding_tokens",
     "evaluate",
     "fit_embeddings",
+    "fit_parts",
     "fit_texts",
     "fit_tokens",
     "load",
@@ -50,7 +52,7 @@ def __getattr__(name: str) -> Any:
         return AttentionClassifier
     if name not in __all__:
         raise AttributeError(f"module 'tokenmargin.explain' has no attribute {name!r}")
-    from tokenmargin.explain import evaluation, fit_folder, fitting, saved_model, text_model
+    from tokenmargin.explain import evaluation, fit_folder, fitting, fitting_parts, saved_model, text_model
 
-    homes = (text_model, saved_model, fitting, fit_folder, evaluation)
+    homes = (text_model, saved_model, fitting, fitting_parts, fit_folder, evaluation)
     return next(getattr(home, name) for home in homes if hasattr(home, name))

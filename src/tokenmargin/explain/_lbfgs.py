@@ -7,7 +7,8 @@ product: on a busy machine that costs more than the function itself. All sums he
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,19 +46,49 @@ class Minimum(NamedTuple):
         return len(self.values) - 1
 
 
+@dataclass(eq=False)
+class Search:
+    """A search under way: what its next step depends on."""
+
+    here: Point
+    values: list[float]
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]]  # (step, change of the gradient, their product)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file holds it."""
+        steps, changes, curvatures = ([pair[k] for pair in self.pairs] for k in range(3))
+        place = {"x": self.here.x, "gradient": self.here.gradient, "values": np.array(self.values)}
+        return place | {"s": np.array(steps), "y": np.array(changes), "curvature": np.array(curvatures)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Search:
+        """The search again."""
+        values = arrays["values"].tolist()
+        pairs = zip(arrays["s"], arrays["y"], arrays["curvature"].tolist(), strict=True)
+        return cls(Point(arrays["x"], values[-1], arrays["gradient"]), values, deque(pairs, maxlen=MEMORY))
+
+
 def minimise(
     objective: Objective,
-    start: np.ndarray,
+    start: np.ndarray | Search,
     *,
     max_iter: int,
     tol: float,
     stop: Callable[[int, np.ndarray], bool] = lambda step, x: False,
+    after: Callable[[Search], None] = lambda search: None,
 ) -> Minimum:
-    """Go down from `start` until a step gains less than `tol` times the value, or `stop(step, x)` says so."""
-    here = Point(start, *objective(start))
-    values = [here.value]
-    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
+    """Go down from `start` until a step gains less than `tol` times the value, or `stop(step, x)` says so.
+
+    `after(search)` is called after every step but the last; from such a search the same end is reached.
+    """
+    if isinstance(start, Search):
+        search = start
+    else:
+        value, gradient = objective(start)
+        search = Search(Point(start, value, gradient), [value], deque(maxlen=MEMORY))
+    values, pairs = search.values, search.pairs
     while len(values) <= max_iter:
+        here = search.here
         direction = -_inverse_hessian_times(here.gradient, pairs)
         there = _searched(objective, here, direction, first=not pairs)
         if there is None and pairs:
@@ -70,12 +101,13 @@ def minimise(
         curvature = dot(s, y)
         if curvature > 0:
             pairs.append((s, y, curvature))
-        gain, here = here.value - there.value, there
-        values.append(here.value)
-        told = stop(len(values) - 1, here.x)
-        if told or gain <= tol * abs(here.value):
-            return Minimum(here.x, tuple(values), not told)
-    return Minimum(here.x, tuple(values), False)
+        gain, search.here = here.value - there.value, there
+        values.append(there.value)
+        told = stop(len(values) - 1, there.x)
+        if told or gain <= tol * abs(there.value):
+            return Minimum(there.x, tuple(values), not told)
+        after(search)
+    return Minimum(search.here.x, tuple(values), False)
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:

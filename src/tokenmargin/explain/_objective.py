@@ -10,13 +10,16 @@ Both get a ridge: values towards 0, scores towards the log of inverse document f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._types import Intercepts, Margins, Scores, Values
+from tokenmargin.errors import InvalidInputError
 
 
 class Documents(NamedTuple):
@@ -39,6 +42,24 @@ class Parameters(NamedTuple):
     intercept: Intercepts
 
 
+def content_of(documents: Documents) -> str:
+    """What documents are, in a line that differs where they do."""
+    counts = documents.counts
+    content = fingerprint(counts.indptr, counts.indices, counts.data, documents.targets, documents.weights)
+    return f"{counts.shape[0]} documents of {counts.shape[1]} tokens, {content}"
+
+
+def weighty(documents: Documents) -> Documents:
+    """Documents of positive weight: one of weight zero is as good as absent."""
+    there = documents.weights > 0
+    if not there.any():
+        raise InvalidInputError("every weight is zero: give at least one document of each class a positive weight.")
+    documents = documents if there.all() else documents.rows(there)
+    if len(np.unique(documents.targets)) < 2:
+        raise InvalidInputError("documents of positive weight are of one class only: there is nothing to tell apart.")
+    return documents
+
+
 def log_idf(documents: Documents) -> Scores:
     """Logarithm of the smoothed inverse document frequency, log(1 + log((1 + n) / (1 + n_s))), documents by weight."""
     counts = documents.counts
@@ -54,11 +75,11 @@ def log_idf_of(held_by: np.ndarray, n: float) -> Scores:
 
 def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> float:
     """Weighted mean of the logistic loss (one margin), or of the cross-entropy (one margin a class)."""
-    return _loss_and_slopes(np.ascontiguousarray(margins.T), targets, weights)[0]
+    return float(_loss_and_slopes(np.ascontiguousarray(margins.T), targets, weights)[0] / weights.sum())
 
 
 def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """`mean_loss` and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
+    """Sum of the losses and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
     if len(margins) == 1:
         of_other = np.where(targets == 1, -margins[0], margins[0])
         losses = np.logaddexp(0.0, of_other)
@@ -71,26 +92,61 @@ def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarr
         losses = np.log(sums) + top - margins[targets, here]
         slopes *= weights / sums
         slopes[targets, here] -= weights
-    return float((weights * losses).sum() / weights.sum()), slopes
+    return (weights * losses).sum(), slopes
+
+
+#: Documents that come in parts: called anew for every pass over them.
+Parts = Callable[[], Iterable[Documents]]
+
+
+class _Block:
+    """Documents as the products need them: W both ways."""
+
+    def __init__(self, documents: Documents, power: float, is_kept: bool) -> None:
+        """Products with several columns are fastest from the columns of what is multiplied, if that can be kept."""
+        counts, self.targets, self.weights = documents
+        self.W = sp.csr_array((_powers(counts.data, power), counts.indices, counts.indptr), shape=counts.shape)
+        self.W_by_token = sp.csc_array(self.W) if is_kept else self.W
+        self.W_transposed = self.W.T
+        self.roots = np.sqrt(np.diff(counts.indptr))
+
+    def curvature(self, u: np.ndarray) -> np.ndarray:
+        """sum_i w_i (r_i W_is / D_i)^2, shape (V,)."""
+        shares = self.roots / _divisors(self.W @ u)
+        squares = sp.csr_array((self.W.data**2, self.W.indices, self.W.indptr), shape=self.W.shape)
+        return squares.T @ (self.weights * shares**2)
+
+    def flow(self, u: np.ndarray, value: np.ndarray, intercept: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """The sum of the losses, that of the slopes (c,), and T (c + 1, V)."""
+        both = _by_rows(self.W_by_token, np.concatenate([u * value, u[None]]))
+        divisors = _divisors(both[-1])
+        averages = both[:-1] / divisors
+        loss, slopes = _loss_and_slopes(self.roots * averages + intercept[:, None], self.targets, self.weights)
+        pulled = (self.roots / divisors) * slopes
+        flow = _by_rows(self.W_transposed, np.concatenate([pulled, (pulled * averages).sum(axis=0)[None]]))
+        return loss, slopes.sum(axis=1), flow
 
 
 class PenalisedLoss:
     """Mean loss + (ridge_value |value|^2 + ridge_score |score - start|^2) / 2n, in coordinates of like curvature."""
 
-    def __init__(self, documents: Documents, n_margins: int, power: float, start: Scores) -> None:
-        """Keep W both ways: products with several columns are fastest from the columns of what is multiplied."""
-        counts, self.targets, self.weights = documents
-        self.W = sp.csr_array((_powers(counts.data, power), counts.indices, counts.indptr), shape=counts.shape)
-        self.W_by_token = sp.csc_array(self.W)
-        self.W_transposed = self.W.T
-        self.roots = np.sqrt(np.diff(counts.indptr))
-        self.start, self.n_margins, self.total = start, n_margins, documents.weights.sum()
+    def __init__(self, documents: Documents | Parts, n_margins: int, power: float, start: Scores) -> None:
+        """Documents are kept as products need them; parts are read again for every product, one at a time."""
+        if isinstance(documents, Documents):
+            kept = (_Block(documents, power, True),)
+            self._blocks: Callable[[], Iterable[_Block]] = lambda: kept
+        else:
+            parts = documents
+            self._blocks = lambda: (_Block(part, power, False) for part in parts())
         u = np.exp(start - start.max())
-        shares = self.roots / _divisors(self.W @ u)
-        squares = sp.csr_array((self.W.data**2, counts.indices, counts.indptr), shape=counts.shape)
+        self.start, self.n_margins, self.total = start, n_margins, 0.0
+        curvature = np.zeros(len(start))
+        for block in self._blocks():
+            self.total += block.weights.sum()
+            curvature += block.curvature(u)
         # The largest that p(1 - p) can be for K equal classes; curvature is for the length of steps alone.
         self.steepness = (1 / max(2, n_margins)) * (1 - 1 / max(2, n_margins))
-        self.curvature = self.steepness * u**2 * (squares.T @ (self.weights * shares**2))
+        self.curvature = self.steepness * u**2 * curvature
 
     def penalise(self, ridge_value: float, ridge_score: float) -> None:
         """Set the ridges, and the scale of each coordinate with them."""
@@ -125,12 +181,10 @@ class PenalisedLoss:
         """The penalised loss and its gradient in the coordinates."""
         score, value, intercept = self._split(x)
         u = np.exp(score - score.max())
-        both = _by_rows(self.W_by_token, np.concatenate([u * value, u[None]]))
-        divisors = _divisors(both[-1])
-        averages = both[:-1] / divisors
-        loss, slopes = _loss_and_slopes(self.roots * averages + intercept[:, None], self.targets, self.weights)
-        pulled = (self.roots / divisors) * slopes
-        flow = _by_rows(self.W_transposed, np.concatenate([pulled, (pulled * averages).sum(axis=0)[None]]))
+        loss, slopes, flow = 0.0, np.zeros(len(intercept)), np.zeros((len(intercept) + 1, len(score)))
+        for block in self._blocks():
+            more, steeper, added = block.flow(u, value, intercept)
+            loss, slopes, flow = loss + more, slopes + steeper, flow + added
         by_value = u * flow[:-1]
         by_score = (value * by_value).sum(axis=0) - u * flow[-1]
         moved = score - self.start
@@ -139,13 +193,13 @@ class PenalisedLoss:
             [
                 (by_score + self.ridge_score * moved) * self.score_scale,
                 ((by_value + self.ridge_value * value) * self.value_scale).ravel(),
-                slopes.sum(axis=1) * self.intercept_scale,
+                slopes * self.intercept_scale,
             ]
         )
-        return loss + penalty / self.total, gradient / self.total
+        return float(loss / self.total) + penalty / self.total, gradient / self.total
 
 
-def _by_rows(matrix: sp.csc_array, rows: np.ndarray) -> np.ndarray:
+def _by_rows(matrix: sp.csc_array | sp.csr_array, rows: np.ndarray) -> np.ndarray:
     """The product with each row. Rows are turned into columns and back: both the product and NumPy are fastest so."""
     return np.ascontiguousarray((matrix @ np.ascontiguousarray(rows.T)).T)
 

@@ -59,6 +59,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         max_iter: steps of L-BFGS at most.
         tol: L-BFGS stops when a step gains less than this share of the loss.
         random_state: decides the part that is held out, and with a width the start and the order of documents.
+        checkpoint: a `tokenmargin.training.Checkpoint`: where a long fit is kept as it goes on, and taken up by the
+            same fit, to end in the same bytes; with a width, give a `random_state` too.
 
     Attributes:
         classes_: the classes, sorted.
@@ -84,6 +86,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         max_iter: Whole = 200,
         tol: Real = 3e-4,
         random_state: Any = None,
+        checkpoint: Any = None,
     ) -> None:
         """Keep the parameters; they are checked by `fit`."""
         self.power = power
@@ -97,6 +100,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
         """Fit to counts X (n, V), sparse or dense, and their classes y; a document of weight two is two documents."""
@@ -139,6 +143,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             max_iter=self.max_iter,
             tol=self.tol,
             validation=self._held_out(targets),
+            checkpoint=self.checkpoint,
         )
 
     def _fit_embeddings(
@@ -165,6 +170,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             key=jax.random.key(seed),
             epochs=self.epochs,
             validation=self._held_out(targets),
+            checkpoint=self.checkpoint,
         )
 
     def _held_out(self, targets: np.ndarray) -> np.ndarray | None:

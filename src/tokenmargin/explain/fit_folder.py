@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.explain.fitting import FittedTexts
+from tokenmargin._fingerprint import fingerprint
+from tokenmargin.explain.fitting import COMPUTED_BY, FittedTexts, Origin
 from tokenmargin.explain.saved_model import save
 from tokenmargin.sources import write_parquet
+from tokenmargin.training.checkpoint import Checkpoint, computed_by
 
 #: Digits of a number in tokens.csv; tokens.parquet has all of them.
 DIGITS = 6
@@ -59,3 +61,9 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def fit_checkpoint(folder: Path, origin: Origin) -> Checkpoint:
+    """Where a command keeps what is unfinished: of this command, these files and this code alone."""
+    own = fingerprint(origin.command, origin.files, computed_by(*COMPUTED_BY, device=False))
+    return Checkpoint(folder / own)

@@ -5,19 +5,29 @@ The constants below are what a rule makes of *training* parts alone (`python -m 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._archive import Archive
 from tokenmargin._checks import positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._lbfgs import Minimum, minimise
-from tokenmargin.explain._objective import Documents, Parameters, PenalisedLoss, log_idf, mean_loss
+from tokenmargin.explain._lbfgs import Minimum, Search, minimise
+from tokenmargin.explain._objective import (
+    Documents,
+    Parameters,
+    PenalisedLoss,
+    content_of,
+    log_idf,
+    mean_loss,
+    weighty,
+)
 from tokenmargin.explain.token_model import TokenModel, checked_counts
+from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by
 
 #: The ridge on scores.
 RIDGE_SCORE = 8.0
@@ -83,6 +93,7 @@ def fit_tokens(
     tol: float = 3e-4,
     validation: ArrayLike | None = None,
     progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
 ) -> Fitted:
     """The scores and values that make mean loss + (ridge_value |value|^2 + ridge_score |score - log idf|^2) / 2n small.
 
@@ -103,24 +114,84 @@ def fit_tokens(
         validation: True for documents that are held out of the fit: the step with the least loss on them is returned,
             and the fit stops once that is ten steps old.
         progress: called as progress(steps, max_iter, "fitting").
+        checkpoint: where the ridge that was chosen and the newest steps are kept, and taken up if they are there.
     """
     positive(ridge_score, "ridge_score")
     positive(RIDGE_VALUE if ridge_value is None else ridge_value, "ridge_value")
     whole_number(max_iter, "max_iter", 1)
     documents, held_out = _parted(_checked(counts, targets, n_classes, sample_weight), validation)
-    documents = _weighty(documents)
+    documents = weighty(documents)
     n_margins = 1 if n_classes == 2 else n_classes
-    tried: tuple[tuple[float, float], ...] = ()
-    warm: Parameters | None = None
-    if ridge_value is None:
-        ridge_value, tried, warm = _chosen_ridge(documents, n_margins, power, ridge_score)
-    objective = PenalisedLoss(documents, n_margins, power, log_idf(documents))
-    objective.penalise(ridge_value, ridge_score)
-    watch = _Watch(objective, power, held_out, max_iter, progress)
-    found = minimise(objective.value_and_gradient, _start(objective, warm), max_iter=max_iter, tol=tol, stop=watch.stop)
+
+    def belongs_to() -> dict[str, str]:
+        given = {"ridge_value": ridge_value, "ridge_score": ridge_score, "power": power, "tol": tol}
+        words = {name: repr(value) for name, value in given.items()} | {"classes": str(n_classes)}
+        content = {"documents": documents, "validation": held_out}
+        words |= {name: "none" if part is None else content_of(part) for name, part in content.items()}
+        return words | computed_by("data", "explain", device=False)
+
+    with Keeper(checkpoint, belongs_to) as keeper:
+        stage = _taken_up(keeper.latest())
+        if stage is None and ridge_value is None:
+            stage = _Stage(*_chosen_ridge(documents, n_margins, power, ridge_score))
+            keeper.after(0, stage.archived, last=True)
+        stage = stage or _Stage(RIDGE_VALUE if ridge_value is None else ridge_value)
+        objective = PenalisedLoss(documents, n_margins, power, log_idf(documents))
+        objective.penalise(stage.ridge, ridge_score)
+        watch = _Watch(objective, power, held_out, max_iter, progress)
+        watch.losses, watch.least = list(stage.losses), stage.least
+
+        def after(search: Search) -> None:
+            now = replace(stage, search=search, losses=tuple(watch.losses), least=watch.least)
+            keeper.after(len(search.values) - 1, now.archived)
+
+        start = _start(objective, stage.warm) if stage.search is None else stage.search
+        found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop, after=after)
     best, step = watch.best(found)
     model = TokenModel(*objective.parameters(best), power)
-    return Fitted(model, ridge_value, tried, found.values, tuple(watch.losses), step, found.converged)
+    return Fitted(model, stage.ridge, stage.tried, found.values, tuple(watch.losses), step, found.converged)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    """How far a fit has come: the ridge, then steps of the search."""
+
+    ridge: float
+    tried: tuple[tuple[float, float], ...] = ()
+    warm: Parameters | None = None
+    search: Search | None = None
+    losses: tuple[float, ...] = ()
+    least: tuple[np.ndarray, int] | None = None
+
+    def archived(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arrays and notes that say everything."""
+        arrays: dict[str, Any] = {"tried": np.array(self.tried).reshape(-1, 2), "losses": np.array(self.losses)}
+        if self.warm is not None:
+            arrays |= {f"warm/{name}": value for name, value in self.warm._asdict().items()}
+        if self.search is not None:
+            arrays |= {f"search/{name}": value for name, value in self.search.arrays().items()}
+        if self.least is not None:
+            arrays["least"] = self.least[0]
+        return arrays, {"ridge": self.ridge, "least_step": None if self.least is None else self.least[1]}
+
+
+def _taken_up(found: Archive | None) -> _Stage | None:
+    """What a checkpoint holds."""
+    if found is None:
+        return None
+    groups: dict[str, dict[str, np.ndarray]] = {"warm": {}, "search": {}}
+    for name, array in found.arrays.items():
+        group, _, own = name.partition("/")
+        if own:
+            groups[group][own] = array
+    return _Stage(
+        float(found.notes["ridge"]),
+        tuple((float(ridge), float(loss)) for ridge, loss in found.arrays["tried"]),
+        Parameters(**groups["warm"]) if groups["warm"] else None,
+        Search.from_arrays(groups["search"]) if groups["search"] else None,
+        tuple(found.arrays["losses"].tolist()),
+        (found.arrays["least"], int(found.notes["least_step"])) if "least" in found.arrays else None,
+    )
 
 
 def _parted(documents: Documents, validation: ArrayLike | None) -> tuple[Documents, Documents | None]:
@@ -276,14 +347,3 @@ def _checked(counts: Any, targets: ArrayLike, n_classes: int, sample_weight: Arr
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InvalidInputError(f"sample_weight must be {n} finite numbers >= 0, one for each document.")
     return Documents(matrix, classes, weights)
-
-
-def _weighty(documents: Documents) -> Documents:
-    """Documents of positive weight: one of weight zero is as good as absent."""
-    weighty = documents.weights > 0
-    if not weighty.any():
-        raise InvalidInputError("every weight is zero: give at least one document of each class a positive weight.")
-    documents = documents if weighty.all() else documents.rows(weighty)
-    if len(np.unique(documents.targets)) < 2:
-        raise InvalidInputError("documents of positive weight are of one class only: there is nothing to tell apart.")
-    return documents

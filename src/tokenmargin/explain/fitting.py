@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,32 +10,31 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._types import Map
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import as_written, how_far_to_trust_it, what_was_learnt
+from tokenmargin.explain._repeated_fits import chosen_fit, pull_spread
 from tokenmargin.explain._splitting import held_out, repeated_across
 from tokenmargin.explain.baseline import fit_tfidf_logistic
-from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
-from tokenmargin.explain.evaluation import SMALLEST, Evaluation, evaluate, paired_interval
+from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
+from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
-from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
+from tokenmargin.explain.fit_tokens import Fitted
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.text import CountedTexts, Recipe, TokenCounter, count_tokens
+from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
+
+#: Parts of the package that decide what a fit computes.
+COMPUTED_BY = ("data", "sources", "text", "explain")
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
-
-
-#: Ridges that are tried on a part of the texts learnt from; a class smaller than this has too few texts for that.
-RIDGES = (0.02, 0.05, 0.12, 0.25, 0.5, 1.0, 2.0, 5.0)
-CHOOSING_SHARE, FEWEST_TO_CHOOSE = 0.1, 50
-
-#: A ridge is judged long before its minimum is exact.
-CHOOSING_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class FittedTexts:
 
 @dataclass(frozen=True, eq=False)
 class CountedPart:
-    """Some of the texts, counted."""
+    """Some of the texts, counted; `texts` and `rows` are empty where texts are not kept."""
 
     texts: list[str]
     rows: list[int]  # places in the file, from 0
@@ -109,7 +109,9 @@ def fit_texts(
     test: LabelledCorpus | None = None,
     *,
     origin: Origin | None = None,
+    map: Map = builtins.map,
     progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
     """Count, train, judge on texts held out, compare with TF-IDF and logistic regression, and collect the page.
 
@@ -118,28 +120,59 @@ def fit_texts(
         settings: how.
         test: texts to judge by.
         origin: where the texts came from, for the page.
+        map: spreads counting and the fits to resampled texts, such as the `map` of a cluster; with the same numbers.
         progress: called as progress(done, total, what).
+        checkpoint: where finished stages (a ridge, the fit, one of the resampled fits) and the fit under way are kept,
+            and taken up by the same fit.
     """
     classes = tuple(sorted(set(corpus.labels)))
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
-    counted, learnt, judged = counted_parts(corpus, test, classes, settings, progress)
-    fitted = train_tokens(learnt, len(classes), settings.seed, progress)
-    tokens = fitted.model
-    counter = TokenCounter(settings.recipe, counted.vocabulary)
-    model = TextModel(counter, tokens, classes, words_behind(counted, learnt.texts))
-    probabilities = tokens.probabilities(judged.counts)
-    evaluation = evaluate(probabilities, judged.targets, classes)
-    spread = _spread(learnt, fitted, settings, progress)
-    table = deciding_tokens(
-        tokens, learnt.counts, learnt.targets, classes, counted.vocabulary, model.words, spread=spread
+    counted, learnt, judged = counted_parts(corpus, test, classes, settings, progress, map)
+    stages = Stages(checkpoint, lambda: _belongs_to(learnt))
+    fitted = train_tokens(learnt, len(classes), settings.seed, progress, stages)
+    model = TextModel(
+        TokenCounter(settings.recipe, counted.vocabulary), fitted.model, classes, words_behind(counted, learnt.texts)
     )
+    drawn = settings.seed, settings.bootstrap
+    spread = pull_spread(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
+    counted_twice = {"repeated_test_documents": repeated_across(learnt.texts, judged.texts)}
+    return judged_fit(
+        model, learnt, judged, settings, origin or Origin(), counted_twice, spread=spread, progress=progress
+    )
+
+
+def judged_fit(
+    model: TextModel,
+    learnt: CountedPart,
+    judged: CountedPart,
+    settings: FitSettings,
+    origin: Origin,
+    known: dict[str, Any],
+    *,
+    spread: np.ndarray | None = None,
+    progress: Progress = silent,
+) -> FittedTexts:
+    """A fitted model, judged on texts held out and compared, with everything that its page shows.
+
+    Args:
+        model: fitted.
+        learnt: the texts learnt from, or some of them: tokens are measured on them, and the peer learns from them.
+        judged: the texts to judge by.
+        settings: of the fit.
+        origin: of the texts.
+        known: what metrics hold beside what is measured here, or in its place.
+        spread: of the pulls, where the model was fitted again.
+        progress: called as progress(done, total, what).
+    """
+    probabilities = model.tokens.probabilities(judged.counts)
+    evaluation = evaluate(probabilities, judged.targets, model.classes)
+    names, words = model.counter.vocabulary, model.words
+    table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, spread=spread)
     progress(0, 1, "comparing with TF-IDF and logistic regression")
-    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed)
+    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed) | known
     progress(1, 1, "comparing with TF-IDF and logistic regression")
-    repeated = repeated_across(learnt.texts, judged.texts)
-    metrics["repeated_test_documents"] = repeated
-    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin or Origin())
+    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin)
     return FittedTexts(model, table, evaluation, metrics, report)
 
 
@@ -168,6 +201,7 @@ def counted_parts(
     classes: tuple[str, ...],
     settings: FitSettings,
     progress: Progress,
+    map: Map = builtins.map,
 ) -> tuple[CountedTexts, CountedPart, CountedPart]:
     """The texts cut in two; the vocabulary is that of the texts learnt from, so that nothing leaks."""
     number = {name: k for k, name in enumerate(classes)}
@@ -188,7 +222,7 @@ def counted_parts(
         wanted = np.array([number[label] for label in test.labels])
     kept = np.flatnonzero(~out)
     learnt_texts = [texts[row] for row in kept]
-    counted = count_tokens(learnt_texts, settings.recipe, progress=progress)
+    counted = count_tokens(learnt_texts, settings.recipe, map=map, progress=progress)
     judged = TokenCounter(settings.recipe, counted.vocabulary).counts(judged_texts)
     return (
         counted,
@@ -197,41 +231,17 @@ def counted_parts(
     )
 
 
-def train_tokens(learnt: CountedPart, n_classes: int, seed: int, progress: Progress) -> Fitted:
+def train_tokens(
+    learnt: CountedPart, n_classes: int, seed: int, progress: Progress, stages: Stages | None = None
+) -> Fitted:
     """A fit to all texts learnt from, with the ridge that does best on a tenth of them when fitted to the others."""
-    if np.bincount(learnt.targets).min() < FEWEST_TO_CHOOSE:
-        return fit_tokens(learnt.counts, learnt.targets, n_classes, progress=progress)
-    out = held_out(learnt.targets, CHOOSING_SHARE, seed)
-    losses = []
-    for done, ridge in enumerate(RIDGES):
-        tried = fit_tokens(learnt.counts[~out], learnt.targets[~out], n_classes, ridge_value=ridge, tol=CHOOSING_TOL)
-        p = tried.model.probabilities(learnt.counts[out])[np.arange(out.sum()), learnt.targets[out]]
-        losses.append(-np.log(np.maximum(p, SMALLEST)).mean())
-        progress(done + 1, len(RIDGES), "choosing the ridge")
-    return fit_tokens(
-        learnt.counts, learnt.targets, n_classes, ridge_value=RIDGES[int(np.argmin(losses))], progress=progress
-    )
+    return chosen_fit(learnt.counts, learnt.targets, n_classes, seed, stages or Stages(None, dict), progress)
 
 
-def _spread(learnt: CountedPart, fitted: Fitted, settings: FitSettings, progress: Progress) -> np.ndarray | None:
-    """The standard deviation of each token's pull over fits to texts drawn with repeats, shape (V, K')."""
-    if not settings.bootstrap:
-        return None
-    n = len(learnt.targets)
-    rng = np.random.default_rng([settings.seed, 1])
-    pulls = []
-    for done in range(settings.bootstrap):
-        weights = rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64)
-        again = fit_tokens(
-            learnt.counts,
-            learnt.targets,
-            fitted.model.n_classes,
-            sample_weight=weights,
-            ridge_value=fitted.ridge_value,
-        )
-        pulls.append(mean_pull(again.model, learnt.counts))
-        progress(done + 1, settings.bootstrap, "fitting again to resampled texts")
-    return np.std(pulls, axis=0, ddof=1 if len(pulls) > 1 else 0)
+def _belongs_to(learnt: CountedPart) -> dict[str, str]:
+    counts = learnt.counts
+    texts = fingerprint(counts.indptr, counts.indices, counts.data, learnt.targets)
+    return {"texts": texts} | computed_by(*COMPUTED_BY, device=False)
 
 
 def _metrics(
@@ -288,7 +298,7 @@ def _report(
     return FitReport(
         origin.title,
         model.classes,
-        what_was_learnt(table, evaluation, len(learnt.targets), len(judged.targets)),
+        what_was_learnt(table, evaluation, metrics["train_documents"], len(judged.targets)),
         how_far_to_trust_it(
             evaluation,
             difference,

@@ -17,11 +17,9 @@ from typing import Any
 import jax
 
 from tokenmargin._checks import positive, whole_number
+from tokenmargin._fingerprint import RECORDED, of_installation
+from tokenmargin._types import Map
 from tokenmargin.errors import ClusterError, MissingExtraError
-from tokenmargin.parallel._fingerprint import RECORDED, of_installation
-
-#: What takes the place of the built-in `map`: `map(function, *iterables)` gives the answers in order.
-Map = Callable[..., Iterable[Any]]
 
 #: Tasks a thread that are with the cluster at a time: one to run, one to have at hand when it is done, and one for the
 #: unevenness of tasks, because answers are taken in order.

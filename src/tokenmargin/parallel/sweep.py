@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import builtins
 import itertools
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from tokenmargin._atomic import check_writable, complete_file
+from tokenmargin._archive import DamagedError, read_archive, write_archive
+from tokenmargin._atomic import check_writable
+from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
+from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.parallel._fingerprint import fingerprint, of_installation
-from tokenmargin.parallel.cluster import Map
-
-#: What reading a file that was cut short or changed raises.
-DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError)
 
 #: A dict of lists, or the points themselves; what else it may be is refused in words.
 Grid = Mapping[str, Any] | Iterable[Any]
@@ -69,8 +65,7 @@ def sweep(
     progress(len(answers), len(set(names)), "sweeping")
     for name, answer in zip(missing, map(partial(_made, make), missing.values()), strict=True):
         if place is not None:
-            with complete_file(place / f"{name}.npz") as staging, staging.open("wb") as file:
-                np.savez(file, allow_pickle=False, **answer)
+            write_archive(place / f"{name}.npz", answer, {}, {"what": "a point of a sweep"})
         answers[name] = answer
         progress(len(answers), len(set(names)), "sweeping")
     return _columns(points, [answers[name] for name in names])
@@ -108,8 +103,8 @@ def _kept(place: Path, names: Sequence[str]) -> dict[str, Answer]:
     """What is there already; a file that cannot be read counts as absent."""
     found: dict[str, Answer] = {}
     for name in dict.fromkeys(names):
-        with suppress(*DAMAGED), (place / f"{name}.npz").open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            found[name] = {key: kept[key] for key in kept.files}
+        with suppress(DamagedError, FileNotFoundError):
+            found[name] = read_archive(place / f"{name}.npz").arrays
     return found
 
 

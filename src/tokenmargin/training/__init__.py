@@ -1,10 +1,12 @@
 """Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
-from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
+from tokenmargin.training.checkpoint import Checkpoint, CheckpointWarning
 from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
+from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
+from tokenmargin.training.forecast import TrainingForecast, forecast_training
 from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
@@ -19,8 +21,11 @@ __all__ = [
     "SGD",
     "AdamW",
     "Batches",
+    "Checkpoint",
+    "CheckpointWarning",
     "CountBatches",
     "DocumentBatches",
+    "DocumentStream",
     "Evaluation",
     "Evaluator",
     "GradientDescent",
@@ -30,6 +35,7 @@ __all__ = [
     "StepSchedule",
     "Trainable",
     "Trained",
+    "TrainingForecast",
     "TrainingRecords",
     "TrainingRun",
     "ValidationRecords",
@@ -38,10 +44,9 @@ __all__ = [
     "batch_factory",
     "count_batches",
     "document_batches",
+    "forecast_training",
     "image_accuracy",
     "image_batches",
-    "load_checkpoint",
-    "save_checkpoint",
     "train",
     "train_images",
 ]

@@ -14,6 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._checks import whole_number
@@ -126,15 +127,44 @@ class CountBatches:
         return CountBatch(ids, log_counts, plan.document, plan.pieces, plan.labels, plan.documents)
 
 
+class CountSizes(NamedTuple):
+    """Sizes that data sets of one kind share, so that one compilation serves them all."""
+
+    batch_size: int
+    capacity: int  #: pieces of a batch
+    most_pieces: int  #: pieces of the longest document
+    room: int = 0  #: pieces of a data set, as far as they suffice
+
+
 def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
     """Cut a data set into pieces."""
     whole_number(batch_size, "batch_size", 1)
-    n, matrix = dataset.n_documents, dataset.counts
-    B = min(int(batch_size), n)
-    distinct = np.diff(matrix.indptr)
-    count = -(-distinct // PIECE)
+    B = min(int(batch_size), dataset.n_documents)
+    count = _pieces_of(np.diff(dataset.counts.indptr))
+    return cut_counts(
+        dataset.counts, dataset.labels, CountSizes(B, _capacity(count, B), int(count.max())), np.dtype(dtype).name
+    )
+
+
+def count_sizes(distinct: np.ndarray, batch_size: int, documents: int) -> CountSizes:
+    """Sizes for parts of so many documents of a corpus whose documents have so many distinct tokens.
+
+    Args:
+        distinct: of each document, or of as many as say enough about all.
+        batch_size: documents of a step.
+        documents: of a part.
+    """
+    count = _pieces_of(distinct)
+    return CountSizes(batch_size, _capacity(count, batch_size), int(count.max()), _capacity(count, documents))
+
+
+def cut_counts(matrix: sp.csr_array, labels: np.ndarray, sizes: CountSizes, dtype: str) -> CountBatches:
+    """Cut documents into pieces, on the device in arrays of the given sizes."""
+    n, distinct = matrix.shape[0], np.diff(matrix.indptr)
+    count = _pieces_of(distinct)
     first = np.concatenate([[0], np.cumsum(count)])
-    ids = np.zeros((first[-1] + 1) * PIECE, np.int32)
+    # The last piece is empty; what is between it and the others is never asked for.
+    ids = np.zeros((max(int(first[-1]), sizes.room) + 1) * PIECE, np.int32)
     log_counts = np.full(ids.shape, -np.inf, dtype)
     # The k-th distinct token of a document goes to place k of its first piece on.
     places = np.arange(matrix.nnz) + np.repeat(first[:-1] * PIECE - matrix.indptr[:-1], distinct)
@@ -145,9 +175,14 @@ def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32"
         jnp.asarray(log_counts.reshape(-1, PIECE)),
         jnp.asarray(first.astype(np.int32)),
         jnp.asarray(np.append(count, 0).astype(np.int32)),
-        jnp.asarray(np.append(dataset.labels, 0.0).astype(dtype)),
+        jnp.asarray(np.append(labels, 0.0).astype(dtype)),
     )
-    return CountBatches(shelves, n, B, _capacity(count, B), int(count.max()))
+    return CountBatches(shelves, n, sizes.batch_size, sizes.capacity, sizes.most_pieces)
+
+
+def _pieces_of(distinct: np.ndarray) -> np.ndarray:
+    """How many pieces documents of so many distinct tokens make."""
+    return -(-distinct // PIECE)
 
 
 def _capacity(count: np.ndarray, B: int) -> int:

@@ -43,15 +43,19 @@ class DocumentCorpus(eqx.Module):
     labels: DocumentLabels
 
     @classmethod
-    def from_counts(cls, counts: Any, labels: ArrayLike, dtype: type = np.float32) -> DocumentCorpus:
-        """From a sparse count matrix in CSR form (documents by tokens), such as `TokenDataset.counts`."""
+    def from_counts(cls, counts: Any, labels: ArrayLike, dtype: type = np.float32, *, room: int = 0) -> DocumentCorpus:
+        """From a sparse count matrix in CSR form (documents by tokens), such as `TokenDataset.counts`.
+
+        With `room` for so many tokens at least, corpora of one size share a compilation.
+        """
         edges, ids, data = (np.asarray(x) for x in (counts.indptr, counts.indices, counts.data))
         if len(ids) == 0 or np.any(np.diff(edges) < 1):
             raise InvalidInputError("A document without tokens has no attention: drop empty documents first.")
+        more = (0, max(0, room - len(ids)))
         return cls(
             jnp.asarray(edges.astype(np.int32)),
-            jnp.asarray(ids.astype(np.int32)),
-            jnp.asarray(np.log(data).astype(dtype)),
+            jnp.asarray(np.pad(ids.astype(np.int32), more)),
+            jnp.asarray(np.pad(np.log(data).astype(dtype), more)),
             jnp.asarray(np.asarray(labels).astype(dtype)),
         )
 

@@ -25,6 +25,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import Program, program_of
 from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.records import ValidationRecords
 from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 
@@ -152,6 +153,14 @@ class BestEpoch:
             self.parameters = jax.tree.map(jnp.copy, parameters)
         return found.loss
 
+    def take_up(self, records: ValidationRecords | None, epoch: int | None, parameters: Tree, epochs: int) -> None:
+        """Stand where another stood after so many epochs; they were not evaluated where there are no records."""
+        absent = np.full(epochs, np.nan)
+        columns = (absent, absent) if records is None else (records.loss, records.accuracy)
+        self._found = [Evaluation(float(loss), float(accuracy)) for loss, accuracy in zip(*columns, strict=True)]
+        self.epoch = epoch or 0
+        self.parameters = jax.tree.map(jnp.array, parameters) if self.epoch else None
+
     @property
     def is_over(self) -> bool:
         """Whether patience is at its end."""
@@ -167,7 +176,7 @@ class BestEpoch:
 def best_epoch(
     validation: TokenDataset | None,
     patience: int | None,
-    dataset: TokenDataset,
+    dataset: TokenDataset | DocumentStream,
     model: Trainable,
     cut: tuple[str, BatchFactory | None],
 ) -> BestEpoch | None:
@@ -183,7 +192,9 @@ def best_epoch(
     return BestEpoch(measure, patience)
 
 
-def check_same_meaning(trained: Trained | TokenDataset, dataset: TokenDataset, whose: str) -> None:
+def check_same_meaning(
+    trained: Trained | TokenDataset | DocumentStream, dataset: TokenDataset | DocumentStream, whose: str
+) -> None:
     """Raise unless columns and classes of a data set mean what they meant in training, or on the training set."""
     check_same_vocabulary(trained.vocabulary, dataset.vocabulary, whose)
     if trained.class_names != dataset.class_names:
@@ -193,7 +204,7 @@ def check_same_meaning(trained: Trained | TokenDataset, dataset: TokenDataset, w
         )
 
 
-def check_rows(parameters: Tree, dataset: TokenDataset, have: str) -> None:
+def check_rows(parameters: Tree, dataset: TokenDataset | DocumentStream, have: str) -> None:
     """Raise unless there is a row of embeddings for every token."""
     shape: tuple[int, ...] = getattr(getattr(parameters, "embeddings", None), "shape", ())
     if len(shape) != 2:

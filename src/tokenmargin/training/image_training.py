@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from tokenmargin._archive import Archive
 from tokenmargin._checks import whole_number
+from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
@@ -24,7 +25,8 @@ from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import OptimiserState, Program, apply_gradients, initial_state, program_of
-from tokenmargin.training.checkpoint import load_checkpoint, save_checkpoint
+from tokenmargin.training._start import key_numbers
+from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
@@ -79,8 +81,7 @@ def train_images(
     schedule: StepSchedule | WarmUp = CONSTANT,
     dtype: Any = np.float32,
     batches: ImageBatchFactory = augmented_image_batches,
-    checkpoint: str | Path | None = None,
-    checkpoint_every: int = 1,
+    checkpoint: Checkpoint | None = None,
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
 ) -> ImageTrainingRun:
@@ -99,43 +100,65 @@ def train_images(
         schedule: the learning rate over epochs; `WarmUp(1)` lets it rise in the first.
         dtype: of the parameters, float32 or float64; an accelerator computes in bfloat16 where the model says so.
         batches: `augmented_image_batches`, or `image_batches` for pictures as they are.
-        checkpoint: a file that is written as training goes on, and taken up if it is there.
-        checkpoint_every: epochs between writing it; it is written after the last in any case.
+        checkpoint: where the state is kept as training goes on, and taken up if it is there, to end in the same bytes.
         progress: called as progress(epochs done, epochs in all, "training").
         on_epoch: called as on_epoch(epoch, parameters) before the first epoch, as 0, and after each; what a checkpoint
             holds already is not shown again. Copy what you keep: the next epoch overwrites the arrays.
     """
     kind = np.dtype(dtype).name
-    for value, name, least in ((epochs, "epochs", 0), (checkpoint_every, "checkpoint_every", 1)):
-        whole_number(value, name, least)
+    whole_number(epochs, "epochs", 0)
     _check_side(dataset, model)
     source = batches(dataset, len(dataset) if optimiser.full_batch else batch_size, kind)
-    begin, numbers_of_key = _streams(key)
+    begin, numbers = key_numbers(key)
+
+    def belongs_to() -> dict[str, str]:
+        given = {"batch_size": batch_size, "dtype": kind, "batches": batches, "key": numbers}
+        values = {"model": model, "optimiser": optimiser, "schedule": schedule} | given
+        words = {k: v for name, value in values.items() for k, v in in_words(name, value).items()}
+        words["data"] = f"{len(dataset)} pictures, {fingerprint(dataset.images, dataset.labels, dataset.class_names)}"
+        return words | computed_by("data", "models", "training")
+
+    # Before anything large is made: what belongs to another run is refused at once.
+    keeper = Keeper(checkpoint, belongs_to)
+    found = keeper.latest()
     parameters = model.initial(begin, len(dataset.class_names), kind)
-    whose = f"{model} {optimiser} {schedule} batches {batch_size} of {len(dataset)} key {numbers_of_key}"
-    fresh = _State(parameters, initial_state(optimiser, model, source, parameters))
-    state, table, steps = _resumed(checkpoint, whose, fresh)
-    if on_epoch is not None and not table:
-        on_epoch(0, state.parameters)
+    state = _State(parameters, initial_state(optimiser, model, source, parameters))
+    table: list[np.ndarray] = []
+    steps = 0
     one_epoch = jitted(_epoch, usable_options(model.compiler_options), static_argnums=(0, 1), donate_argnums=2)
-    for epoch in range(len(table), epochs):
-        rows = source.rows(np.random.default_rng([*numbers_of_key, epoch]).permutation(len(dataset)))
-        rises = schedule.multipliers(epoch, len(rows))
-        coefficients = np.asarray(optimiser.coefficients(steps, optimiser.lr * rises)).astype(kind)
-        program = program_of(model, source, rows)
-        state, sums = one_epoch(program, type(optimiser), state, (source.on_device, rows, coefficients))
-        loss, correct, documents = np.asarray(sums, np.float64)
-        if not np.isfinite(loss):
-            raise DivergedError(f"training diverged in epoch {epoch + 1}: start again with a smaller learning rate.")
-        table.append(np.array([loss / documents, correct / documents, optimiser.lr * rises[-1]]))
-        steps += len(rows)
-        if checkpoint is not None and ((epoch + 1) % checkpoint_every == 0 or epoch + 1 == epochs):
-            save_checkpoint(Path(checkpoint), whose, state, table=np.array(table), steps=np.array(steps))
-        progress(epoch + 1, epochs, "training")
-        if on_epoch is not None:
-            on_epoch(epoch + 1, state.parameters)
+
+    def kept() -> tuple[dict[str, Any], dict[str, Any]]:
+        leaves = {f"{k:05d}": host_array(leaf) for k, leaf in enumerate(jax.tree.leaves(state))}
+        return leaves | {"table": np.array(table).reshape(-1, 3)}, {"steps": steps}
+
+    keeper.expect(state)
+    with keeper:
+        if found is not None:
+            state, table, steps = _resumed(found, state, epochs)
+        if on_epoch is not None and not table:
+            on_epoch(0, state.parameters)
+        for epoch in range(len(table), epochs):
+            rows = source.rows(np.random.default_rng([*numbers, epoch]).permutation(len(dataset)))
+            rises = schedule.multipliers(epoch, len(rows))
+            coefficients = np.asarray(optimiser.coefficients(steps, optimiser.lr * rises)).astype(kind)
+            program = program_of(model, source, rows)
+            state, sums = one_epoch(program, type(optimiser), state, (source.on_device, rows, coefficients))
+            table.append(_measured(sums, epoch, float(optimiser.lr * rises[-1])))
+            steps += len(rows)
+            progress(epoch + 1, epochs, "training")
+            if on_epoch is not None:
+                on_epoch(epoch + 1, state.parameters)
+            keeper.after(epoch + 1, kept, last=epoch + 1 == epochs)
     records = ImageRecords(*np.array(table).reshape(-1, 3).T)
     return ImageTrainingRun(state.parameters, records, model, optimiser, steps, dataset.class_names)
+
+
+def _measured(sums: AnyArray, epoch: int, rate: float) -> np.ndarray:
+    """Loss, accuracy and learning rate of an epoch."""
+    loss, correct, documents = np.asarray(sums, np.float64)
+    if not np.isfinite(loss):
+        raise DivergedError(f"training diverged in epoch {epoch + 1}: start again with a smaller learning rate.")
+    return np.array([loss / documents, correct / documents, rate])
 
 
 @keep_precision
@@ -175,22 +198,20 @@ def _epoch(
     return state, jnp.sum(sums, axis=0)
 
 
-def _resumed(checkpoint: str | Path | None, whose: str, fresh: _State) -> tuple[_State, list[np.ndarray], int]:
-    """State, numbers of the epochs done and steps taken, as the checkpoint has them or at the start."""
-    if checkpoint is None or not Path(checkpoint).is_file():
-        return fresh, [], 0
-    kept, notes = load_checkpoint(Path(checkpoint), whose, fresh)
-    # Copies: an epoch donates its buffers, and the file's are not JAX's to give.
-    return jax.tree.map(lambda x: jnp.array(x, copy=True), kept), list(notes["table"]), int(notes["steps"])
-
-
-def _streams(key: AnyArray) -> tuple[Array, tuple[int, ...]]:
-    """The key of the start, and the numbers that seed the orders of pictures."""
-    try:
-        begin, order = jax.random.split(key)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"key must be a JAX random key such as jax.random.key(0), got {key!r}.") from error
-    return begin, tuple(int(number) for number in np.asarray(jax.random.key_data(order)))
+def _resumed(found: Archive, fresh: _State, epochs: int) -> tuple[_State, list[np.ndarray], int]:
+    """State, numbers of the epochs done and steps taken, as the checkpoint has them."""
+    table = list(found.arrays["table"])
+    if len(table) > epochs:
+        raise InvalidInputError(
+            f"the checkpoint has seen {len(table)} epochs, more than the {epochs} asked for: ask for as many, or give "
+            "another folder."
+        )
+    expected, structure = jax.tree.flatten(fresh)
+    # Copies: an epoch donates its buffers, and the file's are not JAX's to give. They lie where the fresh ones lie.
+    leaves = [
+        jax.device_put(jnp.array(found.arrays[f"{k:05d}"], copy=True), own.sharding) for k, own in enumerate(expected)
+    ]
+    return jax.tree.unflatten(structure, leaves), table, int(found.notes["steps"])
 
 
 def _check_side(dataset: ImageDataset, model: Any) -> None:

@@ -64,6 +64,26 @@ def test_looking_does_not_disturb_training(small, result, alone):
             np.testing.assert_array_equal(one[name][0], all_points[name][place], name)
 
 
+def test_an_interrupted_figure_goes_on_and_is_the_same(small, result, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total, what):
+        if (what, done) == ("training", 3):
+            raise Stop
+
+    own = replace(small, resume=str(tmp_path))
+    with pytest.raises(Stop):
+        figure.compute(own, KEY, stop)
+    assert sorted(path.name.split("-")[1] for path in tmp_path.glob("epoch-*")) == ["0", "1"]
+    again = figure.compute(own, KEY, silent)
+    for name, column in flattened(result.arrays).items():
+        np.testing.assert_array_equal(column, flattened(again.arrays)[name], name)
+    # A finished point that is gone is computed again, though the training is done.
+    next(tmp_path.glob("epoch-1-*")).unlink()
+    assert figure.compute(own, KEY, silent).arrays["loss"].tolist() == result.arrays["loss"].tolist()
+
+
 def test_random_queries_differ_from_the_trained_one_and_from_one_another(result):
     for trained, random in zip(result.arrays["trained"]["margin"], result.arrays["random"]["margin"], strict=True):
         assert len({trained, *random}) == 1 + len(random)

@@ -18,9 +18,8 @@ from tokenmargin.experiments.maxmargin._vit_runs import VitSettings, vit_run
 
 @pytest.fixture
 def few(monkeypatch):
-    rng = np.random.default_rng(0)
-
     def made(data, images, tested):
+        rng = np.random.default_rng(0)
         sets = [
             ImageDataset(rng.integers(0, 256, (n, 32, 32, 3), np.uint8), np.arange(n) % 10) for n in (images, tested)
         ]

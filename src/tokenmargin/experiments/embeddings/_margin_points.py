@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import jax
 import numpy as np
 
 from tokenmargin.data import TokenDataset
+from tokenmargin.experiments.experiment import Arrays
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement, documents_selecting
 
 #: Tokens and pairs that are named.
@@ -57,6 +59,21 @@ class MarginPoint:
         line |= asdict(self.trained) | {"seconds": round(self.seconds, 2)}
         line["random queries"] = [asdict(row) for row in self.random]
         return line | {"seconds of the random queries": round(self.random_seconds, 2)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file holds it: numbers and names as a text, and the array."""
+        words = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "selected_in"}
+        words |= {"trained": asdict(self.trained), "random": [asdict(row) for row in self.random]}
+        text = json.dumps(words, default=lambda number: number.item())  # of NumPy's numbers
+        return {"words": np.array(text), "selected_in": self.selected_in}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> MarginPoint:
+        """The point again."""
+        words = json.loads(str(arrays["words"]))
+        words["trained"], words["random"] = QueryRow(**words["trained"]), tuple(QueryRow(**r) for r in words["random"])
+        words["support"] = tuple((str(a), str(b), float(c)) for a, b, c in words["support"])
+        return cls(**words, selected_in=np.asarray(arrays["selected_in"]))
 
     @property
     def n_farther(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.data.statistics import pearson
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words, words
 from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
@@ -93,6 +94,14 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     tokens, there = token_arrays(found.dataset)
     arrays: dict[str, Any] = {"documents": np.array(found.dataset.n_documents), "tokens": tokens}
     efforts = {}
+    expect_training(
+        progress,
+        found.dataset,
+        layers.model(config),
+        epochs=len(TREATMENTS) * config.epochs + config.held_out_epochs // 2,  # a split is half of the reviews
+        batch_size=config.batch_size,
+        batches=layers.batches(config),
+    )
     for treatment, lr in zip(TREATMENTS, (config.lr, config.printed_lr), strict=True):
         part = trained(found, layers, replace(config, lr=lr), training, progress, TREATMENTS[treatment])
         arrays[treatment], efforts[treatment] = part.arrays(there), part.effort

@@ -6,15 +6,16 @@ does (`embeddings-reading` compares). Every figure trains both, and shows both.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
 import numpy as np
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.experiments import store
@@ -24,9 +25,9 @@ from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training.checkpoint import Checkpoint
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.document_batches import document_batches
-from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import streams, train
@@ -207,27 +208,29 @@ def trained(
     found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress, what: str
 ) -> Trained:
     """Train on the reviews, or take what is in the folder `resume` where it is there."""
+    name, settings = _file_name(found.name, layers.words, what), _decisive(config, key)
+    checkpoint = _checkpoint(config, name, settings)
 
     def compute() -> Arrays:
-        ticks = [time.perf_counter()]
         run = _train(
             found.dataset,
             layers,
             config,
             key,
             progress=renamed(progress, f"{found.name}, {layers.words}, {what}"),
-            on_epoch=lambda *_: ticks.append(time.perf_counter()),
+            checkpoint=checkpoint,
         )
         return {
-            "seconds": np.array(time.perf_counter() - ticks[0]),
-            "epoch_seconds": np.diff(ticks),
+            "seconds": np.array(run.epoch_seconds.sum()),
+            "epoch_seconds": run.epoch_seconds,
             "device": np.array(str(jax.devices()[0].device_kind)),
             "overlaps": _overlaps(run),
             "records": run.records.columns(),
         }
 
-    name = _file_name(found.name, layers.words, what)
-    part = store.part(config.resume, name, _decisive(config, key), compute)
+    part = store.part(config.resume, name, settings, compute)
+    if checkpoint is not None:
+        checkpoint.discard()
     return Trained(config.lr, **part["overlaps"], records=part["records"], effort=_effort(part))
 
 
@@ -242,31 +245,39 @@ def held_out_accuracy(
     found: Reviews, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress
 ) -> np.ndarray:
     """Accuracy on the test split after each epoch of training on the train split, shape (epochs,)."""
+    name = _file_name(found.name, layers.words, "held out")
+    settings = config.held_out_epochs, _decisive(config, key)
+    checkpoint = _checkpoint(config, name, settings)
 
     def compute() -> Arrays:
         assert found.is_test is not None
         train_part, test_part = found.dataset.subset(~found.is_test), found.dataset.subset(found.is_test)
-        measure = Evaluator(
-            test_part, layers.model(config), vocabulary=train_part.vocabulary, batches=layers.batches(config)
-        )
-        accuracy: list[float] = []
-        _train(
+        run = _train(
             train_part,
             layers,
             replace(config, epochs=config.held_out_epochs),
             key,
             progress=renamed(progress, f"{found.name}, {layers.words}, train split"),
-            on_epoch=lambda _, parameters: accuracy.append(measure(parameters).accuracy),
+            validation=test_part,
+            checkpoint=checkpoint,
         )
-        return {"accuracy": np.array(accuracy)}
+        assert run.validation is not None
+        return {"accuracy": run.validation.accuracy}
 
-    settings = config.held_out_epochs, _decisive(config, key)
-    part = store.part(config.resume, _file_name(found.name, layers.words, "held out"), settings, compute)
+    part = store.part(config.resume, name, settings, compute)
+    if checkpoint is not None:
+        checkpoint.discard()
     return np.asarray(part["accuracy"])
 
 
+def _checkpoint(config: ReviewSettings, name: str, settings: object) -> Checkpoint | None:
+    """Where the training of a part lies while it is under way; of its settings alone, so that no two meet."""
+    folder = Path(config.resume) / f"{name}-{fingerprint(repr(settings))}-training"
+    return Checkpoint(folder) if config.resume else None
+
+
 def _train(
-    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **callbacks: Any
+    dataset: TokenDataset, layers: Layers, config: ReviewSettings, key: jax.Array, **options: Any
 ) -> TrainingRun:
     model = layers.model(config)
     start = torch_start(model, key, dataset.vocabulary_size) if config.start == "torch" else None
@@ -281,7 +292,7 @@ def _train(
         batches=layers.batches(config),
         start=start,
         vocabulary=dataset.vocabulary,
-        **callbacks,
+        **options,
     )
 
 

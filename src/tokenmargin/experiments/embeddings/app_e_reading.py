@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words
 from tokenmargin.experiments.embeddings._reading_changes import OPEN, READING, SCALES, chosen_changes, in_short
 from tokenmargin.experiments.embeddings._review_study import LOSS_PLACE, ONE_ORDER, TrainingOutcome, training_outcome
@@ -173,7 +174,16 @@ def _settings_tried(
     found = chosen_reviews(place.name, base, stream, progress)
     tokens, there = token_arrays(found.dataset)
     outcomes, losses = {}, {}
-    for setting, change in chosen_changes(config.only, config.d, place.depth).items():
+    changes = chosen_changes(config.only, config.d, place.depth)
+    expect_training(
+        progress,
+        found.dataset,
+        layers.model(base),
+        epochs=len(changes) * config.seeds * base.epochs,
+        batch_size=base.batch_size,
+        batches=layers.batches(base),
+    )
+    for setting, change in changes.items():
         own = replace(base, **change.of_reading(config.d))
         for k in range(config.seeds):
             again = f"{setting}#{k + 1}" if k else setting

@@ -8,20 +8,25 @@ they show too is no work of training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.experiments import store
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow, margin_point
 from tokenmargin.experiments.embeddings._reviews import reviews
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE
 from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.training.checkpoint import Checkpoint
 from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
@@ -51,6 +56,8 @@ class Settings(Config):
     """Of AdamW."""
     drop_epochs: tuple[int, ...] = (100, 200)
     """Epochs after which the learning rate falls by ten."""
+    resume: str = ""
+    """Folder that keeps the training and finished points, so that an interrupted figure goes on where it was."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -81,6 +88,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
     found = reviews("imdb", config.counts, progress)
     dataset = found.part(config.documents, rng).dataset
+    expect_training(progress, dataset, OneLayer(width=config.d), epochs=config.points[-1], batch_size=config.batch_size)
     points = _points(config, dataset, training, baseline, progress)
     table = {
         "points": [point.flat() for point in points],
@@ -94,16 +102,23 @@ def _points(
 ) -> list[MarginPoint]:
     model = OneLayer(width=config.d)
     evaluate = Evaluator(dataset, model, vocabulary=dataset.vocabulary)
-    points: list[MarginPoint] = []
+    keys = [np.asarray(jax.random.key_data(each)).tolist() for each in (training, baseline)]
+    settings = repr(replace(config, resume="", counts="")), len(dataset), keys
+    points: dict[int, MarginPoint] = {}
 
     def visit(epoch: int, parameters: Any) -> None:
+        def point() -> Arrays:
+            now = evaluate(parameters)
+            own = jax.random.split(jax.random.fold_in(baseline, epoch), config.random_queries)
+            return margin_point(dataset, epoch, parameters, (now.loss, now.accuracy), own).arrays()
+
         if epoch in config.points:
             progress(len(points), len(config.points), "max-margin directions")
-            now = evaluate(parameters)
-            keys = jax.random.split(jax.random.fold_in(baseline, epoch), config.random_queries)
-            points.append(margin_point(dataset, epoch, parameters, (now.loss, now.accuracy), keys))
+            points[epoch] = MarginPoint.from_arrays(store.part(config.resume, f"epoch-{epoch}", settings, point))
 
-    def run(epochs: int) -> TrainingRun:
+    checkpoint = Checkpoint(Path(config.resume) / f"training-{fingerprint(repr(settings))}") if config.resume else None
+
+    def run(epochs: int, checkpoint: Checkpoint | None) -> TrainingRun:
         return train(
             dataset,
             model,
@@ -114,12 +129,30 @@ def _points(
             schedule=StepSchedule(config.drop_epochs),
             progress=progress,
             on_epoch=visit,
+            checkpoint=checkpoint,
         )
 
+    if checkpoint is not None:
+        # A checkpoint that is ahead of the points on disk (one may be damaged) would pass them by.
+        checkpoint.discard(beyond=_points_there(config, settings, points))
     if 0 in config.points:
-        visit(0, run(0).parameters)  # the same key gives the same start
-    run(config.points[-1])
-    return points
+        visit(0, run(0, None).parameters)  # the same key gives the same start
+    run(config.points[-1], checkpoint)
+    return [points[epoch] for epoch in config.points]
+
+
+def _points_there(config: Settings, settings: object, points: dict[int, MarginPoint]) -> int:
+    """Read the points that are in the folder, up to the first that is not; the epochs that they cover."""
+    for epoch in config.points:
+        try:
+            points[epoch] = MarginPoint.from_arrays(store.part(config.resume, f"epoch-{epoch}", settings, _absent))
+        except LookupError:
+            return epoch - 1
+    return config.points[-1]
+
+
+def _absent() -> Arrays:
+    raise LookupError
 
 
 def _arrays(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> dict[str, Any]:

@@ -6,17 +6,22 @@ texts for the same number of steps, and the summary says how far the mean overla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
 from tokenmargin.data.statistics import pearson
+from tokenmargin.experiments import store
+from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.training.checkpoint import Checkpoint
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import train
@@ -56,6 +61,8 @@ class Settings(Config):
     """Of AdamW."""
     drop_epochs: tuple[int, ...] = (100, 200)
     """Epochs after which the learning rate falls by ten."""
+    resume: str = ""
+    """Folder that keeps the trainings, so that an interrupted figure goes on where it was."""
 
     @property
     def law(self) -> KLevel:
@@ -86,16 +93,36 @@ class Settings(Config):
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train for every n, compare the levels."""
     runs: dict[int, dict[str, Any]] = {}
+    sample = k_level(np.random.default_rng(0), config.n, config.law)
+    together = config.epochs * (1 + len(config.other_n))  # as many steps for every n
+    expect_training(progress, sample, OneLayer(width=config.d), epochs=together, batch_size=config.batch_size)
     for n in (config.n, *config.other_n):
-        dataset, run = _trained(config, n, key, progress)
-        runs[n] = {"tokens": _token_arrays(config, dataset, run), "records": run.records.columns()}
+        runs[n] = _run_arrays(config, n, key, progress)
     means = {n: _level_means(arrays["tokens"]) for n, arrays in runs.items()}
     numbers, sentences = _judge(config, runs[config.n], means)
     tables = {"level means": {str(n): {k: v.tolist() for k, v in table.items()} for n, table in means.items()}}
     return Result({str(n): arrays for n, arrays in runs.items()}, tuple(numbers), tuple(sentences), tables)
 
 
-def _trained(config: Settings, n: int, key: jax.Array, progress: Progress) -> tuple[TokenDataset, TrainingRun]:
+def _run_arrays(config: Settings, n: int, key: jax.Array, progress: Progress) -> dict[str, Any]:
+    """Tokens and records of a training on n texts, from the folder of finished ones if it is there."""
+    settings = n, repr(replace(config, resume="", other_n=())), np.asarray(jax.random.key_data(key)).tolist()
+    folder = Path(config.resume) / f"{n}-texts-{fingerprint(repr(settings))}"
+    checkpoint = Checkpoint(folder) if config.resume else None
+
+    def compute() -> Arrays:
+        dataset, run = _trained(config, n, key, progress, checkpoint)
+        return {"tokens": _token_arrays(config, dataset, run), "records": run.records.columns()}
+
+    found = store.part(config.resume, f"{n}-texts", settings, compute)
+    if checkpoint is not None:
+        checkpoint.discard()
+    return dict(found)
+
+
+def _trained(
+    config: Settings, n: int, key: jax.Array, progress: Progress, checkpoint: Checkpoint | None
+) -> tuple[TokenDataset, TrainingRun]:
     """Draw n texts and train for as many steps as config.n texts take, with the rate falling at the same steps."""
     stream, training = jax.random.split(jax.random.fold_in(key, n))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
@@ -110,6 +137,7 @@ def _trained(config: Settings, n: int, key: jax.Array, progress: Progress) -> tu
         batch_size=config.batch_size,
         schedule=StepSchedule(tuple(max(1, round(epoch * times)) for epoch in config.drop_epochs)),
         progress=lambda done, total, _: progress(done, total, f"{n} texts"),
+        checkpoint=checkpoint,
     )
     return dataset, run
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.theory.embeddings.selection_study import (
@@ -28,6 +32,10 @@ from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCIT
 
 #: log10 d of the phase diagram: dense where something happens, sparse up to the widths of (10).
 WIDTHS = (1.505, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0, 60.0, 80.0)
+
+
+#: Data sets from which on a few are timed first, and how many.
+LONG_CASES, TIMED_CASES = 2000, 128
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class Settings(Config):
         return cls()
 
 
-def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """The table of data sets in the regime, and the map around it; the key seeds every data set's own stream."""
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     grid = PhaseGrid(tuple(10.0**e for e in config.log10_eta0), config.log10_d, config.draws, config.n, config.T)
@@ -85,7 +93,11 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         study_cases(explicit, seed),
     ]
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
-    found = iter(decided(every, progress, config.norms))
+    if map is builtins.map and len(every) >= LONG_CASES:
+        few = every[:: len(every) // TIMED_CASES]
+        sample = partial(decided, few, norms=config.norms)
+        expect_study(progress, {f"{len(few)} data sets": (sample, len(every) / len(few))})
+    found = iter(decided(every, progress, config.norms, map))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])
     in_gram, on_embeddings = table(parts[1], limits[1]), table(parts[2], limits[2])
@@ -239,5 +251,6 @@ EXPERIMENTS = (
         compute=compute,
         draw=draw,
         claims=("embeddings-thm5", "embeddings-lemma19"),
+        spreads=True,
     ),
 )

@@ -21,7 +21,7 @@ from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.vit import SIZES, Vit, VitParameters
 from tokenmargin.probe.attention_probe import AttentionProbe, layer_key_query_norms
 from tokenmargin.sources.cifar10 import cifar10
-from tokenmargin.training import SGD, AdamW
+from tokenmargin.training import SGD, AdamW, Checkpoint
 from tokenmargin.training.image_batches import as_numbers
 from tokenmargin.training.image_training import image_accuracy, train_images
 from tokenmargin.training.schedule import CONSTANT
@@ -136,7 +136,8 @@ def vit_run(config: VitSettings, treatment: str, number: int, key: jax.Array, pr
     own = jax.random.fold_in(key, number)
     settings = (treatment, number, *fixed, config.directions, np.asarray(jax.random.key_data(own)).tolist())
     told = renamed(progress, f"{TREATMENTS[treatment]}, seed {number}")
-    checkpoint = Path(config.resume) / f"{treatment}-{number}-checkpoint.npz" if config.resume else None
+    folder = Path(config.resume) / f"{treatment}-{number}-checkpoint"
+    checkpoint = Checkpoint(folder, every=LEG) if config.resume else None
 
     def leg(begin: int, end: int) -> Arrays:
         seen = range(0 if begin == 0 else begin + 1, end + 1)
@@ -152,7 +153,7 @@ def vit_run(config: VitSettings, treatment: str, number: int, key: jax.Array, pr
     legs = [leg(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
     joined = {name: np.concatenate([each[name] for each in legs]) for name in legs[0]}
     if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+        checkpoint.discard()
     return joined
 
 
@@ -200,7 +201,7 @@ class _Watch:
 
 
 def _trained(
-    config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Path | None, progress: Progress
+    config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Checkpoint | None, progress: Progress
 ) -> Arrays:
     """What is seen in these epochs of a training."""
     train, test = pictures(config.data, config.images, config.tested)
@@ -209,6 +210,9 @@ def _trained(
     if treatment == "shuffled":
         order = np.random.default_rng(np.asarray(jax.random.key_data(key))).permutation(len(train))
         train = train.with_labels(train.labels[order])
+    if checkpoint is not None:
+        # What is ahead of what was seen: an interruption fell between the two.
+        checkpoint.discard(beyond=max(seen[0] - 1, 0))
     watch = _Watch(model, as_numbers(test.images[probed_places(config)]), test, seen, config.directions)
     run = train_images(
         train,
@@ -219,13 +223,8 @@ def _trained(
         batch_size=config.batch,
         schedule=CONSTANT if treatment == "sgd" else WarmUp(config.warm_up),
         checkpoint=checkpoint,
-        checkpoint_every=LEG,
         progress=progress,
         on_epoch=watch,
     )
-    if not watch.probe.reports and checkpoint is not None:
-        # The checkpoint is ahead of what was seen: an interruption fell between the two. The training starts anew.
-        checkpoint.unlink()
-        return _trained(config, treatment, seen, key, checkpoint, progress)
     first = max(seen[0] - 1, 0)
     return watch.arrays() | {"loss": run.records.loss[first:], "accuracy": run.records.accuracy[first:]}

@@ -8,9 +8,10 @@ paper's curve has a step at zero, with less than one per cent to its left.
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -18,10 +19,12 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
@@ -108,6 +111,9 @@ def draw_one_trial(result: Result) -> Any:
 #: Trials computed between two saves: what an interruption can lose.
 BLOCK = 250
 
+#: Trials from which on a few are timed first, and how many.
+LONG_TRIALS, TIMED_TRIALS = 2000, 128
+
 
 @dataclass(frozen=True)
 class Settings(Config):
@@ -164,40 +170,65 @@ class GapSettings(Settings):
         return cls(seeds=1, recheck=0)
 
 
-def compute_trials(config: Settings, key: jax.Array, progress: Progress) -> Result:
-    """All treatments of all trials; the key seeds every trial's own random stream."""
+def compute_trials(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
+    """All treatments of all trials, in blocks that `map` may spread; the key seeds every trial's own random stream."""
     seed = _seed(key)
     study = _study(config)
     if config.trial:
         return one_trial(study, seed, config.trial)
-    tables = {name: _table(config, seed, name, progress) for name in TREATMENTS}
+    if map is builtins.map:
+        _expect(config, seed, progress)
+    tables = {name: _table(config, seed, name, progress, map) for name in TREATMENTS}
     arrays: dict[str, Any] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
     arrays |= {name: table.arrays() for name, table in tables.items()}
     numbers_judged, sentences = summarise(tables)
     summary: dict[str, Any] = {name: table.summary() for name, table in tables.items()}
     if config.seeds > 1:
         seeds = [seed, *(_seed(jax.random.fold_in(key, j)) for j in range(1, config.seeds))]
-        others = [_table(config, other, "printed", progress).negative_gaps() for other in seeds[1:]]
+        others = [_table(config, other, "printed", progress, map).negative_gaps() for other in seeds[1:]]
         gaps = [tables["printed"].negative_gaps(), *others]
         together = reduce(add, gaps)
         numbers_judged += together.numbers(f"printed, {config.seeds} seeds")
         sentences += [over_seeds(gaps), together.sentence(f"{config.seeds} seeds together")]
         summary["negative gaps as printed, by seed"] = by_seed(seeds, gaps)
-    numbers_judged += _rechecked(config, seed, tables["decided"], progress)
+    numbers_judged += _rechecked(config, seed, tables["decided"], progress, map)
     return Result(arrays, tuple(numbers_judged), tuple(sentences), summary)
 
 
-def _table(config: Settings, seed: int, treatment: str, progress: Progress) -> TrialTable:
-    """One treatment of all trials of one seed."""
-    table = TrialTable(config.d)
+def _table(config: Settings, seed: int, treatment: str, progress: Progress, map: Map) -> TrialTable:
+    """One treatment of all trials of one seed, what lies in the resume folder taken from there."""
+    table, study = TrialTable(config.d), _study(config)
     total, done = len(config.d) * config.trials, 0
-    for d in config.d:
-        for begin in range(0, config.trials, BLOCK):
-            numbers = range(begin, min(begin + BLOCK, config.trials))
-            table.add(d, *_block(config, seed, d, numbers, treatment))
-            done += len(numbers)
-            progress(done, total, f"trials, {treatment}, seed {seed}")
+    blocks = _blocks(config.d, config.trials)
+    names = [f"{treatment}-seed{seed}-d{d}-{numbers.start}-{numbers.stop}" for d, numbers in blocks]
+    found = store.parts(config.resume, names, study, partial(_block, study, seed, treatment), blocks, map)
+    for (d, numbers), block in zip(blocks, found, strict=True):
+        table.add(d, block["table"], block["selected"])
+        done += len(numbers)
+        progress(done, total, f"trials, {treatment}, seed {seed}")
     return table
+
+
+def _expect(config: Settings, seed: int, progress: Progress) -> None:
+    """Say how long many trials will take, from a few of a middle width in every treatment."""
+    total, few = len(config.d) * config.trials, (config.d[len(config.d) // 2], range(TIMED_TRIALS))
+    # The printed treatment is run once a seed, and the decided one once more at a finer tolerance.
+    often = {"printed": config.seeds, "stable": 1, "decided": 1 + min(config.recheck / config.trials, 1)}
+    timed = {name: partial(_block, _study(config), seed, name, few) for name in often}
+    if total >= LONG_TRIALS:
+        times = {name: often[name] * total / TIMED_TRIALS for name in often}
+        expect_study(progress, {f"{TIMED_TRIALS} trials, {name}": (timed[name], times[name]) for name in often})
+
+
+def _blocks(widths: tuple[int, ...], count: int) -> list[tuple[int, range]]:
+    """(d, numbers of trials), width by width."""
+    return [(d, range(begin, min(begin + BLOCK, count))) for d in widths for begin in range(0, count, BLOCK)]
+
+
+def _block(study: Study, seed: int, treatment: str, which: tuple[int, range]) -> dict[str, np.ndarray]:
+    """One block of trials; a function of its arguments alone, so that another machine may compute it."""
+    table, selected = run_trials(study, seed, *which, treatment)
+    return {"table": table, "selected": selected}
 
 
 def _seed(key: jax.Array) -> int:
@@ -205,11 +236,11 @@ def _seed(key: jax.Array) -> int:
     return int(jax.random.randint(key, (), 0, 2**31 - 1))
 
 
-def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress) -> Result:
+def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """Run the trials and keep the gaps."""
     if config.trial:
         raise InvalidInputError("one trial has no distribution of gaps: give --trial to maxmargin-fig9.")
-    study = compute_trials(config, key, progress).arrays
+    study = compute_trials(config, key, progress, map).arrays
     gaps = {name: study[name]["gaps"] for name in TREATMENTS}
     below = {name: NegativeGaps.of(gaps[name], int(study[name]["counts"][:, 0].sum())) for name in TREATMENTS}
     stable, decided = below["stable"].saturated, below["decided"].saturated
@@ -232,36 +263,22 @@ def _study(config: Settings) -> Study:
     return Study(config.n, config.T, config.steps, config.lr, config.until_norm, config.atol)
 
 
-def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progress) -> list[Number]:
+def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progress, map: Map) -> list[Number]:
     """Decide trials again at atol/100 and count those that end elsewhere."""
     count = min(config.recheck, config.trials)
     if not count:
         return []
-    fine, changed = replace(_study(config), atol=config.atol / 100), 0
-    for place, d in enumerate(config.d):
-        for begin in range(0, count, BLOCK):
-            numbers = range(begin, min(begin + BLOCK, count))
-            table, selected = run_trials(fine, seed, d, numbers, "decided")
-            before = decided.part(d, numbers)
-            ended = (table[:, COLUMNS.index("ended")], before[0][:, COLUMNS.index("ended")])
-            moved = (selected != before[1]).any(axis=1) & (ended[0] == 1)
-            changed += int((moved | (ended[0] != ended[1])).sum())
-            progress(place * count + numbers.stop, len(config.d) * count, "trials at a finer tolerance")
+    fine, changed, done = replace(_study(config), atol=config.atol / 100), 0, 0
+    blocks = _blocks(config.d, count)
+    for (d, numbers), again in zip(blocks, map(partial(_block, fine, seed, "decided"), blocks), strict=True):
+        before = decided.part(d, numbers)
+        ended = (again["table"][:, COLUMNS.index("ended")], before[0][:, COLUMNS.index("ended")])
+        moved = (again["selected"] != before[1]).any(axis=1) & (ended[0] == 1)
+        changed += int((moved | (ended[0] != ended[1])).sum())
+        done += len(numbers)
+        progress(done, len(config.d) * count, "trials at a finer tolerance")
     share = changed / (count * len(config.d))
     return [Number("decided: share of trials that change at atol/100", share, at_most=1e-3)]
-
-
-def _block(config: Settings, seed: int, d: int, numbers: range, treatment: str) -> tuple[np.ndarray, np.ndarray]:
-    """One block of trials, from the resume folder if it is there."""
-    study = _study(config)
-
-    def compute_block() -> dict[str, np.ndarray]:
-        table, selected = run_trials(study, seed, d, numbers, treatment)
-        return {"table": table, "selected": selected}
-
-    name = f"{treatment}-seed{seed}-d{d}-{numbers.start}-{numbers.stop}"
-    block = store.part(config.resume, name, study, compute_block)
-    return block["table"], block["selected"]
 
 
 def draw_trials(result: Result) -> Any:
@@ -314,6 +331,7 @@ EXPERIMENTS = (
         compute=compute_trials,
         draw=draw_trials,
         claims=("maxmargin-thm3",),
+        spreads=True,
     ),
     Experiment(
         id="maxmargin-fig10",
@@ -327,5 +345,6 @@ EXPERIMENTS = (
         config=GapSettings,
         compute=compute_gaps,
         draw=draw_gaps,
+        spreads=True,
     ),
 )

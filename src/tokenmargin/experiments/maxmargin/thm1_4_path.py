@@ -8,6 +8,7 @@ Descent asks for more than (39): the radius of Theorem 3 is beside it, and the l
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,11 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
 from tokenmargin.margin import (
@@ -57,6 +60,10 @@ KKT = 1e-8
 
 #: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
 STARTS = 3
+
+
+#: Local paths from which on a few are timed first, and how many.
+LONG_CONES, TIMED_CONES = 200, 12
 
 
 @dataclass(frozen=True)
@@ -116,8 +123,24 @@ class _LocalEnds:
         )
 
 
-def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
-    """Both parts; the key makes the random problems."""
+@dataclass(frozen=True, eq=False)
+class _Cone:
+    """A cone around an axis, of a kind, that a path is followed in; a path needs nothing else, wherever it is."""
+
+    kind: str
+    data: EmbeddedSequences
+    axis: np.ndarray
+    epsilon: float
+    radii: Sequence[float] | np.ndarray
+    inner_radius: float
+
+
+def _path_in(cone: _Cone) -> LocalPath:
+    return local_path(cone.data, logistic, cone.axis, cone.epsilon, cone.radii, cone.inner_radius, random_starts=STARTS)
+
+
+def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
+    """Both parts, the local paths of the second spread by `map`; the key makes the random problems."""
     arrays: dict[str, Any] = {}
     residual, certified = 0.0, 0
     exponents: dict[tuple[str, str], float] = {}
@@ -129,14 +152,21 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
     ends = {kind: _LocalEnds([], []) for kind in ("other", "random", "lmm")}
     outside, radii = 0, []
+    cones: list[_Cone] = []
     for j in range(config.problems):
         data = toys.random_sphere(rng, config.n, config.T, config.d)
         outside += not (has_distinct_scores(data) and in_general_position(data))
         solutions = _solutions(data)
-        for kind, path in _local_paths(data, solutions, config, rng):
-            ends[kind] = ends[kind].with_path(path)
+        cones += _cones(data, solutions, config, rng)
         radii += [radii_of(solution) for solution in solutions if has_radii(solution)]
-        progress(j + 1, config.problems, "local paths")
+        progress(j + 1, config.problems, "random problems")
+    if map is builtins.map and len(cones) >= LONG_CONES:
+        few = cones[:: len(cones) // TIMED_CONES]
+        times = len(cones) / len(few)
+        expect_study(progress, {f"{len(few)} local paths": (lambda: [_path_in(cone) for cone in few], times)})
+    for done, (cone, path) in enumerate(zip(cones, map(_path_in, cones), strict=True), start=1):
+        ends[cone.kind] = ends[cone.kind].with_path(path)
+        progress(done, len(cones), "local paths")
     arrays["local"] = {
         kind: {"norm": np.array(end.norm), "distance": np.array(end.distance)} for kind, end in ends.items()
     }
@@ -181,29 +211,27 @@ def _solutions(data: EmbeddedSequences) -> Sequence[MarginSolution]:
     return att_svm_batch([data] * len(selections), selections)
 
 
-def _local_paths(
+def _cones(
     data: EmbeddedSequences, solutions: Sequence[MarginSolution], config: Settings, rng: np.random.Generator
-) -> Sequence[tuple[str, LocalPath]]:
-    """Paths around max-margin directions that are not LMM, random directions, and LMM directions of one problem."""
+) -> list[_Cone]:
+    """Around max-margin directions that are not LMM, random directions, and LMM directions of one problem."""
     local = [solution for solution in solutions if is_locally_optimal(solution)]
     other = [solution for solution in solutions if not is_locally_optimal(solution)]
     radii = (1e2, 1e3, 1e4, 1e5)
 
-    def around(axis: np.ndarray) -> LocalPath:
-        return local_path(data, logistic, axis, config.epsilon, radii, config.inner_radius, random_starts=STARTS)
+    def around(kind: str, axis: np.ndarray) -> _Cone:
+        return _Cone(kind, data, axis, config.epsilon, radii, config.inner_radius)
 
-    def in_cone_of_lemma_7(solution: MarginSolution) -> LocalPath:
+    def of_lemma_7(solution: MarginSolution) -> _Cone:
         constants = cone_constants(solution)
         beyond = constants.radius * np.geomspace(1e1, 1e4, 4)
-        return local_path(
-            data, logistic, solution.direction, constants.mu, beyond, constants.radius, random_starts=STARTS
-        )
+        return _Cone("lmm", data, solution.direction, constants.mu, beyond, constants.radius)
 
     picked = rng.permutation(len(other))[: config.each]
     return [
-        *(("other", around(other[j].direction)) for j in picked),
-        *(("random", around(axis)) for axis in rng.normal(size=(config.each, config.d))),
-        *(("lmm", in_cone_of_lemma_7(solution)) for solution in local[: config.each]),
+        *(around("other", other[j].direction) for j in picked),
+        *(around("random", axis) for axis in rng.normal(size=(config.each, config.d))),
+        *(of_lemma_7(solution) for solution in local[: config.each]),
     ]
 
 
@@ -317,5 +345,6 @@ EXPERIMENTS = (
         compute=compute,
         draw=draw,
         claims=("maxmargin-thm1", "maxmargin-thm4"),
+        spreads=True,
     ),
 )

@@ -124,6 +124,16 @@ class CountedShards:
             sums = every.T @ np.concatenate([[1.0], labels / np.asarray(counts.sum(axis=1))])
         return sums / self.n_documents
 
+    @cached_property
+    def distinct_tokens(self) -> np.ndarray:
+        """How many documents hold k distinct tokens, for k = 0, 1, ..."""
+        held_by = np.zeros(1, np.int64)
+        for counts, _ in self.parts():
+            own = np.bincount(np.diff(counts.indptr), minlength=len(held_by))
+            own[: len(held_by)] += held_by
+            held_by = own
+        return held_by
+
     def statistics(self) -> TokenStatistics:
         """Signed frequency, posterior difference, counts and class of every token: `token_statistics` of all texts."""
         own = self._sums

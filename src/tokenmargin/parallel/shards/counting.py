@@ -21,10 +21,10 @@ import scipy.sparse as sp
 
 from tokenmargin._atomic import check_writable, complete_file
 from tokenmargin._checks import whole_number
+from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
+from tokenmargin._types import Map
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.parallel._fingerprint import fingerprint, of_installation
-from tokenmargin.parallel.cluster import Map
 from tokenmargin.parallel.shards._files import (
     is_of,
     matrix_arrays,

@@ -9,14 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import whole_number
+from tokenmargin.data.statistics import TokenStatistics
 from tokenmargin.parallel.shards.counted import CountedPart, CountedShards
+from tokenmargin.training import DocumentStream
 
 #: Parts whose documents are shuffled together: what is held in memory.
 TOGETHER = 8
 
 
 @dataclass(frozen=True)
-class ShardStream:
+class ShardStream(DocumentStream):
     """Every document once an epoch: parts in a random order, and the documents of some parts shuffled together.
 
     The order depends on the seed and on the number of the epoch alone, so that a run that goes on at epoch 7 sees what
@@ -36,6 +38,35 @@ class ShardStream:
         """Check the numbers."""
         whole_number(self.seed, "seed", 0)
         whole_number(self.together, "together", 1)
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Which token each column is."""
+        return self.shards.vocabulary
+
+    @property
+    def class_names(self) -> tuple[str, str]:
+        """What -1 and +1 are called."""
+        negative, positive = self.shards.classes
+        return str(negative), str(positive)
+
+    @property
+    def n_documents(self) -> int:
+        """Documents of an epoch."""
+        return self.shards.n_documents
+
+    @property
+    def documents_held(self) -> int:
+        """Documents of the parts that are shuffled together, on average."""
+        return self.together * self.n_documents // self.shards.n_parts
+
+    def distinct_tokens(self) -> np.ndarray:
+        """How many documents hold k distinct tokens, for k = 0, 1, ...; the parts are read once for it."""
+        return self.shards.distinct_tokens
+
+    def statistics(self) -> TokenStatistics:
+        """Of all documents."""
+        return self.shards.statistics()
 
     def epoch(self, number: int) -> Iterator[CountedPart]:
         """The pieces of an epoch, each of some parts' documents in a random order."""

@@ -7,12 +7,15 @@ what is needed.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tokenmargin._progress import Progress, silent
+from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
 from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
@@ -40,6 +43,9 @@ COLUMNS = (
 )
 
 SIZES = ((2, 2), (4, 4), (6, 4), (8, 4))
+
+#: Cases decided together: several times the lanes of a flow, few enough for many machines to share a study.
+BLOCK = 512
 
 #: Norms to which p is followed, the later ones only while a case is undecided: with a large eta0 p starts far out.
 #: Beyond 1e8 logits carry rounding errors of order one.
@@ -94,19 +100,34 @@ def study_cases(study: Theorem5Study, seed: int = 0) -> list[EmbeddingCase]:
     return [study_case(study, n, T, number, seed) for n, T in study.sizes for number in range(study.sets)]
 
 
-def theorem5_study(study: Theorem5Study, seed: int = 0, progress: Progress = silent) -> np.ndarray:
+def theorem5_study(
+    study: Theorem5Study, seed: int = 0, progress: Progress = silent, map: Map = builtins.map
+) -> np.ndarray:
     """One row of `COLUMNS` for each data set, shape (len(sizes) * sets, len(COLUMNS))."""
     cases = study_cases(study, seed)
-    return table(cases, decided(cases, progress))
+    return table(cases, decided(cases, progress, map=map))
 
 
 def decided(
     cases: Sequence[EmbeddingCase],
     progress: Progress = silent,
     norms: tuple[float, ...] = NORMS,
+    map: Map = builtins.map,
 ) -> list[Limit]:
-    """The limits of the cases, followed to the first of `norms`, those left undecided to the next."""
-    found = limits(cases, Flow(until_norm=norms[0]), progress)
+    """The limits of the cases, followed to the first of `norms`, those left undecided to the next.
+
+    Cases are taken in blocks, whatever `map` is: the same bytes come out wherever they are computed.
+    """
+    blocks = [cases[begin : begin + BLOCK] for begin in range(0, len(cases), BLOCK)]
+    found: list[Limit] = []
+    for block in map(partial(_decided, norms=norms), blocks):
+        found += block
+        progress(len(found), len(cases), "problems")
+    return found
+
+
+def _decided(cases: Sequence[EmbeddingCase], norms: tuple[float, ...]) -> list[Limit]:
+    found = limits(cases, Flow(until_norm=norms[0]))
     for norm in norms[1:]:
         undecided = [j for j, limit in enumerate(found) if limit.stalled]
         again = limits([cases[j] for j in undecided], Flow(until_norm=norm)) if undecided else []
@@ -211,10 +232,11 @@ def phase_map(
     seed: int,
     progress: Progress = silent,
     norms: tuple[float, ...] = NORMS,
+    map: Map = builtins.map,
 ) -> PhaseMap:
     """Follow every draw of every cell."""
     cases = phase_cases(grid, seed)
-    return phase_shares(grid, cases, decided(cases, progress, norms))
+    return phase_shares(grid, cases, decided(cases, progress, norms, map))
 
 
 def _cell_dataset(grid: PhaseGrid, seed: int, number: int) -> TokenDataset:

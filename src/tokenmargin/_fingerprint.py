@@ -47,14 +47,44 @@ def fingerprint(*values: Any) -> str:
 
 @cache
 def of_installation() -> str:
-    """A short string for the code of this package and the versions of what it computes with.
+    """A short string for the code of this package and the versions of what it computes with."""
+    python = ".".join(machine()["python"].split(".")[:2])
+    return fingerprint(of_code(), versions(RECORDED), python)
+
+
+@cache
+def of_code(*parts: str) -> str:
+    """A short string for the code of some parts of this package, such as "models"; for all of it where none is named.
 
     It is taken of the files' bytes, so that a checkout and a wheel of the same code agree.
     """
-    root = Path(__file__).parents[1]
-    files = [(path.relative_to(root).as_posix(), _digest(path.read_bytes())) for path in sorted(root.rglob("*.py"))]
-    python = ".".join(machine()["python"].split(".")[:2])
-    return fingerprint(tuple(files), versions(RECORDED), python)
+    root = Path(__file__).parent
+    files = [path for part in parts for path in ((root / f"{part}.py"), *(root / part).rglob("*.py")) if path.is_file()]
+    found = sorted(files if parts else root.rglob("*.py"))
+    return fingerprint(tuple((path.relative_to(root).as_posix(), _digest(path.read_bytes())) for path in found))
+
+
+def in_words(name: str, value: Any) -> dict[str, str]:
+    """What a value is, field by field where it is a dataclass: for people who compare two of them.
+
+    Code that is not this package's is told by its fingerprint.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {name: type(value).__name__}
+        if _is_own(inspect.getmodule(type(value))):
+            own[f"code of {name}"] = fingerprint(type(value))
+        return own | {
+            k: v for f in fields(value) for k, v in in_words(f"{name}.{f.name}", getattr(value, f.name)).items()
+        }
+    if value is None or isinstance(value, bool | int | float | complex | str):
+        return {name: repr(value)}
+    if isinstance(value, np.generic):
+        return {name: repr(value.item())}
+    if isinstance(value, tuple | list) and all(isinstance(item, bool | int | float | str) for item in value):
+        return {name: repr(tuple(value))}
+    if isinstance(value, Enum):
+        return {name: value.name}
+    return {name: fingerprint(value)}
 
 
 def _digest(content: bytes) -> str:

@@ -1,0 +1,52 @@
+"""What `train` asks of documents that do not lie in memory: an order for every epoch, and what they amount to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin.data.statistics import TokenStatistics
+
+
+class DocumentStream(ABC):
+    """Counted documents that come piece by piece, in an order of the stream's own; `ShardStream` is one."""
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> tuple[str, ...]:
+        """Which token each column is."""
+
+    @property
+    @abstractmethod
+    def class_names(self) -> tuple[str, str]:
+        """What -1 and +1 are called."""
+
+    @property
+    @abstractmethod
+    def n_documents(self) -> int:
+        """Documents of an epoch."""
+
+    @property
+    @abstractmethod
+    def documents_held(self) -> int:
+        """Documents that are in memory together, about."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+        return len(self.vocabulary)
+
+    @abstractmethod
+    def epoch(self, number: int) -> Iterator[tuple[sp.csr_array, np.ndarray]]:
+        """Counts (documents, V) and labels of -1.0 and +1.0, piece by piece; a function of the number alone."""
+
+    @abstractmethod
+    def distinct_tokens(self) -> np.ndarray:
+        """How many documents hold k distinct tokens, for k = 0, 1, ...; no document holds none."""
+
+    @abstractmethod
+    def statistics(self) -> TokenStatistics:
+        """Of all documents."""
