@@ -21,7 +21,11 @@ from tokenmargin.theory.embeddings.selection_study import (
     phase_map,
     theorem5_study,
 )
+from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
+from tokenmargin.theory.law import Law
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
+from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
+from tokenmargin.theory.maxmargin.order_cells import OrderCell
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem_check import ClaimAnswer, check
@@ -34,13 +38,17 @@ __all__ = [
     "Agreement",
     "Applies",
     "AssumptionC",
+    "AssumptionD",
     "BasinMap",
     "Claim",
     "ClaimAnswer",
     "ClaimOutcome",
     "CorpusAgreement",
     "EmbeddingCase",
+    "Evidence",
     "JointAgreement",
+    "Law",
+    "OrderCell",
     "PathCertificate",
     "PathVerdict",
     "PhaseGrid",
@@ -50,6 +58,7 @@ __all__ = [
     "Study",
     "Theorem5Study",
     "assumption_c",
+    "assumption_d",
     "basin_map",
     "certify_path",
     "check",
@@ -57,14 +66,18 @@ __all__ = [
     "compared_with",
     "corpus_agreement",
     "enumerated_path",
+    "gather",
+    "gather_all",
     "load_problem",
     "on_support",
     "one_minus_cosine",
     "phase_map",
     "problem_of_arrays",
+    "read_evidence",
     "rivals",
     "run_trials",
     "theorem5_study",
     "trial",
     "write_certificate",
+    "write_evidence",
 ]
