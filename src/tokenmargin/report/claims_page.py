@@ -39,7 +39,12 @@ _M_LEMMAS, _E_LEMMAS = "tests/theory/maxmargin/test_lemmas.py", "tests/theory/em
 
 #: Lemmas that are no claims: (cited as, what is tested, the file and the words by which pytest finds it).
 TECHNICAL = (
-    ("[M, Lemma 1]", "W'u moves as p does, step by step", "tests/models/test_one_layer.py", "follows_the_path_of_p"),
+    (
+        "[M, Lemma 1]",
+        "W'u moves as p does, step by step",
+        "tests/models/test_one_layer.py",
+        "matrix_is_training_the_query",
+    ),
     ("[M, Lemma 1]", "the same behind a nonlinear head", _M_LEMMAS, "lemma_1_"),
     ("[M, Lemma 4]", "p_mm descends everywhere", _M_LEMMAS, "lemma_4"),
     ("[M, Lemma 6]", "the smoothness constant bounds every Hessian", "tests/attention/test_smoothness.py", ""),

@@ -14,6 +14,7 @@ from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.embeddings.case import EmbeddingCase
 from tokenmargin.theory.embeddings.lemma6_19_only_important import Rivals, rivals
+from tokenmargin.theory.embeddings.random_cases import LAWS as EMBEDDINGS_LAWS
 from tokenmargin.theory.embeddings.selection_study import (
     PhaseGrid,
     PhaseMap,
@@ -26,13 +27,16 @@ from tokenmargin.theory.law import Law
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
 from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
 from tokenmargin.theory.maxmargin.order_cells import OrderCell
+from tokenmargin.theory.maxmargin.random_problems import LAWS as MAXMARGIN_LAWS
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem_check import ClaimAnswer, check
 from tokenmargin.theory.trials import Study, run_trials, trial
 
 __all__ = [
+    "EMBEDDINGS_LAWS",
     "FINITE",
+    "MAXMARGIN_LAWS",
     "SAME_DIRECTION",
     "STALLED",
     "Agreement",

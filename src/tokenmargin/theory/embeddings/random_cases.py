@@ -25,13 +25,13 @@ from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_c
 from tokenmargin.theory.law import NO_TRAINING, Law
 
 #: (n, T) of the data sets; the vocabulary is drawn with them.
-SIZES = ((2, 3), (4, 2), (4, 4), (6, 3))
+SIZES = ((4, 3), (4, 4), (6, 3), (6, 4))
 
 #: eta0 of the step that is none: the embeddings stay where they were drawn, to the last bit.
 NO_STEP = 1e-30
 
 _DATA = (
-    "data of [E, Assumption 4] with (n, T) = (2, 3), (4, 2), (4, 4) or (6, 3), T - 1 to 2T irrelevant tokens, every "
+    "data of [E, Assumption 4] with (n, T) = (4, 3), (4, 4), (6, 3) or (6, 4), T - 1 to 2T irrelevant tokens, every "
     "other set with relevant tokens that repeat, "
 )
 _AT_10 = _DATA + "eta0 = 4 n^2 T^2 and d the least of (10), drawn in Gram space."
@@ -76,10 +76,11 @@ def _loss_after(case: EmbeddingCase, bound: Inequality, *, times: float) -> Ineq
 
 
 def _where_p_was(case: EmbeddingCase, limit: Limit) -> Limit:
-    """The direction of p1, which is that of p0: no training of p."""
-    p = case.step.query
-    chosen = Selection(np.isclose(logits := case.sequences.keys @ p, logits.max(axis=1, keepdims=True), rtol=0, atol=0))
-    return replace(limit, p=p, velocity=p / np.linalg.norm(p), direction=p / np.linalg.norm(p), selection=chosen)
+    """The direction in which p was drawn."""
+    p = replace(case, eta0=NO_STEP).step.query
+    logits = case.sequences.keys @ p
+    chosen, u = Selection(logits == logits.max(axis=1, keepdims=True)), p / np.linalg.norm(p)
+    return replace(limit, p=p, velocity=u, direction=u, selection=chosen)
 
 
 def _bounded(_: EmbeddingCase, limit: Limit) -> Limit:

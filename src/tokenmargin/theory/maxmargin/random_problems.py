@@ -183,7 +183,7 @@ def _lemma_3(rng: Stream) -> Problem:
     first = np.argsort(-(data.keys[0] @ p))  # token 1 of the lemma is the one that p prefers
     data = EmbeddedSequences(data.tokens[:, first], data.labels, data.head, keys=data.keys[:, first])
     ahead = float((data.keys[0, 0] - data.keys[0, 1]) @ p)
-    return Problem(sequences=data, p=_numbers(p * rng.uniform(3, 7) / ahead), q=_numbers(rng.normal(size=d)))
+    return Problem(sequences=data, p=_numbers(p * rng.uniform(5, 8) / ahead), q=_numbers(rng.normal(size=d)))
 
 
 def _without_first_order(case: lemma3_key.KeyLemmaCase, seen: lemma3_key.KeyLemmaTerms) -> lemma3_key.KeyLemmaTerms:
@@ -306,7 +306,7 @@ LAWS: tuple[Law, ...] = (
     _law(
         lemma3_key.LEMMA_3,
         "one input of 2 to 5 tokens, keys N(0, I) of width 1 to 3, scores N(0, 1), p in a random direction, the "
-        "token that it prefers first and 3 to 7 ahead of the next, q N(0, I).",
+        "token that it prefers first and 5 to 8 ahead of the next, q N(0, I).",
         _lemma_3,
         {
             "last display as printed": lambda _, seen: replace(seen, display=seen.printed_display),
