@@ -53,9 +53,9 @@ TECHNICAL = (
     ("[M, Lemma 10]", "at most d neighbours in general position", _M_LEMMAS, "lemma_10"),
     ("[M, Lemma 12]", "most of the attention, the largest logit", _M_LEMMAS, "lemma_12"),
     ("[M, Lemma 13]", "along the joint path", _M_LEMMAS, "12_and_13"),
-    ("[E, Lemma 10]", "shares of selected and other tokens", _E_LEMMAS, "TestLemma10"),
-    ("[E, Lemma 13]", "no stationary point", _E_LEMMAS, "TestLemma13"),
-    ("[E, Lemma 17]", "first against second place", _E_LEMMAS, "TestLemma17"),
+    ("[E, Lemma 10]", "shares of selected and other tokens", _E_LEMMAS, "shares_of_selected"),
+    ("[E, Lemma 13]", "no stationary point", _E_LEMMAS, "no_stationary_point"),
+    ("[E, Lemma 17]", "first against second place", _E_LEMMAS, "first_against_second"),
 )
 
 
