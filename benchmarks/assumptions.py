@@ -60,9 +60,7 @@ def main() -> None:
         print(f"| {law} | {size} | {' | '.join(str(seen[answer]) for answer in Applies)} |", flush=True)
     risks = [head_risk(number) for number in range(PROBLEMS)]
     seen = Counter(assumption_d(risk, risk.optimal).applies for risk in risks)
-    print(
-        f"\nAssumption D: {', '.join(f'{answer.value} {seen[answer]}' for answer in Applies)}."
-    )
+    print(f"\nAssumption D: {', '.join(f'{answer.value} {seen[answer]}' for answer in Applies)}.")
 
 
 if __name__ == "__main__":
