@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv reproduce test torture lint docs bench wheel peers clean
+.PHONY: venv reproduce evidence test torture lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
@@ -24,6 +24,11 @@ peers: $(STAMP)
 reproduce: venv
 	$(BIN)/tokenmargin reproduce all --preset smoke --out results
 	$(BIN)/tokenmargin fit --out results/fit
+
+# Every claim on 50 random instances inside its hypotheses, and what must not pass for it on the same: minutes.
+evidence: venv
+	$(BIN)/tokenmargin check --instances 50 --out docs/results/evidence.json
+	$(BIN)/tokenmargin check --markdown --evidence docs/results/evidence.json > docs/claims.md
 
 test: venv lint
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile

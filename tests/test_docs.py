@@ -577,5 +577,7 @@ def test_the_readme_lists_every_figure_with_its_command():
 
 def test_the_page_of_claims_is_what_the_command_prints():
     from tokenmargin.report.claims_page import claims_page
+    from tokenmargin.theory.evidence import read_evidence
 
-    assert (ROOT / "docs" / "claims.md").read_text() == claims_page(claims().values())
+    evidence = read_evidence(ROOT / "docs" / "results" / "evidence.json")
+    assert (ROOT / "docs" / "claims.md").read_text() == claims_page(claims().values(), evidence)

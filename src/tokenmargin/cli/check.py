@@ -34,6 +34,9 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
+    parser.add_argument("--instances", type=int, metavar="N", help="draw N random instances inside their hypotheses")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --instances: keep the counts, as JSON")
+    parser.add_argument("--evidence", type=Path, metavar="FILE", help="with --markdown: the counts that the page shows")
     add_scheduler(parser, "the claims")
     parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")
     parser.set_defaults(run=_run)
@@ -44,9 +47,12 @@ def _run(known: Arguments, rest: list[str]) -> int:
     chosen = _chosen(known.keys, known.paper)
     if known.markdown:
         from tokenmargin.report.claims_page import claims_page
+        from tokenmargin.theory.evidence import read_evidence
 
-        print(claims_page(chosen), end="")
+        print(claims_page(chosen, None if known.evidence is None else read_evidence(known.evidence)), end="")
         return HOLDS
+    if known.instances is not None:
+        return _on_random_instances(chosen, known.instances, known.out, known.scheduler)
     if known.problem is not None:
         return _on_a_problem(chosen, known.problem, known.scheduler)
     asked = [(claim, where) for claim in chosen for where in ("inside", "outside")]
@@ -70,6 +76,25 @@ def _answered(given: Problem, key: str) -> ClaimAnswer:
     from tokenmargin.theory.registry import claims
 
     return answer(claims()[key], given)
+
+
+def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path | None, scheduler: str | None) -> int:
+    """A row for every mutation of every claim: how often hypotheses and claim held, and the mutation failed."""
+    from tokenmargin.theory.evidence import gather_all, write_evidence
+
+    if wanted < 1:
+        raise Misuse(f"--instances {wanted}: draw at least one")
+    with _console.progress("evidence") as progress, map_of(scheduler) as over:
+        found = gather_all([claim.key for claim in chosen], wanted, map=over, progress=progress)
+    rows = []
+    for one in found:
+        counts = (one.key, f"{one.inside} of {one.drawn}", str(one.not_decided), f"{one.held} of {one.inside}")
+        rows += [(*counts, name, f"{one.failed[name]} of {asked}") for name, asked in one.asked.items()]
+        rows += [] if one.asked else [(*counts, "-", "-")]
+    _console.table(("claim", "inside", "not decided", "held", "mutation", "failed"), rows)
+    if out is not None:
+        write_evidence(found, out)
+    return FAILED if any(one.held < one.inside for one in found) else HOLDS
 
 
 def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | None) -> int:

@@ -1,40 +1,114 @@
-"""The page of claims in the documents: each with a badge, its statement, and the file that checks it."""
+"""The page of claims in the documents: each with a badge, its statement, its evidence, and the file that checks it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.evidence import TOLD_APART, Evidence
+from tokenmargin.theory.law import NO_TRAINING
 
 HEADER = """\
 # Claims
 
 Every theorem and disputed lemma that is executable. `tokenmargin check` checks each on an instance just inside its
 hypotheses and one just outside; `tokenmargin check KEY --problem FILE` on a problem of your own. The badge says what
-happens inside. Statements are as corrected; what the paper has wrong stands below each. This page is made by
-`tokenmargin check --markdown`.
+happens inside. Statements are as corrected; what the paper has wrong stands below each.
 """
 
+EVIDENCE = """
+Below it stands the evidence: random instances of a stated law, how often the hypotheses held, on how many of these the
+claim held, and on how many each false observation made it fail. A claim that *no training* passes is **vacuous** as a
+statement about training. `make evidence` draws the instances and writes this page and its table,
+`docs/results/evidence.json`; `tokenmargin check KEY --instances 50` draws those of one claim.
+"""
 
-def claims_page(claims: Iterable[Claim[Any, Any]]) -> str:
-    """Markdown, one section per claim, in the order given; every claim is checked while the page is written."""
-    return HEADER + "".join(_section(claim) for claim in claims)
+TECHNICAL_HEADER = """
+## Technical lemmas
+
+These are property tests.
+
+| lemma | says | test |
+|---|---|---|
+"""
+
+_M_LEMMAS, _E_LEMMAS = "tests/theory/maxmargin/test_lemmas.py", "tests/theory/embeddings/test_lemmas.py"
+
+#: Lemmas that are no claims: (cited as, what is tested, the file and the words by which pytest finds it).
+TECHNICAL = (
+    (
+        "[M, Lemma 1]",
+        "W'u moves as p does, step by step",
+        "tests/models/test_one_layer.py",
+        "matrix_is_training_the_query",
+    ),
+    ("[M, Lemma 1]", "the same behind a nonlinear head", _M_LEMMAS, "lemma_1_"),
+    ("[M, Lemma 4]", "p_mm descends everywhere", _M_LEMMAS, "lemma_4"),
+    ("[M, Lemma 6]", "the smoothness constant bounds every Hessian", "tests/attention/test_smoothness.py", ""),
+    ("[M, Lemma 6]", "a step of 1/L_p descends enough", _M_LEMMAS, "lemma_6"),
+    ("[M, Lemma 9]", "better neighbours beat the limit", _M_LEMMAS, "lemma_9"),
+    ("[M, Lemma 10]", "at most d neighbours in general position", _M_LEMMAS, "lemma_10"),
+    ("[M, Lemma 12]", "most of the attention, the largest logit", _M_LEMMAS, "lemma_12"),
+    ("[M, Lemma 13]", "along the joint path", _M_LEMMAS, "12_and_13"),
+    ("[E, Lemma 10]", "shares of selected and other tokens", _E_LEMMAS, "shares_of_selected"),
+    ("[E, Lemma 13]", "no stationary point", _E_LEMMAS, "no_stationary_point"),
+    ("[E, Lemma 17]", "first against second place", _E_LEMMAS, "first_against_second"),
+)
 
 
-def _section(claim: Claim[Any, Any]) -> str:
+def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Evidence] | None = None) -> str:
+    """Markdown, one section per claim, in the order given; every claim is checked while the page is written.
+
+    Args:
+        claims: those that the page shows.
+        evidence: by key, as `read_evidence` returns it; without it the page shows none.
+    """
+    found = evidence or {}
+    sections = "".join(_section(claim, found.get(claim.key)) for claim in claims)
+    rows = "".join(f"| {cited} | {says} | `{_pytest(path, words)}` |\n" for cited, says, path, words in TECHNICAL)
+    return HEADER + (EVIDENCE if found else "") + sections + TECHNICAL_HEADER + rows
+
+
+def _pytest(path: str, words: str) -> str:
+    return f"pytest {path} -k {words}" if words else f"pytest {path}"
+
+
+def _section(claim: Claim[Any, Any], evidence: Evidence | None) -> str:
     outcome = claim.check(claim.inside())
     badge = "does not apply" if outcome.holds is None else "**holds**" if outcome.holds else "**fails**"
+    if evidence is not None and evidence.is_vacuous:
+        badge += ", **vacuous**"
     lines = [
         f"\n## `{claim.key}` [{claim.paper}, {claim.label}]: {badge}\n",
         f"{claim.statement}\n",
         f"Checked in `{_file_of(claim)}`, tolerance {claim.tolerance:g} ({claim.tolerance_reason}).\n",
     ]
+    if evidence is not None:
+        lines.append(f"{evidence_sentence(evidence)}\n")
     if claim.correction:
         lines.append(f"Correction: {claim.correction}\n")
     return "\n".join(lines)
+
+
+def evidence_sentence(found: Evidence) -> str:
+    """The counts of one claim in words."""
+    undecided = f" ({found.not_decided} not decided)" if found.not_decided else ""
+    parts = [
+        f"Evidence: {found.law} Seed {found.seed}: the hypotheses held on {found.inside} of {found.drawn} "
+        f"drawn{undecided}, and the claim on {found.held} of these {found.inside}."
+    ]
+    for name, asked in found.asked.items():
+        failed = found.failed[name]
+        less = "" if failed >= TOLD_APART * asked else f", less than {TOLD_APART:.0%}"
+        parts.append(f"With *{name}* it failed on {failed} of {asked}{less}.")
+    if found.ratio is not None:
+        parts.append(f"Bound over quantity: {found.ratio:.3g} (median).")
+    if found.is_vacuous:
+        parts.append(f"Vacuous: *{NO_TRAINING}* passes.")
+    return " ".join(parts)
 
 
 def _file_of(claim: Claim[Any, Any]) -> PurePosixPath:

@@ -14,6 +14,7 @@ from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.embeddings.case import EmbeddingCase
 from tokenmargin.theory.embeddings.lemma6_19_only_important import Rivals, rivals
+from tokenmargin.theory.embeddings.random_cases import LAWS as EMBEDDINGS_LAWS
 from tokenmargin.theory.embeddings.selection_study import (
     PhaseGrid,
     PhaseMap,
@@ -21,26 +22,37 @@ from tokenmargin.theory.embeddings.selection_study import (
     phase_map,
     theorem5_study,
 )
+from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
+from tokenmargin.theory.law import Law
 from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
+from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
+from tokenmargin.theory.maxmargin.order_cells import OrderCell
+from tokenmargin.theory.maxmargin.random_problems import LAWS as MAXMARGIN_LAWS
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem_check import ClaimAnswer, check
 from tokenmargin.theory.trials import Study, run_trials, trial
 
 __all__ = [
+    "EMBEDDINGS_LAWS",
     "FINITE",
+    "MAXMARGIN_LAWS",
     "SAME_DIRECTION",
     "STALLED",
     "Agreement",
     "Applies",
     "AssumptionC",
+    "AssumptionD",
     "BasinMap",
     "Claim",
     "ClaimAnswer",
     "ClaimOutcome",
     "CorpusAgreement",
     "EmbeddingCase",
+    "Evidence",
     "JointAgreement",
+    "Law",
+    "OrderCell",
     "PathCertificate",
     "PathVerdict",
     "PhaseGrid",
@@ -50,6 +62,7 @@ __all__ = [
     "Study",
     "Theorem5Study",
     "assumption_c",
+    "assumption_d",
     "basin_map",
     "certify_path",
     "check",
@@ -57,14 +70,18 @@ __all__ = [
     "compared_with",
     "corpus_agreement",
     "enumerated_path",
+    "gather",
+    "gather_all",
     "load_problem",
     "on_support",
     "one_minus_cosine",
     "phase_map",
     "problem_of_arrays",
+    "read_evidence",
     "rivals",
     "run_trials",
     "theorem5_study",
     "trial",
     "write_certificate",
+    "write_evidence",
 ]

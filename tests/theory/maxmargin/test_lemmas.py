@@ -1,10 +1,12 @@
 """The lemmas of [M]: the disputed ones with the counterexamples to what is printed, the technical ones as properties.
 
-Lemmas 12 and 13 are about the joint regularisation path of (v, p) and are not here.
+The page of claims lists those that are tested here and in other files.
 """
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -14,7 +16,7 @@ from tests.instances import fig1c, planar, theorem2_counterexample
 from tokenmargin import AttentionRisk, EmbeddedSequences, global_margin
 from tokenmargin.attention import correlation, logistic
 from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import LinearHead
+from tokenmargin.attention.heads import LinearHead, ReLUHead
 from tokenmargin.data import Selection, scores
 from tokenmargin.margin import Status, att_svm, cone_constants, directional_margin, neighbors
 from tokenmargin.theory import one_minus_cosine
@@ -33,6 +35,28 @@ def assumption_b_data(seed: int, n: int = 2, T: int = 3) -> EmbeddedSequences:
     rng = np.random.default_rng(seed)
     gamma = np.where(np.arange(T) == 0, rng.uniform(0.1, 2.0, (n, 1)), rng.uniform(-2.0, 0.0, (n, 1)))
     return planar(rng.normal(size=(n, T, 2)), gamma, rng.choice([-1.0, 1.0], n))
+
+
+RELU = ReLUHead([[1.0, 2.0, 0.5], [-1.0, 1.0, 1.0]], [0.1, 0.3], [1.0, -2.0])
+
+
+@pytest.mark.parametrize("head", [LinearHead([0.5, -1.0, 2.0]), RELU])
+def test_lemma_1_descent_in_the_matrix_is_descent_in_the_query(rng, head):
+    """[M, Lemma 1] behind any head psi: W'u follows the path of p when the step is divided by |u|^2; autodiff in W."""
+    tokens, labels, u = rng.normal(size=(3, 4, 3)), np.array([1.0, -1.0, 1.0]), rng.normal(size=3)
+    risk = HeadRisk(EmbeddedSequences(tokens, labels, np.zeros(3)), head)
+
+    def of_p(p):
+        z = jnp.einsum("nt,ntk->nk", jax.nn.softmax(tokens @ p, axis=1), tokens)
+        return jnp.log1p(jnp.exp(-labels * jax.vmap(head)(z))).mean()
+
+    slope, W, lr = jax.jit(jax.grad(lambda W: of_p(W.T @ u))), rng.normal(size=(3, 3)), 0.3
+    start = p = W.T @ u
+    for _ in range(20):
+        direction, log_scale = risk.descent_direction(p)
+        p, W = p + lr * np.exp(log_scale) * direction, W - lr / (u @ u) * np.asarray(slope(W))
+        np.testing.assert_allclose(W.T @ u, p, atol=1e-12)
+    assert np.linalg.norm(p - start) > 0.01
 
 
 class TestLemma2:

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.instances import fig3, random_sphere
+from tests.instances import fig3
 from tokenmargin.attention import Flow, NormalizedDescent, Outcome, follow, joint_path
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import label_svm, rate_direction, relaxed_svm, relaxing_rate
+from tokenmargin.margin import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
@@ -78,87 +77,3 @@ def test_descent_at_equal_steps_goes_to_the_relaxed_direction():
 def test_a_run_that_selects_other_tokens_is_outside():
     other = replace(THEOREM_5.inside(), selection=Selection.from_indices([0, 1, 1], 2))
     assert THEOREM_5.check(other).applies is Applies.NO
-
-
-def sampled_nu(data, selection, rng, count=400):
-    """The largest nu that no sampled attention contradicts; attention is sampled freely, which only lowers it."""
-    best = np.inf
-    gamma = label_svm(data.tokens[np.arange(data.n_inputs), selection.indices], data.labels).label_margin
-    for _ in range(count):
-        attention = rng.dirichlet(np.full(data.n_places, rng.choice([0.1, 0.5, 2.0])), size=data.n_inputs)
-        mixed = 1 - attention[selection.chosen].min()
-        margin = label_svm(np.einsum("nt,ntk->nk", attention, data.tokens), data.labels).label_margin
-        best = min(best, (gamma - margin) / mixed)
-    return best
-
-
-class TestAssumptionC:
-    def test_the_papers_example(self, rng):
-        a, labels = np.array([1.0, 2.0]), np.array([1, -1, 1, 1])
-        tokens = rng.normal(size=(4, 3, 2))
-        tokens *= 0.9 * np.linalg.norm(a) / np.linalg.norm(tokens, axis=-1, keepdims=True)
-        tokens[:, 0] = labels[:, None] * a
-        selection, papers_nu = Selection.from_indices([0] * 4, 3), 0.1 * np.linalg.norm(a)
-        found = assumption_c(EmbeddedSequences(tokens, labels, a), selection)
-        assert found.applies is Applies.YES
-        assert found.nu >= papers_nu * (1 - 1e-9)  # tokens that point elsewhere leave room for more
-        tokens[:, 1:] = 0.9 * tokens[:, :1]  # tokens that do not: the paper's nu is the best there is
-        tight = assumption_c(EmbeddedSequences(tokens, labels, a), selection)
-        assert tight.nu == pytest.approx(papers_nu, rel=1e-9)
-
-    def test_figure_3(self):
-        holds = assumption_c(fig3(A), OPTIMAL)
-        assert holds.applies is Applies.YES
-        assert 0 < holds.nu < holds.label_margin
-        fails = assumption_c(fig3(B), OPTIMAL)
-        assert fails.applies is Applies.NO
-        assert fails.violation is not None
-        assert assumption_c(*on_support(fig3(B), OPTIMAL)).applies is Applies.YES
-
-    def test_the_ray_refutes_every_nu(self):
-        data, found = fig3(B), assumption_c(fig3(B), OPTIMAL)
-        rates = []
-        for scale in (5.0, 10.0, 15.0):
-            attention = JointRisk(data).attention(scale * found.violation)
-            margin = label_svm(np.einsum("nt,ntk->nk", attention, data.tokens), data.labels).label_margin
-            rates.append((found.label_margin - margin) / (1 - attention[:, 1].min()))
-        assert rates[0] > rates[1] > rates[2]
-        assert rates[2] < 1e-3
-
-    def test_a_certified_nu_is_never_contradicted(self, rng):
-        proved = 0
-        for _ in range(30):
-            data = random_sphere(rng, n=2, T=3, d=3)
-            tokens = data.tokens.copy()
-            tokens[:, 1:] *= 0.4
-            data = EmbeddedSequences(tokens, data.labels, data.head)
-            selection = Selection.from_indices([0, 0], 3)
-            found = assumption_c(data, selection)
-            if found.applies is Applies.YES:
-                proved += 1
-                assert sampled_nu(data, selection, rng, 30) >= found.nu - 1e-9
-        assert proved >= 10
-
-    def test_a_better_token_refutes_it(self):
-        data = fig3(A)
-        tokens = np.concatenate([data.tokens, 3 * data.tokens[:, 1:]], axis=1)
-        longer = EmbeddedSequences(tokens, data.labels, data.head)
-        found = assumption_c(longer, Selection.from_indices([1, 1, 1], 3))
-        assert found.applies is Applies.NO
-        assert found.violation is not None
-
-    def test_inseparable_labels_refute_it(self):
-        assert assumption_c(fig3(A), Selection.from_indices([0, 1, 1], 2)).applies is Applies.NO
-        with pytest.raises(InvalidInputError, match="support"):
-            on_support(fig3(A), Selection.from_indices([0, 1, 1], 2))
-
-    def test_undecided_is_said(self):
-        """Mixing in a copy of the selected token costs nothing, on a support vector: neither proof sees it."""
-        tokens = np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.0, -1.0], [0.0, -0.5]]])
-        keys = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
-        data = EmbeddedSequences(tokens, [1, -1], [0.0, 1.0], keys)
-        assert assumption_c(data, Selection.from_indices([0, 0], 2)).applies is Applies.NOT_DECIDED
-
-    def test_wrong_trial_points_are_named(self):
-        with pytest.raises(InvalidInputError, match="trial_points"):
-            assumption_c(fig3(A), OPTIMAL, np.zeros((2, 5)))

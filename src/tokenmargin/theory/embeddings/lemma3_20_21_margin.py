@@ -65,7 +65,7 @@ def _separates(case: Separation) -> tuple[Applies, str]:
 
 
 def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
-    """Worst of: constraints missed, and p_hat'(q - p_hat) >= 0 missed at a feasible q: p_hat is the nearest to 0."""
+    """Worst of: constraints missed, p_hat'(q - p_hat) >= 0 missed at a feasible q, and longer than duality allows."""
     if seen.status is not Status.OPTIMAL:
         return float("inf")
     i, s, t = seen.triples.T
@@ -73,7 +73,16 @@ def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
     given = np.array(case.p)
     feasible = given / float((rows @ given).min())  # p/tau, the proof's feasible point
     square = float(seen.p @ seen.p)
-    return max(0.0, float(-seen.slacks.min()), (square - float(seen.p @ feasible)) / square, seen.residuals.worst)
+    least = float(seen.duals @ seen.required) / float(np.linalg.norm(_pull(seen)))  # of any feasible point, by duality
+    longer = float(np.sqrt(square)) / least - 1.0
+    return max(0.0, float(-seen.slacks.min()), (square - float(seen.p @ feasible)) / square, longer)
+
+
+def _pull(seen: MarginSolution) -> np.ndarray:
+    """The sum of duals times differences, ties among them: p itself at the solution, shape (d,)."""
+    keys = seen.sequences.keys
+    (i, s, t), (j, a, b) = seen.triples.T, seen.tie_triples.reshape(-1, 3).T
+    return np.asarray(seen.duals @ (keys[i, s] - keys[i, t]) + seen.tie_duals @ (keys[j, a] - keys[j, b]))
 
 
 LEMMA_3: Claim[Separation, MarginSolution] = Claim(

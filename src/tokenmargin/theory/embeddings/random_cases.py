@@ -1,0 +1,197 @@
+"""Random data sets for the claims of [E], what no training, a wrong sign and a tenfold step would make of them.
+
+A claim about what training does must fail on what no training does: where it does not, it is vacuous, whatever holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tokenmargin.attention import Limit
+from tokenmargin.attention.limit import LimitKind
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.first_step.bounds import Inequality, error_bound, loss_bound_log10_d
+from tokenmargin.first_step.step import FirstStep, mean_loss
+from tokenmargin.margin import MarginSolution, att_svm
+from tokenmargin.theory.embeddings import lemma2_12_first_step as first_step
+from tokenmargin.theory.embeddings import lemma3_20_21_margin as margin
+from tokenmargin.theory.embeddings import lemma6_19_only_important as only_important
+from tokenmargin.theory.embeddings import thm5_lemma14_18_selection as selection
+from tokenmargin.theory.embeddings.case import EmbeddingCase
+from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_case
+from tokenmargin.theory.law import NO_TRAINING, Law
+
+#: (n, T) of the data sets; the vocabulary is drawn with them.
+SIZES = ((4, 3), (4, 4), (6, 3), (6, 4))
+
+#: eta0 of the step that is none: the embeddings stay where they were drawn, to the last bit.
+NO_STEP = 1e-30
+
+_DATA = (
+    "data of [E, Assumption 4] with (n, T) = (4, 3), (4, 4), (6, 3) or (6, 4), T - 1 to 2T irrelevant tokens, every "
+    "other set with relevant tokens that repeat, "
+)
+_AT_10 = _DATA + "eta0 = 4 n^2 T^2 and d the least of (10), drawn in Gram space."
+
+Stream = np.random.Generator
+
+
+def _case(rng: Stream) -> EmbeddingCase:
+    n, T = SIZES[int(rng.integers(len(SIZES)))]
+    return study_case(Theorem5Study(), n, T, int(rng.integers(2**20)), int(rng.integers(2**31)))
+
+
+def _wide(rng: Stream) -> EmbeddingCase:
+    """At d = (220 n T)^4, where the bound of [E, Lemma 2] is a tenth of the least movement, and at any step size."""
+    case = _case(rng)
+    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
+    return replace(case, eta0=float(10.0 ** rng.uniform(-2, 3)), log10_d=4 * float(np.log10(220 * nT)))
+
+
+def _stepped(_: EmbeddingCase, step: FirstStep, *, times: float) -> FirstStep:
+    """The step, were E and p to move `times` as far: the errors of (5) in the plane of v and what is across it."""
+    asked = 0.5 * step.eta0 * step.alpha
+    along = step.token_head_change
+    across = np.sqrt(np.maximum(step.token_errors**2 - (along - asked) ** 2, 0.0))
+    errors = np.hypot(times * along - asked, times * across)
+    return replace(step, token_errors=errors, query_error=abs(times) * step.query_error)
+
+
+def _for_the_loss(rng: Stream) -> EmbeddingCase:
+    """eta0 between n T and 4 n^2 T^2 and the d that [E, Lemma 12] asks for."""
+    case = _case(rng)
+    nT = float(np.sqrt(case.eta0 / 4.0))
+    eta0 = float(np.exp(rng.uniform(np.log(nT), np.log(4 * nT**2))))
+    return replace(case, eta0=eta0, log10_d=loss_bound_log10_d(case.dataset.vocabulary_size, case.delta, eta0))
+
+
+def _loss_after(case: EmbeddingCase, bound: Inequality, *, times: float) -> Inequality:
+    """The loss, were the embeddings to move `times` as far along v; products with p change by less than rounding."""
+    step = case.step
+    scores = step.initial.token_head + times * step.token_head_change
+    return replace(bound, left=mean_loss(case.dataset, scores, step.initial.token_query))
+
+
+def _where_p_was(case: EmbeddingCase, limit: Limit) -> Limit:
+    """The direction in which p was drawn."""
+    p = replace(case, eta0=NO_STEP).step.query
+    logits = case.sequences.keys @ p
+    chosen, u = Selection(logits == logits.max(axis=1, keepdims=True)), p / np.linalg.norm(p)
+    return replace(limit, p=p, velocity=u, direction=u, selection=chosen)
+
+
+def _bounded(_: EmbeddingCase, limit: Limit) -> Limit:
+    return replace(limit, kind=LimitKind.FINITE)
+
+
+def _turned_back(_: EmbeddingCase, limit: Limit) -> Limit:
+    return replace(limit, velocity=-limit.velocity, direction=-limit.direction)
+
+
+def _separation(rng: Stream) -> margin.Separation:
+    """One to three sequences of four tokens, two of which repeat, in two or three coordinates."""
+    n, d = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+    table = rng.normal(size=(6, d))
+    tokens = np.stack([table[rng.choice(6, size=4)] for _ in range(n)])
+    return margin.Separation(EmbeddedSequences(tokens, np.ones(n), np.eye(d)[0]), tuple(rng.normal(size=d).tolist()))
+
+
+def _tied(rng: Stream) -> only_important.TiedDirection:
+    case = _case(rng)
+    return only_important.TiedDirection(case, only_important.tying_direction(case.sequences))
+
+
+def _nearly_tied(instance: only_important.TiedDirection, _: only_important.Alignment) -> only_important.Alignment:
+    """A direction that ties the tokens of every document to a thousandth only."""
+    velocity = instance.case.limit.velocity
+    return only_important.LEMMA_6.observe(replace(instance, direction=instance.direction + 1e-3 * velocity))
+
+
+def _at_21(rng: Stream) -> EmbeddingCase:
+    case = _case(rng)
+    return replace(case, log10_d=margin.lemma_21_log10_d(case))
+
+
+def _of_the_start(case: EmbeddingCase, _: MarginSolution) -> MarginSolution:
+    """(9) for the same tokens in the embeddings before the step."""
+    start = replace(case, eta0=NO_STEP)
+    return att_svm(start.sequences, start.important)
+
+
+_LIMIT_MUTATIONS = {NO_TRAINING: _where_p_was, "|p| stays bounded": _bounded, "turned back": _turned_back}
+
+LAWS: tuple[Law, ...] = (
+    Law(
+        selection.THEOREM_5.key,
+        _AT_10,
+        _case,
+        _LIMIT_MUTATIONS,
+    ),
+    Law(
+        first_step.LEMMA_2.key,
+        _DATA + "eta0 from 0.01 to 1000 and d = (220 n T)^4, drawn in Gram space.",
+        _wide,
+        {
+            NO_TRAINING: partial(_stepped, times=0.0),
+            "wrong sign": partial(_stepped, times=-1.0),
+            "tenfold step": partial(_stepped, times=10.0),
+        },
+        ratio=lambda _, step: error_bound(step).right / error_bound(step).left,
+    ),
+    Law(
+        margin.LEMMA_3.key,
+        "one to three sequences of four of six tokens, with repeats, N(0, I) in two or three coordinates, p N(0, I).",
+        _separation,
+        {
+            "1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p),
+            "1% shorter": lambda _, seen: replace(seen, p=0.99 * seen.p),
+        },
+    ),
+    Law(
+        only_important.LEMMA_6.key,
+        _AT_10,
+        _tied,
+        {"tied to 1e-3 only": _nearly_tied},
+    ),
+    Law(
+        first_step.LEMMA_12.key,
+        _DATA + "eta0 from n T to 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space.",
+        _for_the_loss,
+        {NO_TRAINING: partial(_loss_after, times=0.0), "wrong sign": partial(_loss_after, times=-1.0)},
+        ratio=lambda _, bound: bound.right / bound.left,
+    ),
+    Law(
+        selection.LEMMA_14.key,
+        _AT_10,
+        _case,
+        _LIMIT_MUTATIONS,
+    ),
+    Law(
+        selection.LEMMA_18.key,
+        _AT_10,
+        _case,
+        _LIMIT_MUTATIONS,
+    ),
+    Law(
+        only_important.LEMMA_19.key,
+        _AT_10,
+        _case,
+        _LIMIT_MUTATIONS,
+    ),
+    Law(
+        margin.LEMMA_20.key,
+        "as for Lemma 3.",
+        _separation,
+        {"1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p)},
+    ),
+    Law(
+        margin.LEMMA_21.key,
+        _DATA + "eta0 = 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space.",
+        _at_21,
+        {NO_TRAINING: _of_the_start},
+        ratio=lambda case, seen: 4 * case.dataset.n_documents / float(np.linalg.norm(seen.p)),
+    ),
+)

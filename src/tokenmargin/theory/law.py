@@ -1,0 +1,41 @@
+"""The law of random instances of a claim: where its evidence comes from, in words and as a function of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: What is observed were nothing learnt. A claim that it satisfies says nothing about training: it is vacuous.
+NO_TRAINING = "no training"
+
+#: (instance, what was observed) -> something else that might have been, or None where the instance does not allow it.
+Mutation = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """How instances of a claim are drawn, and what must not pass for it on them.
+
+    Args:
+        key: of the claim.
+        says: the law, in one sentence.
+        draw: an instance from a random stream; it need not meet the hypotheses, which are counted.
+        mutations: false observations by name; the claim's own where none are named.
+        ratio: (instance, observation) -> bound over quantity, for a claim that is an inequality.
+    """
+
+    key: str
+    says: str
+    draw: Callable[[np.random.Generator], Any]
+    mutations: Mapping[str, Mutation] = field(default_factory=dict)
+    ratio: Callable[[Any, Any], float] | None = None
+
+
+def aside(u: np.ndarray) -> np.ndarray:
+    """A unit vector orthogonal to u."""
+    axis = np.eye(len(u))[int(np.abs(u).argmin())]
+    rest = axis - (axis @ u) * u / (u @ u)
+    return np.asarray(rest / np.linalg.norm(rest))
