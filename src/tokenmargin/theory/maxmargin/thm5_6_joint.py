@@ -201,7 +201,7 @@ def _below_error(balls: JointBalls, bracket: JointBracket | None) -> float:
 THEOREM_6_ONLY_IF: Claim[JointBalls, JointBracket | None] = replace(
     THEOREM_6,
     key="maxmargin-thm6-below",
-    label="Thm 6, only if",
+    label="Thm 6",
     statement="Below the relaxing rate, with all else that Theorem 6 asks, no global minimiser goes to the relaxed "
     "direction: p goes to the direction whose least margin, with c Gamma (m_i - 1) added on inputs of label margin "
     "m_i, is largest, c = r/R.",
@@ -302,7 +302,7 @@ def random_run(rng: np.random.Generator, balls: JointBalls) -> JointRun:
 FLOW_5: Claim[JointRun, JointLimit] = Claim(
     key="maxmargin-thm5-flow",
     paper="M",
-    label="Thm 5, flow",
+    label="Thm 5",
     statement="Under the hypotheses of Theorem 5, on a joint normalised flow that selects the tokens v goes to their "
     "max-margin classifier and p to the max-margin direction that selects them.",
     tolerance=SAME_DIRECTION,
@@ -320,7 +320,7 @@ FLOW_5: Claim[JointRun, JointLimit] = Claim(
 FLOW_6: Claim[JointRun, JointLimit] = replace(
     FLOW_5,
     key="maxmargin-thm6-flow",
-    label="Thm 6, flow",
+    label="Thm 6",
     statement="Under the hypotheses of Theorem 6, on a joint normalised flow that selects the tokens, with |v| growing "
     "at the relaxing rate or faster beside |p|, v goes to the max-margin classifier and p to the relaxed direction.",
     hypotheses=lambda run: _run_applies(run, of_support=True),
