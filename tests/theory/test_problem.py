@@ -52,7 +52,8 @@ def test_sequences_alone_get_an_answer_of_every_claim():
         assert said.is_checked == (not said.needs)
     by_key = {said.key: said for said in answers}
     assert by_key["maxmargin-thm3"].needs == ("start",)
-    assert by_key["maxmargin-thm5"].needs == ("selection", "start_v")
+    assert by_key["maxmargin-thm5"].needs == ("selection",)
+    assert by_key["maxmargin-thm5-flow"].needs == ("selection", "start_v")
     assert by_key["embeddings-thm5"].needs == ("counts", "eta0", "log10_d")
     assert by_key["maxmargin-thm1"].outcome.holds
 
@@ -73,13 +74,17 @@ def test_with_all_fields_every_claim_is_checked_and_none_fails():
 def test_joint_claims_on_fig3():
     joint = {"selection": [1, 1, 1], "start_v": [-1.0, 0.0], "start": [0.0, -1.0]}
     keys = ["maxmargin-thm5", "maxmargin-thm6"]
-    strict, _ = tm.check(problem_of_arrays(arrays_of(fig3((0.5, 1.0))) | joint), keys)
-    assert strict.outcome.holds
-    _, relaxed = tm.check(problem_of_arrays(arrays_of(fig3((0.5, 1.5))) | joint), keys)
-    assert relaxed.outcome.holds
-    slow = problem_of_arrays(arrays_of(fig3((0.5, 1.5))) | joint | {"speeds": [0.5, 1.0]})
-    _, too_slow = tm.check(slow, keys)
-    assert too_slow.outcome.applies is Applies.NO
+    for ending in ("", "-flow"):
+        asked = [key + ending for key in keys]
+        strict, _ = tm.check(problem_of_arrays(arrays_of(fig3((0.5, 1.0))) | joint), asked)
+        assert strict.outcome.holds
+        _, relaxed = tm.check(problem_of_arrays(arrays_of(fig3((0.5, 1.5))) | joint), asked)
+        assert relaxed.outcome.holds
+        slow = problem_of_arrays(arrays_of(fig3((0.5, 1.5))) | joint | {"speeds": [0.5, 1.0]})
+        _, too_slow = tm.check(slow, asked)
+        assert too_slow.outcome.applies is Applies.NO
+    (below,) = tm.check(slow, ["maxmargin-thm6-below"])
+    assert below.outcome.holds
 
 
 def test_the_unit_of_the_keys_changes_no_verdict():

@@ -43,6 +43,6 @@ def claims() -> dict[str, Claim[Any, Any]]:
 
 def _place(claim: Claim[Any, Any]) -> tuple[str, bool, int]:
     """[M] before [E], theorems before lemmas, by number."""
-    kind, number = claim.key.rsplit("-", 1)[1].rstrip("0123456789"), claim.label.split()[1].rstrip(",")
+    kind, number = claim.key.split("-")[1].rstrip("0123456789"), claim.label.split()[1].rstrip(",")
     digits = "".join(c for c in number if c.isdigit())
     return {"M": "0", "E": "1"}[claim.paper], kind != "thm", int(digits or 0)

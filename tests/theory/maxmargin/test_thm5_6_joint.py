@@ -15,27 +15,96 @@ from tokenmargin.margin import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
-from tokenmargin.theory.maxmargin.thm5_6_joint import THEOREM_5, THEOREM_6
+from tokenmargin.theory.maxmargin.thm5_6_joint import (
+    DRAWS,
+    FLOW_5,
+    FLOW_6,
+    THEOREM_5,
+    THEOREM_6,
+    THEOREM_6_ONLY_IF,
+)
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
 A, B = (0.5, 1.0), (0.5, 1.5)
 
 
-@pytest.mark.parametrize("rate_v", [0.1, 0.5, 5.0])
-def test_theorem_5_holds_at_any_rate(rate_v):
-    assert THEOREM_5.check(replace(THEOREM_5.inside(), rate_v=rate_v)).holds
+@pytest.mark.parametrize("rate", [0.1, 0.5, 5.0, np.inf])
+def test_theorem_5_holds_at_any_rate(rate):
+    assert THEOREM_5.check(replace(THEOREM_5.inside(), rate=rate)).holds
+
+
+def test_the_flow_of_theorem_5_at_another_rate():
+    assert FLOW_5.check(replace(FLOW_5.inside(), rate_v=0.5)).holds
 
 
 def test_theorem_6_as_printed_is_false():
-    """All printed hypotheses hold when |v| = |p|/2, and the limit is not the relaxed direction."""
-    slow = THEOREM_6.outside()
-    assert slow.selects
+    """All printed hypotheses hold when r = R/2, and no global minimiser goes to the relaxed direction."""
+    slow = replace(THEOREM_6.inside(), rate=0.5)
+    assert THEOREM_6.check(slow).applies is Applies.NO
+    assert slow.selected[0] is Applies.YES
     assert assumption_c(*on_support(slow.sequences, slow.selection)).applies is Applies.YES
     assert THEOREM_6.conclude(slow, THEOREM_6.observe(slow)).holds is False
-    direction = slow.trajectory.velocity_p
-    np.testing.assert_allclose(direction, [0.995, 0.099], atol=5e-4)
-    assert one_minus_cosine(direction, [1.25, 0.25]) > 1e-3
+    assert THEOREM_6_ONLY_IF.check(slow).holds
+    assert slow.bracket.least_direction_error(np.array([1.0, 0.0])) > 1e-3
+    assert slow.bracket.least_direction_error(np.array([1.25, 0.25])) > 1e-3
+    run = FLOW_6.outside()
+    assert run.selects
+    np.testing.assert_allclose(run.trajectory.velocity_p, slow.bracket.point / slow.bracket.R, atol=1e-6)
+    np.testing.assert_allclose(run.trajectory.velocity_p, [0.995, 0.099], atol=5e-4)
+
+
+@pytest.fixture(scope="module", params=[THEOREM_5, THEOREM_6, THEOREM_6_ONLY_IF], ids=lambda claim: claim.key)
+def drawn(request):
+    """A claim, and five instances inside its hypotheses, of the law of `DRAWS`; a hundred are for the evidence."""
+    claim, rng, found = request.param, np.random.default_rng(2023), []
+    while len(found) < 5:
+        case = DRAWS[claim.key](rng)
+        if claim.hypotheses(case)[0] is Applies.YES:
+            found.append(case)
+    return claim, found
+
+
+class TestRandomProblems:
+    def test_the_claim_holds_and_its_mutations_fail(self, drawn):
+        claim, cases = drawn
+        for case in cases:
+            bracket = claim.observe(case)
+            assert claim.conclude(case, bracket).holds
+            assert claim.conclude(case, claim.mutate(bracket)).holds is False
+            assert claim.conclude(case, replace(bracket, head=-bracket.head)).holds is False
+            other = Selection(np.roll(case.selection.chosen, 1, axis=1))
+            assert claim.conclude(case, replace(bracket, selection=other)).holds is False
+            assert claim.conclude(case, None).applies is Applies.NOT_DECIDED
+
+    @pytest.mark.parametrize("change", ["shifted", "turned", "scaled"])
+    def test_the_frame_of_the_keys_changes_no_verdict(self, drawn, change):
+        claim, (case, *_) = drawn
+        data, d = case.sequences, case.sequences.width
+        turn = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
+        keys = {"shifted": data.keys + 4.0, "turned": data.keys @ turn, "scaled": 2.0**30 * data.keys}[change]
+        rate = case.rate * (2.0**30 if change == "scaled" else 1.0)
+        moved = replace(case, sequences=EmbeddedSequences(data.tokens, data.labels, data.head, keys), rate=rate)
+        here, there = claim.check(case), claim.check(moved)
+        assert (there.applies, there.holds) == (here.applies, here.holds)
+        assert moved.bracket.selection == case.bracket.selection
+        assert there.slack == pytest.approx(here.slack, abs=1e-2 * claim.tolerance)
+
+
+def test_a_bracket_too_wide_to_tell_decides_nothing():
+    balls = THEOREM_5.inside()
+    wide = replace(balls.bracket, radius=0.1 * balls.bracket.R)
+    assert THEOREM_5.conclude(balls, wide).applies is Applies.NOT_DECIDED
+    turned = replace(wide, point=balls.bracket.point[::-1])
+    assert THEOREM_5.conclude(balls, turned).holds is False
+
+
+def test_other_tokens_are_refused():
+    """The theorems' tokens are not told to the search: others than those of the minimisers fail, or do not apply."""
+    balls = THEOREM_5.inside()
+    wrong = replace(balls, selection=Selection.from_indices([0, 1, 1], 2))
+    assert THEOREM_5.check(wrong).applies is Applies.NO
+    assert THEOREM_5.conclude(wrong, balls.bracket).holds is False
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5, 0.8, 1.0, 3.0])
@@ -75,5 +144,5 @@ def test_descent_at_equal_steps_goes_to_the_relaxed_direction():
 
 
 def test_a_run_that_selects_other_tokens_is_outside():
-    other = replace(THEOREM_5.inside(), selection=Selection.from_indices([0, 1, 1], 2))
-    assert THEOREM_5.check(other).applies is Applies.NO
+    other = replace(FLOW_5.inside(), selection=Selection.from_indices([0, 1, 1], 2))
+    assert FLOW_5.check(other).applies is Applies.NO

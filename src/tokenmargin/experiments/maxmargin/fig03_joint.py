@@ -1,7 +1,8 @@
 """[M, Fig. 3]: head v and attention p trained together, each to its max-margin direction.
 
 Panels (a) to (c) are the paper's. Panel (d) is ours: on the data of (b), the limit of p is the relaxed direction if and
-only if the growth of |v| over that of |p| reaches the relaxing rate, which Theorem 6 does not ask.
+only if the growth of |v| over that of |p| reaches the relaxing rate, which Theorem 6 does not ask. The flow is drawn;
+that all global minimisers over |v| <= r, |p| <= R go there too is proved by a bracket of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tokenmargin.margin import (
     selected_label_svm,
 )
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
+from tokenmargin.theory.maxmargin.joint_balls import LEVEL, JointBalls
 
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
 THIRD = {"a": (0.5, 1.0), "b": (0.5, 1.5)}  # the optimal token of the third input
@@ -196,15 +198,32 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
             error = one_minus_cosine(minimisers[name], predicted[name])
             what = f"(d) |v|/|p| as with {words}: 1 - cos, minimiser under norm constraints to the same limit"
             numbers.append(Number.exact(what, error, at_most=SAME_DIRECTION))
+    numbers += _bracket_numbers(predicted)
     nearest = {name: _nearest(ends[name], strict, relaxed) for name in ends}
     sentence = (
         f"(d) On the data of (b), descent ends at the {nearest['half']} direction with lr_p = lr_v/2, at the "
         f"{nearest['equal']} one with lr_p = lr_v, at {nearest['double']} with lr_p = 2 lr_v (the limit is "
         f"({between[0]:.4f}, {between[1]:.4f})), and at the {nearest['fixed']} one with v fixed. The limit is the "
         f"relaxed direction if and only if the growth of |v| over |p| reaches the relaxing rate, {rate:.4g} here, for "
-        "the flow as for the minimisers over |v| <= r, |p| <= R of which Theorem 6 speaks; it states no such condition."
+        "the flow as for all global minimisers over |v| <= r, |p| <= R, of which Theorem 6 speaks and which are "
+        "bracketed; it states no such condition."
     )
     return {"flows": flows, "limits": predicted}, numbers, sentence
+
+
+def _bracket_numbers(predicted: dict[str, np.ndarray]) -> list[Number]:
+    """How far from its limit a global minimiser over |v| <= r, |p| <= R can be at most, for each growth of r."""
+    data = toys.fig3(THIRD["b"])
+    rates = {f"r = {1 / ratio:g} R": (1 / ratio, predicted[name]) for name, ratio in REGIMES.items()}
+    rates["r = exp(Xi R)"] = (float("inf"), relaxed_svm(data, OPTIMAL).direction)
+    numbers = []
+    for words, (rate, limit) in rates.items():
+        bracket = JointBalls(data, OPTIMAL, rate).bracket
+        found = bracket is not None and bracket.selection == OPTIMAL
+        error = bracket.direction_error(limit) if bracket is not None and found else float("nan")
+        what = f"(d) {words}: largest 1 - cos of a global minimiser to its limit, at R = {LEVEL:g} |p_mm|"
+        numbers.append(Number.exact(what, error, at_most=SAME_DIRECTION))
+    return numbers
 
 
 def _nearest(p: np.ndarray, strict: np.ndarray, relaxed: np.ndarray) -> str:
@@ -299,6 +318,12 @@ EXPERIMENTS = (
         config=Settings,
         compute=compute,
         draw=draw,
-        claims=("maxmargin-thm5", "maxmargin-thm6"),
+        claims=(
+            "maxmargin-thm5",
+            "maxmargin-thm5-flow",
+            "maxmargin-thm6",
+            "maxmargin-thm6-below",
+            "maxmargin-thm6-flow",
+        ),
     ),
 )

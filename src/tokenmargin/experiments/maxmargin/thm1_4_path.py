@@ -1,6 +1,7 @@
 """[M, Thms 1 and 4]: regularisation paths beside descent, flow and the max-margin direction, and where they cannot go.
 
-First part: on the problems of Fig. 1, 1 - cos to the globally optimal max-margin (GMM) direction against |p|. Second
+First part: on the problems of Fig. 1, 1 - cos to the globally optimal max-margin (GMM) direction against |p|, and the
+bound on it that holds for every global minimiser, found or not (`theory.maxmargin._path_bound`). Second
 part: on random problems, paths restricted to a cone around a direction. Around directions that are not locally optimal
 max-margin (LMM) they must not converge to it; around LMM directions, in the cone of Lemma 7, (32) and (39), they do.
 Descent asks for more than (39): the radius of Theorem 3 is beside it, and the least norms that would do for each.
@@ -36,12 +37,14 @@ from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
     DISTANCE_FLOOR,
     STAYS_AWAY,
+    PathCase,
     converges_to_axis,
     decay_exponent,
     has_distinct_scores,
     in_general_position,
 )
 from tokenmargin.theory.path_optimality import certify_path, enumerated_path
+from tokenmargin.theory.problem import given
 
 PROBLEMS = {"a": toys.fig1a, "b": toys.fig1b, "c": toys.fig1c}
 WAYS = ("path", "descent", "flow")
@@ -196,6 +199,9 @@ def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[Arrays,
         }
         for way, passed in points.items()
     }
+    bounded = given(PathCase(sequences).bounded)
+    levels = panel["path"]["norm"] * bounded.solution.margin
+    panel["path"]["bound"] = np.array([bounded.bound(level) for level in levels])
     return panel, float(path.residuals.max()), certify_path(path).certified
 
 
@@ -243,11 +249,15 @@ def _numbers(
     ends: dict[str, _LocalEnds],
 ) -> tuple[Number, ...]:
     last = max(float(arrays[name]["path"]["distance"][-1]) for name in PROBLEMS)
+    share = max(float((arrays[name]["path"]["distance"] / arrays[name]["path"]["bound"]).max()) for name in PROBLEMS)
+    bound = max(float(arrays[name]["path"]["bound"][-1]) for name in PROBLEMS)
     sides = {kind: end.away / max(len(end.norm), 1) for kind, end in ends.items()}
     return (
         Number.exact("(a, b, c) paths certified global by enumeration", float(certified), 3, 0, source="all of them"),
         Number.exact("largest KKT residual of a path", residual, at_most=KKT),
         Number.exact("largest 1 - cos, path at R = 1e5 to the GMM direction", last, at_most=SAME_DIRECTION),
+        Number.exact("largest 1 - cos of a path, as a share of what a global minimiser can have", share, at_most=1),
+        Number("largest 1 - cos that a global minimiser at R = 1e5 can have", bound),
         Number.exact("(c) exponent of 1 - cos in R, path", exponents["c", "path"], -2, EXPONENT, source=RATE),
         Number.exact("(c) exponent of 1 - cos in |p|, flow", exponents["c", "flow"], -2, EXPONENT, source=RATE),
         Number.exact("(a) exponent of 1 - cos in |p|, flow", exponents["a", "flow"], -2, EXPONENT, source=RATE),
@@ -300,6 +310,8 @@ def draw(result: Result) -> Any:
             for way, (label, look) in looks.items():
                 passed = arrays[name][way]
                 ax.loglog(passed["norm"], np.maximum(passed["distance"], DISTANCE_FLOOR), label=label, **look)
+            proved = arrays[name]["path"]
+            ax.loglog(proved["norm"], proved["bound"], "-.", color=canvas.ORANGE, lw=1.2, label="proved for minimisers")
             guide = np.array([1e1, 1e5])
             ax.loglog(guide, guide**-2.0, ":", color=canvas.GREY, label=r"$\|p\|^{-2}$")
             ax.axhline(DISTANCE_FLOOR, color=canvas.GREY, lw=0.8, ls="--", label="rounding")
