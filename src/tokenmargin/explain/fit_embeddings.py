@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import array_of, checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
@@ -24,6 +24,7 @@ from tokenmargin.models.one_layer import readings
 from tokenmargin.training import AdamW, Optimiser, train
 
 
+@checked
 def fit_embeddings(
     counts: Any,
     targets: ArrayLike,
@@ -51,12 +52,14 @@ def fit_embeddings(
     """
     whole_number(epochs, "epochs", 1)
     matrix = checked_counts(counts)
-    classes = np.asarray(targets)
-    if classes.shape != (matrix.shape[0],) or not set(np.unique(classes)) <= {0, 1}:
+    classes = array_of(targets, "targets", "0 or 1")
+    if classes.shape != (matrix.shape[0],) or classes.dtype.kind not in "iub" or not set(np.unique(classes)) <= {0, 1}:
         raise InvalidInputError(
             f"targets must be 0 or 1 for each of {matrix.shape[0]} documents: a width has two classes."
         )
-    held = np.zeros(len(classes), dtype=bool) if validation is None else np.asarray(validation, dtype=bool)
+    held = np.zeros(len(classes), dtype=bool) if validation is None else array_of(validation, "validation", "booleans")
+    if held.shape != classes.shape or held.dtype != bool:
+        raise InvalidInputError(f"validation must be {len(classes)} booleans, one for each document.")
     dataset = TokenDataset(matrix[~held], classes[~held], drop_empty=True)
     judged, judged_targets = matrix[held], classes[held]
     best: list[TokenModel] = []

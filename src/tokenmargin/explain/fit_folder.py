@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.explain.fitting import FittedTexts
 from tokenmargin.explain.saved_model import save
 from tokenmargin.sources import write_parquet
@@ -18,6 +19,7 @@ from tokenmargin.sources import write_parquet
 DIGITS = 6
 
 
+@checked
 def write_fit(fitted: FittedTexts, folder: Path) -> None:
     """Write everything but the page into a folder."""
     columns = fitted.tokens.columns()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.data.tokens import TokenDataset
@@ -36,6 +37,7 @@ CHOOSING_SHARE, FEWEST_TO_CHOOSE = 0.1, 50
 CHOOSING_TOL = 1e-3
 
 
+@checked
 @dataclass(frozen=True)
 class LabelledCorpus:
     """Texts with their classes."""
@@ -51,6 +53,7 @@ class LabelledCorpus:
             raise InvalidInputError("there are no texts: give texts of at least two classes.")
 
 
+@checked
 @dataclass(frozen=True)
 class FitSettings:
     """What a fit depends on besides the texts.
@@ -102,6 +105,7 @@ class _Part:
     counts: sp.csr_array
 
 
+@checked
 def fit_texts(
     corpus: LabelledCorpus,
     settings: FitSettings,

@@ -19,6 +19,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tokenmargin._atomic import check_writable, complete_file
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel._fingerprint import fingerprint, of_installation
@@ -33,6 +34,7 @@ Point = dict[str, Any]
 Answer = dict[str, np.ndarray]
 
 
+@checked
 def sweep(
     make: Callable[..., Any],
     grid: Grid,

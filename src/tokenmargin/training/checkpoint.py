@@ -10,11 +10,13 @@ import jax
 import numpy as np
 
 from tokenmargin._atomic import complete_file
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 
 _WHOSE = "whose"
 
 
+@checked
 def save_checkpoint(path: Path, whose: str, tree: Any, **notes: np.ndarray) -> None:
     """Write the leaves of a tree in their order.
 
@@ -29,6 +31,7 @@ def save_checkpoint(path: Path, whose: str, tree: Any, **notes: np.ndarray) -> N
         np.savez(opened, **(leaves | notes | {_WHOSE: np.array(whose)}))
 
 
+@checked
 def load_checkpoint(path: Path, whose: str, like: Any) -> tuple[Any, dict[str, np.ndarray]]:
     """The tree that was saved, in the structure of `like`, whose leaves have the same shapes and dtypes; and notes."""
     expected, structure = jax.tree.flatten(like)

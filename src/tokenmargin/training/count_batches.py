@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import CountBatch
 
@@ -126,6 +126,7 @@ class CountBatches:
         return CountBatch(ids, log_counts, plan.document, plan.pieces, plan.labels, plan.documents)
 
 
+@checked
 def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
     """Cut a data set into pieces."""
     whole_number(batch_size, "batch_size", 1)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
@@ -67,6 +67,7 @@ class _State(NamedTuple):
     optimiser: OptimiserState
 
 
+@checked
 @keep_precision
 def train_images(
     dataset: ImageDataset,
@@ -138,6 +139,7 @@ def train_images(
     return ImageTrainingRun(state.parameters, records, model, optimiser, steps, dataset.class_names)
 
 
+@checked
 @keep_precision
 def image_accuracy(model: Any, parameters: Tree, dataset: ImageDataset, batch_size: int = 512) -> float:
     """The share of pictures whose class has the largest output; pictures as they are."""

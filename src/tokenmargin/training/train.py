@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import checked, float_dtype, positive, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
@@ -81,6 +81,7 @@ def train(
 ) -> TrainingRun: ...
 
 
+@checked
 @keep_precision
 def train(
     dataset: TokenDataset | ImageDataset,
@@ -295,10 +296,4 @@ def _checked(model: object, optimiser: object, epochs: int, dtype: Any) -> str:
         )
     positive(getattr(optimiser, "lr", float("nan")), "lr")
     whole_number(epochs, "epochs", 0)
-    try:
-        kind = np.dtype(dtype).name
-    except TypeError:
-        kind = str(dtype)
-    if kind not in ("float32", "float64"):
-        raise InvalidInputError(f"dtype must be float32 or float64, got {kind}.")
-    return kind
+    return float_dtype(dtype)

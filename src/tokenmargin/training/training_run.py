@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tokenmargin._checks import checked
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.training.evaluate import Evaluation, Evaluator
 from tokenmargin.training.optimisers import Optimiser
@@ -26,6 +27,7 @@ class TrainingRun:
     best_epoch: int | None = None  #: the epoch, from 1 on, whose parameters these are, where one was given
     batches: BatchFactory | None = None  #: as given to `train`
 
+    @checked
     def evaluate(self, dataset: TokenDataset, *, batch_size: int = 128) -> Evaluation:
         """Loss and accuracy on a data set of the same vocabulary and classes; others are refused."""
         return Evaluator(dataset, self, batches=self.batches, batch_size=batch_size)(self)

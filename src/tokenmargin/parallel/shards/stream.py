@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin.parallel.shards.counted import CountedPart, CountedShards
 
 #: Parts whose documents are shuffled together: what is held in memory.
 TOGETHER = 8
 
 
+@checked
 @dataclass(frozen=True)
 class ShardStream:
     """Every document once an epoch: parts in a random order, and the documents of some parts shuffled together.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Flow, Limit
 from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_relevant
@@ -46,6 +47,7 @@ SIZES = ((2, 2), (4, 4), (6, 4), (8, 4))
 NORMS = (1e6, 1e8)
 
 
+@checked
 @dataclass(frozen=True)
 class Theorem5Study:
     """Random data sets of [E, Assumption 4] in the regime (10).
@@ -94,8 +96,10 @@ def study_cases(study: Theorem5Study, seed: int = 0) -> list[EmbeddingCase]:
     return [study_case(study, n, T, number, seed) for n, T in study.sizes for number in range(study.sets)]
 
 
+@checked
 def theorem5_study(study: Theorem5Study, seed: int = 0, progress: Progress = silent) -> np.ndarray:
     """One row of `COLUMNS` for each data set, shape (len(sizes) * sets, len(COLUMNS))."""
+    whole_number(seed, "seed", 0)
     cases = study_cases(study, seed)
     return table(cases, decided(cases, progress))
 
@@ -143,6 +147,7 @@ def _holds(selection: Selection, important: Selection) -> bool:
     return bool((selection.chosen | ~important.chosen).all())
 
 
+@checked
 @dataclass(frozen=True)
 class PhaseGrid:
     """Cells (eta0, d) and the data drawn in each.
@@ -206,6 +211,7 @@ def phase_shares(grid: PhaseGrid, cases: Sequence[EmbeddingCase], found: Sequenc
     return PhaseMap(important.mean(axis=-1), (diverges & ~important).mean(axis=-1), undecided.mean(axis=-1))
 
 
+@checked
 def phase_map(
     grid: PhaseGrid,
     seed: int,
@@ -213,6 +219,11 @@ def phase_map(
     norms: tuple[float, ...] = NORMS,
 ) -> PhaseMap:
     """Follow every draw of every cell."""
+    whole_number(seed, "seed", 0)
+    if not norms:
+        raise InvalidInputError("norms are empty: give at least one norm to follow the flow to.")
+    for norm in norms:
+        positive(norm, "norms")
     cases = phase_cases(grid, seed)
     return phase_shares(grid, cases, decided(cases, progress, norms))
 

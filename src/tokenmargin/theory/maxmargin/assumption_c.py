@@ -23,6 +23,7 @@ from itertools import product
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -51,6 +52,7 @@ class AssumptionC:
     violation: Vector | None = None  #: a p, or the direction of a ray, that refutes it, shape (d,)
 
 
+@checked
 def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_points: ArrayLike = ()) -> AssumptionC:
     """Decide Assumption C for a selection, or say that it was not decided [M, Assumption C].
 
@@ -71,6 +73,7 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
     return _proved(sequences, selection, label)
 
 
+@checked
 def on_support(sequences: EmbeddedSequences, selection: Selection) -> tuple[EmbeddedSequences, Selection]:
     """The inputs whose selected token is a support vector of (SVM), alone: where [M, Thm 6] asks Assumption C."""
     label = selected_label_svm(sequences, selection)
@@ -138,7 +141,8 @@ def _largest_mixture(sequences: EmbeddedSequences, alpha: np.ndarray, j: int, we
 
 def _points(sequences: EmbeddedSequences, trial_points: ArrayLike) -> np.ndarray:
     """The caller's points and the keys themselves, short and long: each prefers other tokens."""
-    given = np.asarray(trial_points, dtype=float)
+    none = isinstance(trial_points, tuple | list) and not trial_points
+    given = np.zeros((0, sequences.width)) if none else real_array(trial_points, "trial_points", "(s, d)")
     if given.size and (given.ndim != 2 or given.shape[1] != sequences.width):
         raise InvalidInputError(f"trial_points have shape {given.shape}: give shape (s, {sequences.width}).")
     keys = sequences.keys[sequences.mask].astype(float)
