@@ -43,7 +43,7 @@ def read_arrays(path: str | Path, what: str, needed: Collection[str] = ()) -> di
     """
     file = Path(path)
     if not file.is_file():
-        raise InvalidInputError(f"{file} is no file: give {what}.")
+        raise InvalidInputError(f"{file} does not exist, or is no file: give {what}.")
     try:
         # From memory: NumPy leaves a file open whose archive is damaged.
         stored = np.load(io.BytesIO(file.read_bytes()), allow_pickle=False)

@@ -84,7 +84,7 @@ def real_array(value: Any, name: str, shape: str, *, finite: bool = True) -> np.
 
 def picked_numbers(given: Any, size: int, name: str, of: str) -> np.ndarray:
     """Row or column numbers, from numbers or booleans."""
-    picked = np.atleast_1d(array_of(given, name, f"numbers of {of}"))
+    picked = np.atleast_1d(array_of(given, name, f"whole numbers, or booleans, of {of}"))
     if picked.dtype.kind == "b" and picked.shape == (size,):
         picked = np.flatnonzero(picked)
     if picked.size == 0:

@@ -255,7 +255,9 @@ def head_scores(head: Head, tokens: TokensJ, labels: InputNumbersJ) -> TokenNumb
 
 def _real(value: ArrayLike, name: str, ndim: int) -> np.ndarray:
     """A finite float64 array of the stated rank."""
-    array = real_array(value, name, ("()", "(k,)", "(k, k)")[ndim])
+    array = real_array(value, name, ("()", "(k,)", "(k, k)")[ndim], finite=False)
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} holds NaN or infinity: give finite weights.")
     if array.size == 0:
         raise InvalidInputError(f"{name} has shape {array.shape}: give a non-empty array with {ndim} axes.")
     return array

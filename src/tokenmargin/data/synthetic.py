@@ -100,8 +100,8 @@ def k_level(rng: np.random.Generator, n: int, law: KLevel | None = None) -> Toke
         law: sizes and shares; those of [E, Fig. 2] when absent. `law.level_of` tells the level of each token.
     """
     law = KLevel() if law is None else law
-    whole_number(n, "n", 2)
-    fits_in_memory(n * law.T, f"a data set of {n} texts of {law.T} tokens", "ask for fewer texts")
+    whole_number(n, "n", -(2**62))
+    fits_in_memory(max(n, 0) * law.T, f"a data set of {n} texts of {law.T} tokens", "ask for fewer texts")
     if n < 2 or n % 2:
         raise InvalidInputError(f"n = {n}: give an even number of texts, at least 2, half of them of each class.")
     labels = np.where(np.arange(n) % 2 == 0, 1, -1)
@@ -145,7 +145,7 @@ def single_relevant(
         negative_repeats: the same for negative ones; as `repeats` when absent.
     """
     for value, name in ((n, "n"), (T, "T"), (2 if irrelevant is None else irrelevant, "irrelevant")):
-        whole_number(value, name, 1)
+        whole_number(value, name, -(2**62))
         if value > MOST_RELEVANT:
             raise TooLargeError(f"{name} = {value} is more than {MOST_RELEVANT}: these are small data sets.")
     if n * T > MOST_RELEVANT:

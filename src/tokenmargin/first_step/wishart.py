@@ -51,7 +51,7 @@ def gram_of(tokens: ArrayLike, query: ArrayLike, head: ArrayLike) -> np.ndarray:
 
 def coordinates_of(gram: ArrayLike) -> SpanCoordinates:
     """Coordinates with the products of a Gram matrix of (v, E_1, ..., E_V, p): the rows of its Cholesky factor."""
-    K = real_array(gram, "gram", "(V + 2, V + 2)")
+    K = real_array(gram, "gram", "(...,)")
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] < 3:
         raise InvalidInputError(f"a Gram matrix of v, the tokens and p is square and at least 3 x 3, got {K.shape}.")
     try:

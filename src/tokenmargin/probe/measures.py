@@ -58,7 +58,7 @@ def logit_margin(logits: ArrayLike) -> np.ndarray:
 
     -inf marks a token that is masked away.
     """
-    z = real_array(logits, "logits", "(..., T)", finite=False)
+    z = real_array(logits, "logits", "(...,)", finite=False)
     if z.ndim == 0 or z.shape[-1] < 2 or np.isnan(z).any() or ((z > -np.inf).sum(axis=-1) < 2).any():
         raise InvalidInputError("a margin is between two tokens: give logits of shape (..., T), two or more finite.")
     best = np.partition(z, z.shape[-1] - 2, axis=-1)
@@ -88,7 +88,7 @@ def key_query_norm(query_weights: ArrayLike, key_weights: ArrayLike) -> np.ndarr
 
     By the h x h products: |W_Q'W_K|_F^2 = sum of the entries of (W_Q W_Q') * (W_K W_K').
     """
-    q, k = (real_array(x, "weights", "(..., h, d)") for x in (query_weights, key_weights))
+    q, k = (real_array(x, "weights", "(...,)") for x in (query_weights, key_weights))
     if q.ndim < 2 or q.shape != k.shape:
         raise InvalidInputError(
             f"weights of queries and keys must be of one shape (..., h, d), got {q.shape} and {k.shape}."
@@ -127,7 +127,7 @@ def distribution(values: ArrayLike) -> Distribution:
 
 
 def _maps(weights: ArrayLike) -> np.ndarray:
-    s = real_array(weights, "attention", "(..., T)", finite=False)
+    s = real_array(weights, "attention", "(...,)", finite=False)
     if s.ndim == 0 or s.shape[-1] == 0:
         raise InvalidInputError(f"attention has shape (..., T) with T >= 1, got {s.shape}.")
     total = s.sum(axis=-1, keepdims=True)

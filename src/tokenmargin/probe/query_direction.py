@@ -59,10 +59,12 @@ def query_direction(
         rng: of the random queries, which are standard normal.
         baseline: how many of those.
     """
-    q, K = real_array(query, "query", "(k,)"), real_array(keys, "keys", "(T, k)")
+    q, K = (real_array(x, name, "(...,)", finite=False) for x, name in ((query, "query"), (keys, "keys")))
     if q.ndim != 1 or K.ndim != 2 or K.shape[1] != len(q) or len(K) < 2:
         raise InvalidInputError(f"a query of shape (k,) and keys of shape (T, k), T >= 2: got {q.shape} and {K.shape}.")
     whole_number(baseline, "baseline", 0)
+    if not np.isfinite(K).all():
+        raise InvalidInputError("keys hold NaN or infinity: give finite keys.")
     if not np.isfinite(q).all() or not q.any():
         raise InvalidInputError("the query is 0 or not finite: it selects nothing.")
     queries = np.concatenate([q[None], rng.standard_normal((baseline, len(q)))])

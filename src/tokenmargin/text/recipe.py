@@ -39,7 +39,6 @@ class Alphabet(Enum):
     UNICODE = "runs of letters and digits of any script, with their combining marks"
 
 
-@checked
 @dataclass(frozen=True)
 class Recipe:
     """The steps from a text to its tokens, in their order; the defaults are the paper's, as read by SPEC.

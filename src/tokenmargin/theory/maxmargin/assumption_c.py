@@ -142,7 +142,7 @@ def _largest_mixture(sequences: EmbeddedSequences, alpha: np.ndarray, j: int, we
 def _points(sequences: EmbeddedSequences, trial_points: ArrayLike) -> np.ndarray:
     """The caller's points and the keys themselves, short and long: each prefers other tokens."""
     none = isinstance(trial_points, tuple | list) and not trial_points
-    given = np.zeros((0, sequences.width)) if none else real_array(trial_points, "trial_points", "(s, d)")
+    given = np.zeros((0, sequences.width)) if none else real_array(trial_points, "trial_points", "(...,)")
     if given.size and (given.ndim != 2 or given.shape[1] != sequences.width):
         raise InvalidInputError(f"trial_points have shape {given.shape}: give shape (s, {sequences.width}).")
     keys = sequences.keys[sequences.mask].astype(float)
