@@ -34,7 +34,9 @@ def complete_file(target: Path) -> Iterator[Path]:
 
     It ends as `target` does, for writers that look at the ending, and begins with a dot, for readers of the folder.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir():
+        raise InvalidInputError(f"{str(target)!r} is a folder: name a file to write.")
+    check_writable(target.parent)
     handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
     os.close(handle)
     staging = Path(name)
@@ -49,7 +51,9 @@ def complete_file(target: Path) -> Iterator[Path]:
 @contextmanager
 def complete_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that replaces `target` when the block ends without an error, and vanishes otherwise."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_file() or not target.name:
+        raise InvalidInputError(f"{str(target)!r} is not a folder of its own: name one to write.")
+    check_writable(target.parent)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     staging.chmod(0o755)
     try:

@@ -1,19 +1,264 @@
-"""Checks that many entry points share, each with an error that names the argument and what to give instead."""
+"""Checks that many entry points share, each with an error that names the argument and what to give instead.
+
+`checked` compares what a public function is given with what its signature says, so that a wrong type is refused at the
+door, in one way, and not somewhere inside; ranges and shapes are for the function itself to check.
+"""
 
 from __future__ import annotations
 
+import os
+import types
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from inspect import Parameter, isclass, signature
+from numbers import Integral, Real
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
 import numpy as np
 
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, TooLargeError, WrongTypeError
+
+Checked = TypeVar("Checked", bound=Callable[..., Any])
+
+#: What a value of a built-in type may be: NumPy's numbers are numbers.
+STANDS_FOR: dict[type, tuple[type, ...]] = {
+    int: (Integral,),
+    float: (Real,),
+    bool: (bool, np.bool_),
+    str: (str,),
+}
+
+#: Most characters of a value that an error shows.
+SHOWN = 60
 
 
 def positive(value: float, name: str) -> None:
     """Raise unless value is a positive finite number."""
-    if not (isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0):
-        raise InvalidInputError(f"{name} must be a positive finite number, got {value!r}.")
+    if not (_is_number(value) and value > 0):
+        raise InvalidInputError(f"{name} must be a positive finite number, got {shown(value)}.")
+
+
+def not_negative(value: float, name: str) -> None:
+    """Raise unless value is a finite number from 0 on."""
+    if not (_is_number(value) and value >= 0):
+        raise InvalidInputError(f"{name} must be a finite number >= 0, got {shown(value)}.")
+
+
+def share(value: float, name: str) -> None:
+    """Raise unless value lies strictly between 0 and 1."""
+    if not (_is_number(value) and 0 < value < 1):
+        raise InvalidInputError(f"{name} must lie between 0 and 1, got {shown(value)}.")
 
 
 def whole_number(value: int, name: str, least: int) -> None:
-    """Raise unless value is a whole number of at least `least`."""
-    if not (isinstance(value, int | np.integer) and value >= least):
-        raise InvalidInputError(f"{name} must be a whole number >= {least}, got {value!r}.")
+    """Raise unless value is a whole number of at least `least`, and one that a machine counts with."""
+    if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value < 2**63):
+        raise InvalidInputError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
+
+
+def array_of(value: Any, name: str, wanted: str) -> np.ndarray:
+    """What was given as an array of any dtype; lists of different lengths are none."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise InvalidInputError(
+            f"{name} is ragged or no array ({' '.join(str(problem).split())}): give {wanted}."
+        ) from None
+
+
+def real_array(value: Any, name: str, shape: str, *, finite: bool = True) -> np.ndarray:
+    """What was given as an array of float64 with as many axes as `shape` names, such as "(n, T, d)"; else an error.
+
+    A shape "(..., T)" stands for any number of axes before the named ones.
+    """
+    array = array_of(value, name, f"numbers of shape {shape}")
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{name} has dtype {array.dtype}: give real numbers of shape {shape}.")
+    axes = 0 if shape == "()" else shape.count(",") + (not shape.endswith(",)"))
+    if array.ndim < axes - 1 if shape.startswith("(...") else array.ndim != axes:
+        raise InvalidInputError(f"{name} has shape {array.shape}: give numbers of shape {shape}.")
+    if finite and not np.isfinite(array).all():
+        raise InvalidInputError(f"{name} holds NaN or infinity: give finite numbers.")
+    return np.array(array, dtype=np.float64)
+
+
+def picked_numbers(given: Any, size: int, name: str, of: str) -> np.ndarray:
+    """Row or column numbers, from numbers or booleans."""
+    picked = np.atleast_1d(array_of(given, name, f"whole numbers, or booleans, of {of}"))
+    if picked.dtype.kind == "b" and picked.shape == (size,):
+        picked = np.flatnonzero(picked)
+    if picked.size == 0:
+        raise InvalidInputError(f"no {of} are picked: there is nothing to look at.")
+    if picked.ndim != 1 or picked.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{name} must be whole numbers, or {size} booleans, one for each of the {of}; got an array of "
+            f"{picked.dtype} of shape {picked.shape}."
+        )
+    outside = picked[(picked < -size) | (picked >= size)]
+    if outside.size:
+        raise InvalidInputError(f"{name} hold {outside[0]}, but there are {size} {of}, 0 to {size - 1}.")
+    return picked.astype(np.int64) % size
+
+
+def float_dtype(dtype: Any) -> str:
+    """The name of float32 or float64, however it was given; else an error."""
+    try:
+        kind = np.dtype(dtype).name if isinstance(dtype, str | type | np.dtype) or callable(dtype) else shown(dtype)
+    except (TypeError, ValueError):
+        kind = shown(dtype)
+    if kind not in ("float32", "float64"):
+        raise InvalidInputError(f"dtype must be float32 or float64, got {kind}.")
+    return kind
+
+
+def fits_in_memory(numbers: float, what: str, remedy: str, itemsize: int = 8) -> None:
+    """Raise where that many numbers are more than this machine's memory, before anything is allocated."""
+    asked, there = float(min(numbers, 10**300)) * itemsize, _memory()
+    if asked > there:
+        raise TooLargeError(
+            f"{what} would take {asked / 1e9:.3g} GB, and this machine has {there / 1e9:.3g} GB: {remedy}."
+        )
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: short, and whatever its own repr does."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a foreign __repr__ may raise anything, and the error to report is another one
+        return f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def checked(function: Checked) -> Checked:
+    """A function, or a dataclass, that refuses arguments of another type than its signature says.
+
+    Annotations that say nothing (Any, ArrayLike, type variables) are not looked at; they are read at the first call.
+    """
+    if isclass(function):
+        function.__init__ = checked(function.__init__)  # type: ignore[method-assign]
+        return function
+    parameters = [p for p in signature(function).parameters.values() if p.name != "self"]
+    positional = [p.name for p in signature(function).parameters.values() if p.kind is not Parameter.KEYWORD_ONLY]
+    defaults = {p.name: p.default for p in parameters}
+    expected: dict[str, Any] = {}
+    known: set[tuple[str, type]] = set()  # what was right once is not looked at again: a check costs a microsecond
+
+    def check(name: str, value: Any) -> None:
+        if not expected:
+            expected.update(_hints(function))
+        hint = expected.get(name, Any)
+        if value is not defaults.get(name, Parameter.empty) and not _fits(value, hint):
+            raise WrongTypeError(f"{name} must be {_in_words(hint)}, got {_type_name(value)}: {shown(value)}.")
+        if not isinstance(value, tuple | list | np.ndarray):  # of which the type does not say all
+            known.add((name, type(value)))
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        for name, value in zip(positional, args, strict=False):
+            if (name, type(value)) not in known:
+                check(name, value)
+        for name, value in kwargs.items():
+            if (name, type(value)) not in known:
+                check(name, value)
+        return function(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def check_fields(value: Any) -> None:
+    """Raise unless every field of a dataclass is of the type that is written beside it."""
+    for name, hint in _hints(type(value)).items():
+        if hasattr(value, name) and not _fits(getattr(value, name), hint):
+            given = getattr(value, name)
+            raise WrongTypeError(f"{name} must be {_in_words(hint)}, got {_type_name(given)}: {shown(given)}.")
+
+
+def _hints(function: Any) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(function)
+    except NameError:  # a name that is imported for the type checker alone: the rest is checked by the function
+        return {"": Any}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says; True where it says nothing that can be looked at."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inside)
+    if hint is None or hint is type(None):
+        return value is None
+    if origin is tuple and isinstance(value, tuple) and inside and inside[-1] is Ellipsis:
+        return all(_fits(one, inside[0]) for one in value)
+    if origin is tuple and isinstance(value, tuple) and inside:
+        return len(value) == len(inside) and all(map(_fits, value, inside))
+    kind = origin or hint
+    if not isclass(kind):
+        return True
+    if isinstance(value, str | bytes) and kind is Sequence:
+        return False  # a sequence of characters is never what is meant
+    if isinstance(value, list | tuple) and len(inside) == 1 and inside[0] is not str and issubclass(list, kind):
+        return all(_fits(one, inside[0]) for one in value)
+    if kind in STANDS_FOR:
+        is_flag = isinstance(value, bool | np.bool_)
+        if kind is not bool and is_flag:
+            return False
+        return isinstance(value, STANDS_FOR[kind]) or (kind is float and _is_scalar(value))
+    if hasattr(kind, "array_type"):  # a shape of jaxtyping: the dtype of real numbers does not matter
+        return isinstance(value, kind) or (
+            isinstance(value, np.ndarray)
+            and value.dtype.kind in "iuf"
+            and value.ndim == len(getattr(kind, "dims", ()))
+            and "float64" in getattr(kind, "dtypes", ())
+        )
+    if isinstance(value, np.ma.MaskedArray) and kind is np.ndarray:
+        return False  # JAX refuses it, and NumPy forgets its mask
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a protocol that cannot be asked at run time
+        return True
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return (
+            not isinstance(value, bool)
+            and bool(np.isfinite(float(value)))
+            and (isinstance(value, Real) or _is_scalar(value))
+        )
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether this is an array of no dimension that holds one real number."""
+    return getattr(value, "ndim", None) == 0 and getattr(getattr(value, "dtype", None), "kind", "") in "iuf"
+
+
+def _in_words(hint: Any) -> str:
+    """An annotation as a person would say it."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_in_words(one) for one in inside))
+    if hint is None or hint is type(None):
+        return "None"
+    words = {int: "a whole number", float: "a number", bool: "True or False", str: "a string"}
+    if hint in words:
+        return words[hint]
+    if origin is tuple and inside:
+        return f"a tuple, each {_in_words(inside[0])}" if inside[-1] is Ellipsis else f"a tuple of {len(inside)}"
+    if hasattr(hint, "array_type"):
+        return f"an array of shape ({', '.join(str(hint.dim_str).split())})"
+    name = getattr(origin or hint, "__name__", str(hint))
+    return f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine, or infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return float("inf")

@@ -15,6 +15,7 @@ __all__ = [
     "NotDecidedError",
     "TokenMarginError",
     "TooLargeError",
+    "WrongTypeError",
 ]
 
 
@@ -26,8 +27,12 @@ class InvalidInputError(TokenMarginError, ValueError):
     """An argument has a wrong shape, a value that is not finite, or lies outside its range."""
 
 
+class WrongTypeError(InvalidInputError, TypeError):
+    """An argument is of another type than the signature says: None, say, or an array where a data set is meant."""
+
+
 class TooLargeError(TokenMarginError):
-    """An exact method was asked for more than its stated limit."""
+    """An exact method was asked for more than its stated limit, or something for more than this machine's memory."""
 
 
 class DivergedError(TokenMarginError, ArithmeticError):

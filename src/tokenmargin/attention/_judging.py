@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
@@ -26,6 +27,7 @@ from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
 from tokenmargin.data import Selection
+from tokenmargin.errors import InvalidInputError
 
 #: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
 #: and no token may lie closer behind than 1 minus this. The velocity converges exponentially; 1e-6 is far above what is
@@ -64,6 +66,7 @@ LEAST_NORM = 1e3
 SPAN_TOLERANCE = 1e-12
 
 
+@checked
 @keep_precision
 def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> list[Limit]:
     """Judge where each point is going under its objective's gradient flow.
@@ -72,6 +75,8 @@ def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> l
         objectives: risks; those of one shape are evaluated together.
         points: one point of shape (d,) for each.
     """
+    if len(objectives) != len(points):
+        raise InvalidInputError(f"{len(objectives)} risks but {len(points)} points: give one point for each.")
     reduced = [objective.in_span for objective in objectives]
     ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
     limits: list[Limit | None] = [None] * len(objectives)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._checks import checked, real_array, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField
@@ -21,11 +22,16 @@ from tokenmargin.attention.descent import Descent, NormalizedDescent, descend
 from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk, ties_made_equal
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
+from tokenmargin.errors import InvalidInputError
 
 #: Problems that run together: their keys stay in cache while a thousand steps pass over them.
 LANES = 128
 
+#: Steps of one compiled call.
+STEPS_AT_ONCE = 10_000
 
+
+@checked
 @keep_precision
 def descend_batch(
     problems: ProblemBatch, method: Descent | NormalizedDescent, steps: int, loss: Loss = logistic
@@ -34,6 +40,7 @@ def descend_batch(
 
     The keys are used in the coordinates they are given in: `in_span_of_differences` makes them short.
     """
+    whole_number(steps, "steps", 1)
     starts = np.zeros((len(problems), problems.keys.shape[3]))
     return descend(lane_fields(problems, loss), starts, method, steps, steps)[:, -1]
 
@@ -61,17 +68,23 @@ def _has_repeats(keys: np.ndarray) -> np.ndarray:
     return suspects
 
 
+@checked
 @keep_precision
 def textbook_descent(
     problems: ProblemBatch, starts: BatchVectors, method: NormalizedDescent, steps: int, loss: Loss = logistic
 ) -> BatchVectors:
     """End points, shape (B, d), of normalised descent with the textbook gradient from one start for each problem."""
-    ends = np.array(starts, dtype=float)
+    whole_number(steps, "steps", 1)
+    ends = real_array(starts, "starts", "(B, d)")
+    if ends.shape != (len(problems), problems.keys.shape[3]):
+        raise InvalidInputError(f"starts have shape {ends.shape}: give one of the keys' width for each problem.")
     for begin in range(0, len(problems), LANES):
         part = slice(begin, begin + LANES)
-        ends[part] = _run(
-            problems.keys[part], problems.scores[part], ends[part], method.lr, method.epsilon, loss, steps
-        )
+        for done in range(0, steps, STEPS_AT_ONCE):  # a signal is heard between two calls
+            at_once = min(STEPS_AT_ONCE, steps - done)
+            ends[part] = _run(
+                problems.keys[part], problems.scores[part], ends[part], method.lr, method.epsilon, loss, at_once
+            )
     return ends
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import fits_in_memory, not_negative, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField, StackedFields
 from tokenmargin.attention.method import Block, Excess, Gradient, Method, State, as_data
@@ -23,6 +24,10 @@ LANES = 64
 
 #: Steps taken when the caller does not say: what the experiments of [M] use.
 DEFAULT_STEPS = 1000
+
+#: Numbers that one compiled call moves at most, about a quarter of a second of them, and the most steps it takes:
+#: a signal, such as Ctrl-C, is heard between two calls.
+WORK_AT_ONCE, STEPS_AT_ONCE = 2**27, 2**17
 
 
 class Descent(Method):
@@ -64,8 +69,7 @@ class NormalizedDescent(Method):
     def __check_init__(self) -> None:
         """Check learning rate and epsilon."""
         positive(self.lr, "lr")
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise InvalidInputError(f"epsilon must be a finite number >= 0, got {self.epsilon!r}.")
+        not_negative(self.epsilon, "epsilon")
 
     def init(self, p: AnyArray) -> tuple[()]:
         """Nothing is kept."""
@@ -107,20 +111,56 @@ def descend(
         Points of shape (B, 1 + number recorded, r), the start first.
     """
     rule = jax.tree.map(lambda x: x.astype(starts.dtype) if eqx.is_inexact_array(x) else x, as_data(method))
-    path = np.empty((len(starts), 1 + steps // every, starts.shape[1]), starts.dtype)
+    records = steps // every
+    fits_in_memory(
+        (1 + records) * starts.size,
+        f"a path of {records} points of each of {len(starts)} runs",
+        "keep fewer with every=, or only the ends with keep_path=False",
+        starts.dtype.itemsize,
+    )
+    path = np.empty((len(starts), 1 + records, starts.shape[1]), starts.dtype)
     path[:, 0] = starts
     for begin in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - begin)
         # A last block that is short repeats its first problem, so that one compilation serves all blocks.
         rows = begin + np.arange(min(LANES, len(starts))) % count
-        passed = _descend(fields.lanes(rows), starts[rows].T, rule, steps // every, every)
-        path[begin : begin + count, 1:] = np.moveaxis(np.asarray(passed), -1, 0)[:count]
+        lanes, state = fields.lanes(rows), None
+        z: AnyArray = starts[rows].T
+        for first, at_once, spacing in _spans(records, every, _steps_at_once(lanes)):
+            (z, state), passed = _descend(lanes, z, state, rule, at_once, spacing)
+            kept = slice(1 + first, 1 + first + at_once)
+            path[begin : begin + count, kept] = np.moveaxis(np.asarray(passed), -1, 0)[:count]
     return path
 
 
+def _steps_at_once(lanes: LaneField | StackedFields) -> int:
+    """Steps of one compiled call, from the numbers that a step passes over."""
+    numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(lanes))
+    return int(np.clip(WORK_AT_ONCE // max(numbers, 1), 1, STEPS_AT_ONCE))
+
+
+def _spans(records: int, every: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """(first record, records, steps a record) of one call after another; a record of many steps is met several times.
+
+    Of the calls that share a record the last writes what stays.
+    """
+    together = max(1, most // every)
+    for first in range(0, records, together):
+        at_once = min(together, records - first)
+        for done in range(0, every, most):
+            yield first, at_once, min(most, every - done)
+
+
 @eqx.filter_jit
-def _descend(fields: LaneField | StackedFields, starts: AnyArray, method: Method, records: int, every: int) -> AnyArray:
-    """Points of shape (records, r, lanes)."""
+def _descend(
+    fields: LaneField | StackedFields,
+    starts: AnyArray,
+    state: State | None,
+    method: Method,
+    records: int,
+    every: int,
+) -> tuple[Moving, AnyArray]:
+    """Where it ended, and points of shape (records, r, lanes); without a state the method's own first one is made."""
     in_every_lane = method.step if method.takes_lanes else jax.vmap(method.step, in_axes=-1, out_axes=-1)
 
     def step(_: AnyArray, now: Moving) -> Moving:
@@ -133,8 +173,9 @@ def _descend(fields: LaneField | StackedFields, starts: AnyArray, method: Method
         now = jax.lax.fori_loop(0, every, step, now)
         return now, now[0]
 
-    state = jax.vmap(method.init, in_axes=-1, out_axes=-1)(starts)
-    return jax.lax.scan(record, (starts, state), None, length=records)[1]
+    if state is None:
+        state = jax.vmap(method.init, in_axes=-1, out_axes=-1)(starts)
+    return jax.lax.scan(record, (starts, state), None, length=records)
 
 
 def checked_step(after: object, before: Moving) -> Moving:

@@ -19,11 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
 from tokenmargin.attention.field import Field
-from tokenmargin.errors import InvalidInputError
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end.
 LANES = 128
@@ -52,6 +51,7 @@ SATURATED_GAP, FURTHEST = 60.0, 1e3
 STATIONARY_FIELD = 1e-12
 
 
+@checked
 @dataclass(frozen=True)
 class Flow:
     """Gradient flow until |p| reaches `until_norm` or the gradient vanishes.
@@ -73,8 +73,7 @@ class Flow:
         """Check every number."""
         for name in ("until_norm", "atol", "rtol"):
             positive(getattr(self, name), name)
-        if not (isinstance(self.max_steps, int) and self.max_steps > 0):
-            raise InvalidInputError(f"max_steps must be a positive integer, got {self.max_steps!r}.")
+        whole_number(self.max_steps, "max_steps", 1)
 
 
 class _Lane(eqx.Module):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import equinox as eqx
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
@@ -24,7 +25,7 @@ from tokenmargin.attention.limit import PointRisk
 from tokenmargin.attention.method import Method
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 #: Longest key differences between which `Flow.until_norm` is the norm of p itself. Keys beyond are measured in units of
 #: their own: logits, not |p|, are what saturates a softmax and what rounding is relative to.
@@ -86,6 +87,7 @@ def follow(
     keep_path: bool | None = None,
     progress: Progress = silent,
 ) -> JointTrajectory: ...
+@checked
 def follow(
     risk: Any,
     start: Any,
@@ -119,6 +121,7 @@ def follow(
     return runs if many else runs[0]
 
 
+@checked
 def follow_all(
     risks: Sequence[Any],
     starts: Sequence[Any] | np.ndarray,
@@ -143,12 +146,15 @@ def follow_all(
     return _follow(risks, points, method, steps, every, keep_path, progress)
 
 
+@checked
 def continued(run: AnyRun, method: Flow | None = None) -> AnyRun:
     """The flow from where a run ended, `Flow()` when absent: where a descent goes once its steps are short.
 
     |p| grows like the logarithm of the number of steps, so that a descent is seldom far enough to have a limit;
     `continued(run).limit` is that of the flow through its last point.
     """
+    if not isinstance(run, Trajectory | JointTrajectory):
+        raise WrongTypeError(f"run must be what follow returned, got {type(run).__name__}.")
     ended: AnyRun = follow_all([run.objective], [run.final], Flow() if method is None else method, keep_path=True)[0]
     return ended
 

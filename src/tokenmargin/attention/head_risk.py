@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNumbers, TokenNumbersJ, VectorJ
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
@@ -88,6 +89,7 @@ class HeadField(Field):
         return sign, size, jnp.max(log_q)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class HeadRisk:
     """L(p) = (1/n) sum_i l(Y_i psi(X_i' softmax(K_i p))) for fixed tokens and head psi [M, (83)].
@@ -176,6 +178,7 @@ class HeadRisk:
         direction, log_scale = _direction(self.field, self.point(p))
         return np.asarray(direction), float(log_scale)
 
+    @checked
     @keep_precision
     def log_excess(self, points: ArrayLike, allowed: Selection) -> tuple[Numbers, Numbers, Numbers]:
         """How much attention outside the allowed tokens O_i costs, at any norm of p.
@@ -192,7 +195,7 @@ class HeadRisk:
             attention that an input pays outside O_i.
         """
         allowed.check_fits(self.sequences)
-        array = np.asarray(points, dtype=np.float64)
+        array = real_array(points, "points", "(s, d)")
         if array.ndim != 2 or array.shape[1] != self.sequences.width or not np.isfinite(array).all():
             raise InvalidInputError(
                 f"points must be finite, of shape (s, {self.sequences.width}), got shape {array.shape}."
@@ -219,6 +222,7 @@ class HeadRisk:
         gamma = np.asarray(_felt_scores(self.field, self.point(p)))
         return EmbeddedSequences.from_scores(self.sequences.keys, gamma, self.sequences.mask)
 
+    @checked
     def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
         """p as a vector of float64, or an error that says what is wrong with it."""
         return self.sequences.direction(p, name).astype(np.float64)

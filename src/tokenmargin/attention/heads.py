@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from tokenmargin._checks import checked, fits_in_memory, real_array, whole_number
 from tokenmargin._types import ArrayLike, InputNumbersJ, TokenNumbersJ
 from tokenmargin.errors import InvalidInputError
 
@@ -154,8 +155,12 @@ class ReLUHead(Head):
                 raise InvalidInputError(f"{name} has {value.shape[0]} entries but there are {units} hidden units.")
 
     @classmethod
+    @checked
     def random(cls, key: Array, width: int, hidden: int) -> ReLUHead:
         """Gaussian weights of standard deviation 1/sqrt(fan-in), zero bias."""
+        for size, name in ((width, "width"), (hidden, "hidden")):
+            whole_number(size, name, 1)
+        fits_in_memory(width * hidden, f"a head of {hidden} x {width} weights", "take a smaller width")
         first, second = jax.random.split(key)
         inner = jax.random.normal(first, (hidden, width)) / sqrt(width)
         return cls(inner, jnp.zeros(hidden), jax.random.normal(second, (hidden,)) / sqrt(hidden))
@@ -215,8 +220,12 @@ class SmallTransformerHead(Head):
         self.parts = parts
 
     @classmethod
+    @checked
     def random(cls, key: Array, width: int, parts: int = 2) -> SmallTransformerHead:
         """Gaussian weights of standard deviation 1/sqrt(w), for tokens of `width` = parts * w."""
+        whole_number(width, "width", 1)
+        whole_number(parts, "parts", 1)
+        fits_in_memory(3 * (width // parts) ** 2, f"a head of width {width}", "take a smaller width")
         if width % parts:
             raise InvalidInputError(f"{parts} parts do not divide a width of {width}: choose a divisor.")
         w = width // parts
@@ -238,6 +247,7 @@ class SmallTransformerHead(Head):
         return self.parts * self.output.shape[0]
 
 
+@checked
 def head_scores(head: Head, tokens: TokensJ, labels: InputNumbersJ) -> TokenNumbersJ:
     """Score of each token, gamma_it = Y_i psi(x_it), shape (n, T): Definition 1 of [M] with a nonlinear head."""
     return jnp.asarray(labels)[:, None] * jax.vmap(jax.vmap(head))(jnp.asarray(tokens))
@@ -245,9 +255,9 @@ def head_scores(head: Head, tokens: TokensJ, labels: InputNumbersJ) -> TokenNumb
 
 def _real(value: ArrayLike, name: str, ndim: int) -> np.ndarray:
     """A finite float64 array of the stated rank."""
-    array = np.array(value, dtype=np.float64)
-    if array.ndim != ndim or array.size == 0:
-        raise InvalidInputError(f"{name} has shape {array.shape}: give a non-empty array with {ndim} axes.")
+    array = real_array(value, name, ("()", "(k,)", "(k, k)")[ndim], finite=False)
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name} holds NaN or infinity: give finite weights.")
+    if array.size == 0:
+        raise InvalidInputError(f"{name} has shape {array.shape}: give a non-empty array with {ndim} axes.")
     return array

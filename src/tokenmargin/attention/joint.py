@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
@@ -59,6 +60,7 @@ def flow_of_both(risk: JointRisk, start: np.ndarray, method: Flow) -> JointTraje
     return JointTrajectory(risk, path[:, :k], path[:, k:], np.concatenate(times), outcome, len(path) - 1)
 
 
+@checked
 @keep_precision
 def joint_path(
     risk: JointRisk, start_v: ArrayLike, start_p: ArrayLike, radii_v: ArrayLike, radii_p: ArrayLike
@@ -76,7 +78,7 @@ def joint_path(
         radii_v: r > 0, shape (s,); doubling from 1 suits.
         radii_p: R > 0, the same number of them.
     """
-    radii = np.asarray(radii_v, dtype=float), np.asarray(radii_p, dtype=float)
+    radii = real_array(radii_v, "radii_v", "(s,)"), real_array(radii_p, "radii_p", "(s,)")
     for r in radii:
         if r.ndim != 1 or r.shape != radii[0].shape or not r.size or not (np.isfinite(r) & (r > 0)).all():
             raise InvalidInputError("radii_v and radii_p must be positive finite numbers, equally many of each.")

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import array_of, checked, positive
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import (
     ArrayLike,
@@ -43,7 +43,7 @@ from tokenmargin.attention.field import PairField
 from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.method import Block, Excess, Gradient, unit
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 TokensJ = Float[Array | np.ndarray, "n T k"]
 HeadVectorJ = Float[Array | np.ndarray, "k"]
@@ -147,6 +147,7 @@ class JointField(eqx.Module):
         return rate_v * unit(self.head_direction(v, p)[0]), rate_p * unit(self.attention_direction(v, p)[0])
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class JointRisk:
     """L(v, p) = (1/n) sum_i l(Y_i v'X_i' softmax(K_i p)) with both v and p free [M, (ERM) and Sec. 3].
@@ -188,10 +189,10 @@ class JointRisk:
     def point(self, start: ArrayLike | tuple[ArrayLike, ArrayLike], name: str = "start") -> Vector:
         """(v, p), or the two in one vector, as a vector of shape (k + d,); an error says what is wrong with it."""
         k = self.sequences.tokens.shape[2]
-        if isinstance(start, tuple) and len(start) == 2 and np.ndim(start[0]) == 1:
+        if isinstance(start, tuple) and len(start) == 2 and array_of(start[0], name, "a tuple (v, p)").ndim == 1:
             v, p = start
         else:
-            whole = np.asarray(start)
+            whole = array_of(start, name, "a tuple (v, p)")
             if whole.shape != (self.width,):
                 raise InvalidInputError(
                     f"{name} has shape {whole.shape}: give a tuple (v, p) of widths {k} and {self.width - k}."
@@ -226,6 +227,8 @@ class JointRisk:
         The paper's formula takes the largest attention of each input instead; what it plots (and calls the curve) is
         that of the optimal tokens, which is the smaller of the two until they are selected.
         """
+        if not isinstance(selection, Selection):
+            raise WrongTypeError(f"selection must be a Selection, got {type(selection).__name__}.")
         selection.check_fits(self.sequences)
         head, point = self.checked(v, p)
         attention = self.attention(point)
@@ -235,7 +238,7 @@ class JointRisk:
 
     def checked(self, v: ArrayLike, p: ArrayLike) -> tuple[HeadVector, Vector]:
         """v and p as arrays of the data's dtype, or an error that says what is wrong with them."""
-        head, k = np.asarray(v), self.sequences.tokens.shape[2]
+        head, k = array_of(v, "v", "numbers"), self.sequences.tokens.shape[2]
         if head.shape != (k,) or head.dtype.kind not in "fiu" or not np.isfinite(head).all():
             raise InvalidInputError(f"v must be {k} finite numbers, one per token coordinate, got {v!r}.")
         dtype = self.sequences.keys.dtype

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, positive, real_array, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.attention._coordinates import in_span_of_differences
@@ -82,6 +82,7 @@ class LocalPath(RegularizationPath):
         return 0.5 * np.sum((self.directions - self.axis) ** 2, axis=1)
 
 
+@checked
 @keep_precision
 def regularization_path(
     sequences: EmbeddedSequences,
@@ -115,6 +116,7 @@ def regularization_path(
     return RegularizationPath(risk, bounds, points, *best.summary(), best.on_sphere, best.converged)
 
 
+@checked
 @keep_precision
 def local_path(
     sequences: EmbeddedSequences,
@@ -218,7 +220,7 @@ def _solve(system: PairField, region: Region, outer: np.ndarray, starts: list[np
 
 
 def _checked_radii(radii: ArrayLike) -> np.ndarray:
-    bounds = np.asarray(radii, dtype=float)
+    bounds = real_array(radii, "radii", "(s,)", finite=False)
     if bounds.ndim != 1 or not len(bounds):
         raise InvalidInputError(f"radii have shape {bounds.shape}: give a list of numbers.")
     if not (np.isfinite(bounds).all() and bounds[0] > 0 and (np.diff(bounds) > 0).all()):
@@ -227,7 +229,7 @@ def _checked_radii(radii: ArrayLike) -> np.ndarray:
 
 
 def _checked_starts(sequences: EmbeddedSequences, starts: ArrayLike) -> np.ndarray:
-    given = np.asarray(starts, dtype=float)
+    given = real_array(starts, "starts", "(m, d)", finite=False)
     if given.ndim != 2 or given.shape[1] != sequences.width:
         raise InvalidInputError(f"starts have shape {given.shape}: give directions of shape (m, {sequences.width}).")
     if not np.isfinite(given).all() or not given.any(axis=1).all():
@@ -238,6 +240,7 @@ def _checked_starts(sequences: EmbeddedSequences, starts: ArrayLike) -> np.ndarr
 def _random_directions(count: int, width: int, seed: int) -> np.ndarray:
     if not (isinstance(count, int | np.integer) and 0 < count <= SCREENED):
         raise InvalidInputError(f"random_starts must be an integer between 1 and {SCREENED}, got {count!r}.")
+    whole_number(seed, "seed", 0)
     return np.random.default_rng(seed).normal(size=(SCREENED, width))
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import equinox as eqx
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, TokenNumbers
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
@@ -20,6 +21,7 @@ from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class AttentionRisk:
     """L(p) = (1/n) sum_i l(Y_i v'X_i' softmax(K_i p)) for fixed tokens and head [M, (ERM)].
@@ -86,6 +88,7 @@ class AttentionRisk:
         """softmax(K_i p), shape (n, T); zero on masked tokens. Each copy of a repeated token gets its own share."""
         return self.sequences.attention(p)
 
+    @checked
     def log_excess(self, points: ArrayLike, allowed: Selection | None = None) -> tuple[Numbers, Numbers, Numbers]:
         """How much attention outside the allowed tokens costs, at any norm of p; see `HeadRisk.log_excess`.
 
@@ -126,6 +129,7 @@ class AttentionRisk:
         del p
         return self.sequences
 
+    @checked
     def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
         """p as a vector of the data's dtype, or an error that says what is wrong with it."""
         return self.sequences.direction(p, name).astype(self.sequences.keys.dtype, copy=False)

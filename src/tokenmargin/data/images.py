@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked, picked_numbers
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -25,9 +26,10 @@ class ImageDataset:
     labels: np.ndarray
     class_names: tuple[str, ...]
 
+    @checked
     def __init__(self, images: ArrayLike, labels: ArrayLike, class_names: Sequence[str] | None = None) -> None:
         """Check and store."""
-        pictures, classes = np.asarray(images), np.asarray(labels)
+        pictures, classes = array_of(images, "images", "bytes"), array_of(labels, "labels", "whole numbers")
         shape = pictures.shape
         if pictures.ndim == 3 or (pictures.ndim == 4 and shape[3] == 1):
             raise InvalidInputError(f"images are grey, shape {shape}: repeat them three times along a last axis.")
@@ -62,7 +64,7 @@ class ImageDataset:
 
     def subset(self, places: ArrayLike) -> ImageDataset:
         """The pictures at these places."""
-        own = np.asarray(places)
+        own = picked_numbers(places, len(self), "places", "pictures")
         return ImageDataset(self.images[own], self.labels[own], self.class_names)
 
     def with_labels(self, labels: ArrayLike) -> ImageDataset:

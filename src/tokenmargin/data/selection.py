@@ -6,15 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked, not_negative, whole_number
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike, InputNumbers, TokenFlags, TokenNumbers
 from tokenmargin.data.sequences import EmbeddedSequences
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, TooLargeError
 
 #: Logits of an input closer than this, relative to |p| times the spread of its keys, are one logit. A difference of
 #: logits carries a rounding error of about 1e-16 times that product; limits of a flow stopped at norm R carry 1/R.
 #: The spread, and not the longest key: softmax feels no offset, so where the origin lies must not make ties.
 LOGIT_TIE_TOLERANCE = 1e-9
+
+#: Flags that a selection may hold, inputs times places: beyond it a number was mistaken for T.
+MOST_PLACES = 2**31
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -30,7 +34,7 @@ class Selection:
 
     def __init__(self, chosen: ArrayLike) -> None:
         """Check that each input selects something."""
-        array = np.array(chosen)
+        array = array_of(chosen, "a selection", "booleans of shape (n, T)").copy()
         if array.ndim != 2 or array.size == 0 or array.dtype != bool:
             raise InvalidInputError(
                 f"a selection is booleans of shape (n, T), got {array.dtype} of shape {array.shape}: "
@@ -46,9 +50,16 @@ class Selection:
         object.__setattr__(self, "is_single", bool((sizes == 1).all()))
 
     @classmethod
+    @checked
     def from_indices(cls, indices: ArrayLike, T: int) -> Selection:
         """One token per input: the index choice alpha of [M, (ATT-SVM)]."""
-        alpha = np.asarray(indices)
+        alpha = array_of(indices, "indices", "whole numbers of shape (n,)")
+        whole_number(T, "T", 1)
+        if T * alpha.size > MOST_PLACES:
+            raise TooLargeError(
+                f"{alpha.size} inputs of T = {T} places are more than {MOST_PLACES} flags: T is the tokens of one "
+                "input."
+            )
         if alpha.ndim != 1 or alpha.size == 0 or alpha.dtype.kind not in "iu":
             raise InvalidInputError(
                 f"indices must be integers of shape (n,), got {alpha.dtype} of shape {alpha.shape}."
@@ -79,6 +90,7 @@ class Selection:
             )
         return self.representatives
 
+    @checked
     def check_fits(self, sequences: EmbeddedSequences) -> None:
         """Raise unless this selects existing tokens of these sequences."""
         if self.chosen.shape != sequences.mask.shape:
@@ -112,6 +124,7 @@ class Selection:
         return f"Selection({' '.join(shown)}{' ...' if len(self.chosen) > 12 else ''}; T={self.chosen.shape[1]})"
 
 
+@checked
 def selection_of(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE) -> Selection:
     """The tokens that p selects: S_X(p) = argmax_{s in X} p'k_s, ties included [E, (8)].
 
@@ -121,10 +134,12 @@ def selection_of(sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = 
         tolerance: logits within `tolerance * |p| * |k_s - k_t|` of the largest are ties, for s of the largest and the t
             of the same input that is farthest from it.
     """
+    not_negative(tolerance, "tolerance")
     behind, widths = _behind_the_first(sequences, p, tolerance)
     return Selection(behind <= widths[:, None])
 
 
+@checked
 def secondary_selection(
     sequences: EmbeddedSequences, p: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE
 ) -> TokenFlags:
@@ -132,6 +147,7 @@ def secondary_selection(
 
     A row is all False where p selects every token of that input.
     """
+    not_negative(tolerance, "tolerance")
     behind, widths = _behind_the_first(sequences, p, tolerance)
     rest = np.where(behind <= widths[:, None], np.inf, behind)
     return (rest <= rest.min(axis=1, keepdims=True) + widths[:, None]) & np.isfinite(rest)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked
 from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, TokenNumbers, Tokens
 from tokenmargin.data._softmax import softmax
 from tokenmargin.errors import InvalidInputError
@@ -36,6 +37,7 @@ class EmbeddedSequences:
     keys_are_tokens: bool
     is_unmasked: bool
 
+    @checked
     def __init__(
         self,
         tokens: ArrayLike,
@@ -88,6 +90,7 @@ class EmbeddedSequences:
         object.__setattr__(self, "is_unmasked", bool(mask_array.all()))
 
     @classmethod
+    @checked
     def from_scores(cls, keys: ArrayLike, scores: ArrayLike, mask: ArrayLike | None = None) -> EmbeddedSequences:
         """The problem with these keys and scores: all that the training of p sees of a data set.
 
@@ -138,6 +141,7 @@ class EmbeddedSequences:
             f", {masked} masked)" if masked else ")"
         )
 
+    @checked
     def direction(self, p: ArrayLike, name: str = "p") -> np.ndarray:
         """Check that p is a finite vector of the keys' width, and return it as float64."""
         vector = _real_array(p, name, "(d,)", ndim=1)
@@ -153,10 +157,7 @@ class EmbeddedSequences:
 
 def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarray:
     """A contiguous float copy (float32 is kept, everything else becomes float64) of the stated rank."""
-    try:
-        array = np.asarray(value)
-    except ValueError as problem:
-        raise InvalidInputError(f"{name} is ragged ({problem}): pad it to shape {shape} and pass a mask.") from None
+    array = array_of(value, name, f"real numbers of shape {shape}; inputs of different lengths are padded, with a mask")
     if array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has dtype {array.dtype}: give real numbers of shape {shape}.")
     if array.ndim != ndim:
@@ -169,7 +170,9 @@ def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarra
 
 def _signs(labels: ArrayLike, n: int) -> np.ndarray:
     """Labels as -1.0/+1.0."""
-    array = np.asarray(labels)
+    array = array_of(labels, "labels", f"shape ({n},)")
+    if array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"labels have dtype {array.dtype}: give -1 and +1 (or 0 and 1).")
     if array.shape != (n,):
         raise InvalidInputError(f"labels have shape {array.shape} but there are {n} sequences: give shape ({n},).")
     present = set(np.unique(array).tolist())
@@ -183,7 +186,7 @@ def _token_mask(mask: ArrayLike | None, n: int, T: int) -> np.ndarray:
     """The mask as booleans, at least one token in each sequence."""
     if mask is None:
         return np.ones((n, T), dtype=bool)
-    array = np.asarray(mask)
+    array = array_of(mask, "mask", f"booleans of shape ({n}, {T})")
     if array.shape != (n, T):
         raise InvalidInputError(f"mask has shape {array.shape}: give one flag per token, shape ({n}, {T}).")
     if array.dtype != bool:

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.data.tokens import TokenDataset
 
@@ -54,6 +55,7 @@ class TokenStatistics:
         }
 
 
+@checked
 def signed_frequency(dataset: TokenDataset) -> np.ndarray:
     """alpha_s, shape (V,): the mean over documents of y c_s / T [E, (3)].
 
@@ -66,6 +68,7 @@ def signed_frequency(dataset: TokenDataset) -> np.ndarray:
     return (dataset.counts.T @ (dataset.labels / lengths)) / dataset.n_documents
 
 
+@checked
 def token_statistics(dataset: TokenDataset) -> TokenStatistics:
     """Signed frequency, posterior difference, counts and class of every token."""
     positive = np.asarray(dataset.counts[dataset.labels > 0].sum(axis=0)).astype(np.int64)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, fits_in_memory, whole_number
 from tokenmargin.data.statistics import TokenClass, token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, TooLargeError
 
 __all__ = [
     "FIG2_LEVELS",
@@ -24,6 +25,11 @@ __all__ = [
 FIG2_LEVELS = (0.45, 0.35, 0.3, 0.25, 0.2, 0.1, 0.05, 0.02)
 
 
+#: Texts, tokens, or their product, of a data set of Assumption 4: its tokens are exchanged one by one.
+MOST_RELEVANT = 2**20
+
+
+@checked
 @dataclass(frozen=True)
 class KLevel:
     """The K-level law of tokens given the label [E, (33)-(34)], defaults those of [E, Fig. 2].
@@ -50,6 +56,7 @@ class KLevel:
             raise InvalidInputError(
                 f"{len(self.sizes)} sizes but {len(self.levels)} levels: give one size and one delta for each level."
             )
+        fits_in_memory(self.irrelevant + 2 * sum(self.sizes), "the vocabulary of this law", "ask for fewer tokens")
         if min(self.sizes) < 1 or self.irrelevant < 1 or self.T < 1:
             raise InvalidInputError("every level, the irrelevant tokens and T need at least one token.")
         if not 0 < self.relevant_share < 1 or not all(0 < delta < 1 for delta in self.levels):
@@ -66,6 +73,7 @@ class KLevel:
         """V = |S|."""
         return self.irrelevant + 2 * sum(self.sizes)
 
+    @checked
     def law(self, y: int) -> np.ndarray:
         """P(s | y), shape (V,) [E, (34)], with the delta tilde that its third case lacks in print."""
         level, deltas = self.level_of, np.array(self.levels)
@@ -74,6 +82,7 @@ class KLevel:
         relevant = self.relevant_share * right / sum(self.sizes)
         return np.where(level == 0, (1 - self.relevant_share) / self.irrelevant, relevant)
 
+    @checked
     def posterior(self, y: int) -> np.ndarray:
         """P(y | s) when both labels are as likely, shape (V,) [E, (35)]."""
         level, deltas = self.level_of, np.array(self.levels)
@@ -81,6 +90,7 @@ class KLevel:
         return np.where(level == 0, 0.5, np.where(np.sign(level) == y, 1 - delta, delta))
 
 
+@checked
 def k_level(rng: np.random.Generator, n: int, law: KLevel | None = None) -> TokenDataset:
     """n texts of T tokens drawn independently from the K-level law; labels alternate, so that classes are balanced.
 
@@ -90,6 +100,8 @@ def k_level(rng: np.random.Generator, n: int, law: KLevel | None = None) -> Toke
         law: sizes and shares; those of [E, Fig. 2] when absent. `law.level_of` tells the level of each token.
     """
     law = KLevel() if law is None else law
+    whole_number(n, "n", -(2**62))
+    fits_in_memory(max(n, 0) * law.T, f"a data set of {n} texts of {law.T} tokens", "ask for fewer texts")
     if n < 2 or n % 2:
         raise InvalidInputError(f"n = {n}: give an even number of texts, at least 2, half of them of each class.")
     labels = np.where(np.arange(n) % 2 == 0, 1, -1)
@@ -108,6 +120,7 @@ def _draw(rng: np.random.Generator, law: np.ndarray, size: tuple[int, int]) -> n
     return np.searchsorted(edges / edges[-1], rng.random(size), side="right").astype(np.int32)
 
 
+@checked
 def single_relevant(
     rng: np.random.Generator,
     n: int,
@@ -131,6 +144,12 @@ def single_relevant(
         repeats: how many texts each positive relevant token is in; adds up to n/2.
         negative_repeats: the same for negative ones; as `repeats` when absent.
     """
+    for value, name in ((n, "n"), (T, "T"), (2 if irrelevant is None else irrelevant, "irrelevant")):
+        whole_number(value, name, -(2**62))
+        if value > MOST_RELEVANT:
+            raise TooLargeError(f"{name} = {value} is more than {MOST_RELEVANT}: these are small data sets.")
+    if n * T > MOST_RELEVANT:
+        raise TooLargeError(f"{n} texts of {T} tokens are more than {MOST_RELEVANT}: these are small data sets.")
     pool = max(T, 2) if irrelevant is None else irrelevant
     if n < 2 or n % 2 or T < 2:
         raise InvalidInputError(f"n = {n} must be even and at least 2, T = {T} at least 2.")
@@ -175,6 +194,7 @@ class Assumption4:
         return self.holds
 
 
+@checked
 def assumption4(dataset: TokenDataset) -> Assumption4:
     """Whether every document holds one completely positive or negative token, once, and else irrelevant ones.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE
@@ -26,9 +27,10 @@ class CorpusSelection:
     sizes: np.ndarray = field(repr=False)  #: how many tokens each document selects, shape (n,)
     narrowest: float  #: smallest gap of a selected above an unselected logit, over |p|; NaN if no direction chose
 
+    @checked
     def __init__(self, dataset: TokenDataset, chosen: ArrayLike, *, narrowest: float = float("nan")) -> None:
         """Check that each document selects something."""
-        flags = np.array(chosen)
+        flags = np.array(array_of(chosen, "a selection", "booleans"))
         if flags.shape != dataset.counts.indices.shape or flags.dtype != bool:
             raise InvalidInputError(
                 f"a selection is one boolean for each of the {dataset.counts.nnz} stored counts, got {flags.dtype} of "
@@ -46,9 +48,10 @@ class CorpusSelection:
         object.__setattr__(self, "narrowest", narrowest)
 
     @classmethod
+    @checked
     def of_tokens(cls, dataset: TokenDataset, tokens: ArrayLike) -> CorpusSelection:
         """One token id a document, shape (n,): the index choice alpha of [M, (ATT-SVM)]."""
-        ids = np.asarray(tokens)
+        ids = array_of(tokens, "tokens", "whole numbers")
         if ids.shape != (dataset.n_documents,) or ids.dtype.kind not in "iu":
             raise InvalidInputError(
                 f"tokens must be whole numbers, one for each of {dataset.n_documents} documents, "
@@ -71,17 +74,20 @@ class CorpusSelection:
         """How many documents select more than one token."""
         return int((self.sizes > 1).sum())
 
+    @checked
     def tokens(self, dataset: TokenDataset) -> np.ndarray:
         """Ids of the tokens that are selected in some document, ascending."""
         self.check_fits(dataset)
         return np.unique(dataset.counts.indices[self.chosen])
 
+    @checked
     def representatives(self, dataset: TokenDataset) -> np.ndarray:
         """The first selected token of each document, shape (n,)."""
         self.check_fits(dataset)
         places = np.flatnonzero(self.chosen)
         return dataset.counts.indices[places[np.searchsorted(places, self.starts[:-1])]]
 
+    @checked
     def check_fits(self, dataset: TokenDataset) -> None:
         """Raise unless this selects tokens of this data set."""
         if not np.array_equal(self.starts, dataset.counts.indptr):
@@ -101,6 +107,7 @@ class CorpusSelection:
         return hash((len(self.starts), self.chosen.tobytes()))
 
 
+@checked
 def corpus_selection(
     dataset: TokenDataset, embeddings: ArrayLike, query: ArrayLike, tolerance: float = LOGIT_TIE_TOLERANCE
 ) -> CorpusSelection:
@@ -148,7 +155,7 @@ def document_of_entries(dataset: TokenDataset) -> np.ndarray:
 
 def token_vectors(dataset: TokenDataset, embeddings: ArrayLike) -> np.ndarray:
     """E in float64, checked against the vocabulary."""
-    E = np.asarray(embeddings)
+    E = array_of(embeddings, "embeddings", "numbers of shape (V, d)")
     if E.ndim != 2 or E.shape[0] != dataset.vocabulary_size or E.shape[1] == 0 or E.dtype.kind not in "iuf":
         raise InvalidInputError(
             f"embeddings must be numbers of shape ({dataset.vocabulary_size}, d), one row a token of the vocabulary; "
@@ -165,7 +172,7 @@ def token_vectors(dataset: TokenDataset, embeddings: ArrayLike) -> np.ndarray:
 
 def query_vector(query: ArrayLike, d: int) -> np.ndarray:
     """p in float64, checked against the width of the embeddings."""
-    p = np.asarray(query)
+    p = array_of(query, "the query", "numbers of shape (d,)")
     if p.shape != (d,) or p.dtype.kind not in "iuf" or not np.isfinite(p).all():
         raise InvalidInputError(
             f"the query must be finite numbers of shape ({d},), the width of the embeddings; got {p.dtype} of shape "

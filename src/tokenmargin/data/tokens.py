@@ -11,13 +11,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._arrays import read_arrays, write_arrays
+from tokenmargin._checks import checked, picked_numbers
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.labels import rows_in_words, two_classes
 from tokenmargin.data.vocabulary import vocabulary_names
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, TooLargeError
 
 #: What a vocabulary may be given as; sets, strings and duplicates are refused where it is read.
 VocabularyLike = Iterable[str] | Mapping[str, int]
+
+#: Tokens that are named by their numbers when nobody names them: one id that is no number of a token, such as a hash,
+#: would ask for a name of every number below it.
+MOST_UNNAMED = 2**24
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -46,6 +52,7 @@ class TokenDataset:
     classes: tuple[Any, Any]  #: the labels that -1 and +1 stand for, as they were given
     dropped: np.ndarray  #: rows of the given counts that were left out because they were empty
 
+    @checked
     def __init__(
         self, counts: Any, labels: ArrayLike, vocabulary: VocabularyLike | None = None, *, drop_empty: bool = False
     ) -> None:
@@ -72,6 +79,7 @@ class TokenDataset:
             object.__setattr__(self, name, value)
 
     @classmethod
+    @checked
     def from_token_ids(
         cls,
         documents: Iterable[ArrayLike],
@@ -85,6 +93,7 @@ class TokenDataset:
         largest = max((int(ids.max()) for ids in rows if ids.size), default=-1)
         vocabulary = None if vocabulary is None else vocabulary_names(vocabulary)
         V = largest + 1 if vocabulary is None else len(vocabulary)
+        names = _names(None, V) if vocabulary is None else vocabulary
         if largest >= V:
             row = next(j for j, ids in enumerate(rows) if ids.size and ids.max() >= V)
             raise InvalidInputError(
@@ -95,7 +104,7 @@ class TokenDataset:
         ids = np.concatenate([ids.astype(np.int64) for ids in rows]) if rows else np.zeros(0, np.int64)
         places = np.repeat(np.arange(len(rows)), lengths)
         counts = sp.coo_array((np.ones(len(ids), np.int32), (places, ids)), shape=(len(rows), V))
-        return cls(counts, labels, vocabulary, drop_empty=drop_empty)
+        return cls(counts, labels, names, drop_empty=drop_empty)
 
     @property
     def class_names(self) -> tuple[str, str]:
@@ -139,12 +148,13 @@ class TokenDataset:
 
     def subset(self, rows: ArrayLike) -> TokenDataset:
         """The documents of these rows (numbers or booleans), in this order, with the same vocabulary and classes."""
-        picked = _picked(rows, len(self), "rows", "documents")
+        picked = picked_numbers(rows, len(self), "rows", "documents")
         return self._with(self.counts[picked], self.labels[picked], self.vocabulary)
 
+    @checked
     def restrict_vocabulary(self, columns: ArrayLike, *, drop_empty: bool = False) -> TokenDataset:
         """Only these tokens (numbers or booleans), in this order, each once."""
-        picked = _picked(columns, self.vocabulary_size, "columns", "tokens")
+        picked = picked_numbers(columns, self.vocabulary_size, "columns", "tokens")
         names = vocabulary_names(self.vocabulary[k] for k in picked)
         return self._with(self.counts[:, picked], self.labels, names, drop_empty=drop_empty)
 
@@ -157,13 +167,14 @@ class TokenDataset:
         made._store(matrix, signs, names, self.classes, empty)
         return made
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write an .npz that `TokenDataset.load` reads, on machines without any text library too.
 
         Classes that are numbers, booleans or strings come back as they are, all others as their names.
         """
-        np.savez_compressed(
-            Path(path),
+        write_arrays(
+            path,
             data=self.counts.data,
             indices=self.counts.indices,
             indptr=self.counts.indptr,
@@ -174,18 +185,25 @@ class TokenDataset:
         )
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> TokenDataset:
         """Read what `save` wrote."""
-        with np.load(Path(path), allow_pickle=False) as file:
-            missing = {"data", "indices", "indptr", "labels", "vocabulary", "class_names"} - set(file.files)
-            if missing:
-                raise InvalidInputError(f"{path} is not a saved TokenDataset: it lacks {', '.join(sorted(missing))}.")
-            vocabulary = tuple(str(name) for name in file["vocabulary"])
-            shape = (len(file["labels"]), len(vocabulary))
-            counts = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=shape)
-            stored = file["classes"] if "classes" in file.files else file["class_names"]
-            negative, positive = stored.tolist()
+        needed = ("data", "indices", "indptr", "labels", "vocabulary", "class_names")
+        file = read_arrays(path, "a saved TokenDataset (TokenDataset.save)", needed)
+        try:
+            vocabulary = vocabulary_names(file["vocabulary"].tolist())
+            counts = sp.csr_array(
+                (file["data"], file["indices"], file["indptr"]), shape=(len(file["labels"]), len(vocabulary))
+            )
+            counts.check_format(full_check=True)
+            negative, positive = file.get("classes", file["class_names"]).tolist()
             signs = file["labels"].astype(np.float64)
+            if signs.shape != (counts.shape[0],) or not np.isin(signs, (-1.0, 1.0)).all():
+                raise ValueError("its labels are not -1 and +1, one a document")
+        except (ValueError, TypeError, IndexError) as problem:
+            raise InvalidInputError(
+                f"{path} is a damaged TokenDataset ({' '.join(str(problem).split())}): save it again."
+            ) from None
         matrix, signs, empty = _without_empty(_whole_counts(counts), signs, False)
         dataset = object.__new__(cls)
         dataset._store(matrix, signs, vocabulary, (negative, positive), empty)
@@ -264,6 +282,11 @@ def _without_empty(
 
 
 def _names(vocabulary: VocabularyLike | None, V: int) -> tuple[str, ...]:
+    if vocabulary is None and V > MOST_UNNAMED:
+        raise TooLargeError(
+            f"a vocabulary of {V} tokens without names is more than {MOST_UNNAMED}: give the vocabulary, or number the "
+            "tokens anew from 0 on, as np.unique(ids, return_inverse=True) does."
+        )
     if vocabulary is None:
         return tuple(map(str, range(V)))
     names = vocabulary_names(vocabulary)
@@ -283,27 +306,6 @@ def _token_ids(row: int, document: ArrayLike) -> np.ndarray:
     if ids.size and (ids.ndim != 1 or ids.dtype.kind not in "iu" or ids.min() < 0):
         raise InvalidInputError(f"document {row} is not a list of token ids (whole numbers from 0 on).")
     return ids
-
-
-def _picked(given: ArrayLike, size: int, name: str, of: str) -> np.ndarray:
-    """Row or column numbers, from numbers or booleans."""
-    try:
-        picked = np.atleast_1d(np.asarray(given))
-    except ValueError:
-        picked = np.zeros((1, 1))  # lists of different lengths
-    if picked.dtype.kind == "b" and picked.shape == (size,):
-        picked = np.flatnonzero(picked)
-    if picked.size == 0:
-        raise InvalidInputError(f"no {of} are picked: there is nothing to look at.")
-    if picked.ndim != 1 or picked.dtype.kind not in "iu":
-        raise InvalidInputError(
-            f"{name} must be whole numbers, or {size} booleans, one for each of the {of}; got an array of "
-            f"{picked.dtype} of shape {picked.shape}."
-        )
-    outside = picked[(picked < -size) | (picked >= size)]
-    if outside.size:
-        raise InvalidInputError(f"{name} hold {outside[0]}, but there are {size} {of}, 0 to {size - 1}.")
-    return picked.astype(np.int64) % size
 
 
 def _plain_classes(classes: tuple[Any, Any]) -> dict[str, Any]:

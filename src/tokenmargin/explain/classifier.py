@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import real_array, share, shown
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.explain.deciding_tokens import TokenTable, deciding_tokens
@@ -35,6 +37,17 @@ else:
 
 #: Tokens shown for each class beside the estimator's diagram.
 SHOWN = 10
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """What scikit-learn refuses as an error of ours, which is a ValueError as its own is."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except (ValueError, OverflowError) as problem:
+        raise InvalidInputError(str(problem)) from None
 
 
 class AttentionClassifier(ClassifierMixin, BaseEstimator):
@@ -104,8 +117,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
         """Fit to counts X (n, V), sparse or dense, and their classes y; a document of weight two is two documents."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
-        check_classification_targets(y)
+        with _in_our_words():
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            check_classification_targets(y)
         self.classes_, targets = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidInputError(f"y holds one class only, {self.classes_[0]!r}: a classifier needs two or more.")
@@ -127,10 +141,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         """Scores and values by L-BFGS."""
         weights = sample_weight
         if self.class_weight is not None:
-            weights = np.ones(len(targets)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-            by_class = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[targets], sample_weight=weights
+            weights = (
+                np.ones(len(targets)) if sample_weight is None else real_array(sample_weight, "sample_weight", "(n,)")
             )
+            with _in_our_words():
+                by_class = compute_class_weight(
+                    self.class_weight, classes=self.classes_, y=self.classes_[targets], sample_weight=weights
+                )
             weights = weights * by_class[targets]
         return fit_tokens(
             counts,
@@ -175,12 +192,19 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     def _held_out(self, targets: np.ndarray) -> np.ndarray | None:
         """The documents that early stopping watches, of every class where each has two or more."""
+        if not isinstance(self.early_stopping, bool | np.bool_):
+            raise InvalidInputError(f"early_stopping must be True or False, got {shown(self.early_stopping)}.")
         if not self.early_stopping:
             return None
+        share(self.validation_fraction, "validation_fraction")
         shares = targets if np.bincount(targets).min() > 1 else None
-        _, chosen = train_test_split(
-            np.arange(len(targets)), test_size=self.validation_fraction, stratify=shares, random_state=self.random_state
-        )
+        with _in_our_words():
+            _, chosen = train_test_split(
+                np.arange(len(targets)),
+                test_size=self.validation_fraction,
+                stratify=shares,
+                random_state=self.random_state,
+            )
         held = np.zeros(len(targets), dtype=bool)
         held[chosen] = True
         return held
@@ -212,7 +236,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return model
 
     def _counts(self, X: Any) -> Any:
-        matrix = sp.csr_array(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        with _in_our_words():
+            matrix = sp.csr_array(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         return _both_signs(matrix) if self.signed_ else matrix
 
     # --- what it says of tokens ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.token_model import TokenModel, checked_counts
 
@@ -103,6 +104,7 @@ class TokenTable:
         """The class that each column of a pull is towards."""
         return self.classes[1:] if len(self.classes) == 2 else self.classes
 
+    @checked
     def towards(self, name: str, top: int = 10) -> list[int]:
         """Rows of the tokens that decide most for a class, the most deciding first; fewer where fewer do."""
         if name not in self.classes:
@@ -116,6 +118,7 @@ class TokenTable:
         bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
         return (words, "") if bare == token else (token, words)
 
+    @checked
     def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
         header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
@@ -154,6 +157,7 @@ class TokenTable:
         return flat
 
 
+@checked
 def deciding_tokens(
     model: TokenModel,
     counts: sp.csr_array,
@@ -175,7 +179,15 @@ def deciding_tokens(
         spread: shape (V, K'), from fits to resampled texts.
     """
     counts = checked_counts(counts)  # sorted, without zeros: the pattern that attention has too
-    V = counts.shape[1]
+    n, V = counts.shape
+    numbered = targets.shape == (n,) and targets.dtype.kind in "iu" and targets.min() >= 0
+    if not numbered or targets.max() >= len(classes) or len(vocabulary) != V or len(words or vocabulary) != V:
+        raise InvalidInputError(
+            f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
+            f"got targets of shape {targets.shape} and {len(vocabulary)} names."
+        )
+    if spread is not None and (spread.ndim != 2 or len(spread) != V):
+        raise InvalidInputError(f"spread has shape {spread.shape}: give (V, K') with V = {V}.")
     attention = model.attention(counts)
     documents = np.bincount(counts.indices, minlength=V)
     held = np.maximum(documents, 1)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest, rankdata
 
+from tokenmargin._checks import checked
+from tokenmargin.errors import InvalidInputError
+
 #: Probabilities are kept this far from 0 and 1 before their logarithm is taken.
 SMALLEST = 1e-15
 
@@ -30,9 +33,18 @@ class Evaluation:
     calibration: tuple[tuple[float, float, int], ...]  #: (mean predicted, share that came true, texts) of each bin
 
 
+@checked
 def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str]) -> Evaluation:
     """Judge predicted probabilities, shape (n, K), against the numbers of the true classes, shape (n,)."""
     K = len(classes)
+    fits = probabilities.ndim == 2 and truth.shape == probabilities.shape[:1] and K == probabilities.shape[1] >= 2
+    if not (fits and truth.size and truth.dtype.kind in "iu" and truth.min() >= 0 and truth.max() < K):
+        raise InvalidInputError(
+            f"probabilities {probabilities.shape}, truth {truth.dtype} {truth.shape} and {K} classes do not fit: give "
+            "(n, K), whole numbers 0 .. K - 1 of shape (n,) and K >= 2 names."
+        )
+    if not np.isfinite(probabilities).all():
+        raise InvalidInputError("probabilities hold NaN or infinity: give numbers between 0 and 1.")
     predicted = probabilities.argmax(axis=1)
     confusion = np.zeros((K, K), np.int64)
     np.add.at(confusion, (truth, predicted), 1)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tokenmargin._archive import write_archive
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import array_of, checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
@@ -27,6 +27,7 @@ from tokenmargin.training import AdamW, Checkpoint, Optimiser, train
 from tokenmargin.training.checkpoint import read_kept
 
 
+@checked
 def fit_embeddings(
     counts: Any,
     targets: ArrayLike,
@@ -56,12 +57,14 @@ def fit_embeddings(
     """
     whole_number(epochs, "epochs", 1)
     matrix = checked_counts(counts)
-    classes = np.asarray(targets)
-    if classes.shape != (matrix.shape[0],) or not set(np.unique(classes)) <= {0, 1}:
+    classes = array_of(targets, "targets", "0 or 1")
+    if classes.shape != (matrix.shape[0],) or classes.dtype.kind not in "iub" or not set(np.unique(classes)) <= {0, 1}:
         raise InvalidInputError(
             f"targets must be 0 or 1 for each of {matrix.shape[0]} documents: a width has two classes."
         )
-    held = np.zeros(len(classes), dtype=bool) if validation is None else np.asarray(validation, dtype=bool)
+    held = np.zeros(len(classes), dtype=bool) if validation is None else array_of(validation, "validation", "booleans")
+    if held.shape != classes.shape or held.dtype != bool:
+        raise InvalidInputError(f"validation must be {len(classes)} booleans, one for each document.")
     dataset = TokenDataset(matrix[~held], classes[~held], drop_empty=True)
     best = _Best(matrix[held], classes[held], None if checkpoint is None else Path(checkpoint.folder) / "best.npz")
     run = train(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin.explain.fitting import COMPUTED_BY, FittedTexts, Origin
 from tokenmargin.explain.saved_model import save
@@ -20,6 +21,7 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 DIGITS = 6
 
 
+@checked
 def write_fit(fitted: FittedTexts, folder: Path) -> None:
     """Write everything but the page into a folder."""
     columns = fitted.tokens.columns()

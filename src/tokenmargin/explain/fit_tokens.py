@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._archive import Archive
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
@@ -80,6 +80,7 @@ class Fitted:
     converged: bool
 
 
+@checked
 def fit_tokens(
     counts: Any,
     targets: ArrayLike,
@@ -119,6 +120,8 @@ def fit_tokens(
     positive(ridge_score, "ridge_score")
     positive(RIDGE_VALUE if ridge_value is None else ridge_value, "ridge_value")
     whole_number(max_iter, "max_iter", 1)
+    not_negative(power, "power")
+    not_negative(tol, "tol")
     documents, held_out = _parted(_checked(counts, targets, n_classes, sample_weight), validation)
     documents = weighty(documents)
     n_margins = 1 if n_classes == 2 else n_classes
@@ -198,7 +201,7 @@ def _parted(documents: Documents, validation: ArrayLike | None) -> tuple[Documen
     """The documents to fit, and those held out."""
     if validation is None:
         return documents, None
-    held = np.asarray(validation)
+    held = array_of(validation, "validation", "booleans")
     if held.shape != documents.targets.shape or held.dtype != bool:
         raise InvalidInputError(f"validation must be {len(documents.targets)} booleans, one for each document.")
     return documents.rows(~held), documents.rows(held)
@@ -336,14 +339,15 @@ def _checked(counts: Any, targets: ArrayLike, n_classes: int, sample_weight: Arr
     """Counts, targets and weights that fit each other."""
     whole_number(n_classes, "n_classes", 2)
     matrix = checked_counts(counts)
+    fits_in_memory(6 * n_classes * matrix.shape[1], f"a model of {n_classes} classes", "take fewer classes or tokens")
     n = matrix.shape[0]
-    classes = np.asarray(targets)
+    classes = array_of(targets, "targets", "whole numbers")
     if classes.shape != (n,) or classes.dtype.kind not in "iu" or not ((classes >= 0) & (classes < n_classes)).all():
         raise InvalidInputError(
             f"targets must be whole numbers 0 .. {n_classes - 1}, one for each of {n} documents; "
             f"got {classes.dtype} of shape {classes.shape}."
         )
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = np.ones(n) if sample_weight is None else real_array(sample_weight, "sample_weight", "(n,)")
     if weights.shape != (n,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise InvalidInputError(f"sample_weight must be {n} finite numbers >= 0, one for each document.")
     return Documents(matrix, classes, weights)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
@@ -37,6 +38,7 @@ COMPUTED_BY = ("data", "sources", "text", "explain")
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
 
 
+@checked
 @dataclass(frozen=True)
 class LabelledCorpus:
     """Texts with their classes."""
@@ -52,6 +54,7 @@ class LabelledCorpus:
             raise InvalidInputError("there are no texts: give texts of at least two classes.")
 
 
+@checked
 @dataclass(frozen=True)
 class FitSettings:
     """What a fit depends on besides the texts.
@@ -103,6 +106,7 @@ class CountedPart:
     counts: sp.csr_array
 
 
+@checked
 def fit_texts(
     corpus: LabelledCorpus,
     settings: FitSettings,

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._atomic import check_writable, complete_file
+from tokenmargin._checks import checked
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.explain.token_model import TokenModel
@@ -38,10 +40,11 @@ FIELDS: dict[str, tuple[type, ...]] = {
 LARGEST_DESCRIPTION = 512 * 2**20
 
 
+@checked
 def save(model: TextModel, folder: str | Path) -> None:
     """Write a model into a folder, which `load` reads."""
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
+    check_writable(target)
     arrays = {"score": model.tokens.score, "value": model.tokens.value, "intercept": model.tokens.intercept}
     weights = _safetensors().save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     description = {
@@ -55,8 +58,10 @@ def save(model: TextModel, folder: str | Path) -> None:
         "vocabulary": list(model.counter.vocabulary),
         "words": list(model.words),
     }
-    (target / WEIGHTS).write_bytes(weights)
-    (target / DESCRIPTION).write_text(json.dumps(description, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with complete_file(target / WEIGHTS) as staging:
+        staging.write_bytes(weights)
+    with complete_file(target / DESCRIPTION) as staging:
+        staging.write_text(json.dumps(description, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def load(folder: Any) -> TextModel:

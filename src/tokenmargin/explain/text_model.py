@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.token_model import TokenModel
 from tokenmargin.text.counter import Places, TokenCounter
@@ -77,11 +78,13 @@ class TextModel:
     classes: tuple[str, ...]
     words: tuple[str, ...]
 
+    @checked
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
         """The class of each text, shape (n,)."""
         names = np.array(self.classes, dtype=object)
         return names[self.predict_proba(texts).argmax(axis=1)]
 
+    @checked
     def predict_proba(self, texts: Iterable[Any]) -> np.ndarray:
         """The probability of each class, shape (n, K), columns as in `classes`."""
         parts = [self.tokens.probabilities(self.counter.counts(some)) for some in _batches(texts)]

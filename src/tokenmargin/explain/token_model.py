@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 
+from tokenmargin._checks import checked
 from tokenmargin._types import Intercepts, Margins, Probabilities, Scores, Values
 from tokenmargin.errors import InvalidInputError
 
@@ -47,8 +48,11 @@ class Contributions:
         """How many documents."""
         return len(self.indptr) - 1
 
+    @checked
     def matrix(self, column: int = 0) -> sp.csr_array:
         """The contributions to one margin as a sparse matrix, shape (n, V)."""
+        if not 0 <= column < self.data.shape[1]:
+            raise InvalidInputError(f"there are {self.data.shape[1]} margins, counted from 0; got {column}.")
         return sp.csr_array(
             (self.data[:, column], self.indices, self.indptr), shape=(self.n_documents, self.vocabulary_size)
         )
@@ -60,6 +64,7 @@ class Contributions:
         return np.stack(columns, axis=1)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class TokenModel:
     """One layer of attention through a score a token and a value a token and margin [E, (1)].
@@ -133,7 +138,7 @@ def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_ar
     """Counts as sorted float64 rows without stored zeros; the given matrix is left as it is."""
     try:
         matrix = sp.csr_array(counts, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError("counts must be a matrix of numbers, documents x tokens, sparse or dense.") from error
     if matrix.ndim != 2:
         raise InvalidInputError(f"counts must be a matrix, documents x tokens; got {matrix.ndim} axes.")

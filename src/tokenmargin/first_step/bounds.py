@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, positive
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.step import FirstStep
 
@@ -40,6 +40,7 @@ def error_bound(step: FirstStep) -> Inequality:
     return Inequality(step.largest_error, step.bound)
 
 
+@checked
 def initial_events(step: FirstStep, delta: float) -> tuple[Inequality, Inequality]:
     """The two lines of [E, (14)]: products at most sqrt(2 log(V^2/delta) / d), norms at most 2.
 
@@ -53,6 +54,7 @@ def initial_events(step: FirstStep, delta: float) -> tuple[Inequality, Inequalit
     )
 
 
+@checked
 def embedding_bounds(step: FirstStep) -> tuple[Inequality, Inequality]:
     """max_s |E1_s| <= 2 (1 + 2 eta0) and |p1| <= 2 + 11 eta0 d^(-1/4) [E, Lemma 11]."""
     return (
@@ -61,6 +63,7 @@ def embedding_bounds(step: FirstStep) -> tuple[Inequality, Inequality]:
     )
 
 
+@checked
 def loss_bound(step: FirstStep) -> Inequality:
     """L(E1, p1) <= mean log(1 + exp(-(1/T) sum_i eta0/2 y alpha_{x_i} + 1/(22 eta0))) [E, Lemma 12]."""
     data = step.dataset
@@ -69,17 +72,20 @@ def loss_bound(step: FirstStep) -> Inequality:
     return Inequality(step.loss, float(np.logaddexp(0.0, exponent).mean()))
 
 
+@checked
 def embedding_bounds_log10_d(V: int, delta: float) -> float:
     """log10 of the least d of [E, Lemma 11]: max{256, (2 log(V^2/delta))^2}."""
     return float(max(np.log10(LEAST_WIDTH), 2 * np.log10(max(2 * _log_term(V, delta), 1.0))))
 
 
+@checked
 def loss_bound_log10_d(V: int, delta: float, eta0: float) -> float:
     """log10 of the least d of [E, Lemma 12]: that of Lemma 11 and (88 eta0^2 + 111 eta0 + 2)^8."""
     positive(eta0, "eta0")
     return max(embedding_bounds_log10_d(V, delta), 8 * float(np.log10(88 * eta0**2 + 111 * eta0 + 2)))
 
 
+@checked
 def theorem_log10_d(V: int, delta: float, eta0: float) -> float:
     """log10 of the least d of [E, (10)]: that of [E, Lemma 12] and V + 3."""
     return max(loss_bound_log10_d(V, delta, eta0), float(np.log10(V + 3)))

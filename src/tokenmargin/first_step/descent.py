@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, fits_in_memory, positive, whole_number
 from tokenmargin.data.statistics import signed_frequency
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -31,6 +31,7 @@ class EmbeddingDescent:
     loss: np.ndarray  #: L(E, p) of [E, (2)], shape (k,)
 
 
+@checked
 def descend_embeddings(
     dataset: TokenDataset, start: SpanCoordinates, rate: float, steps: int, *, every: int = 1
 ) -> EmbeddingDescent:
@@ -44,8 +45,11 @@ def descend_embeddings(
         every: keep products and loss at every so many steps (and at the last).
     """
     positive(rate, "rate")
-    if steps < 0 or every < 1:
-        raise InvalidInputError(f"steps = {steps} must be at least 0 and every = {every} at least 1.")
+    whole_number(steps, "steps", 0)
+    whole_number(every, "every", 1)
+    if start.tokens.shape[0] != dataset.vocabulary_size:
+        raise InvalidInputError(f"start has {len(start.tokens)} tokens, the vocabulary {dataset.vocabulary_size}.")
+    fits_in_memory(2 * (steps // every + 1) * dataset.vocabulary_size, "what is kept", "keep less with every=")
     E, p, v = start.tokens.copy(), start.query.copy(), start.head
     half_alpha = 0.5 * signed_frequency(dataset)
     kept: list[tuple[int, np.ndarray, np.ndarray]] = []

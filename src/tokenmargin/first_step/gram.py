@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, positive
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -17,6 +17,7 @@ from tokenmargin.first_step.step import FirstStep, generator, step_from
 from tokenmargin.first_step.wishart import check_width, coordinates_of, sample_coordinates
 
 
+@checked
 def gram_step(dataset: TokenDataset, eta0: float, log10_d: float, key: jax.Array | np.random.Generator) -> FirstStep:
     """One gradient step from E0_s, p0 ~ N(0, I/d) [E, (4)], drawn and taken in Gram space.
 
@@ -35,6 +36,7 @@ def gram_step(dataset: TokenDataset, eta0: float, log10_d: float, key: jax.Array
     return step_from(dataset, eta0, log10_d, drawn.tokens, drawn.query, drawn.head)
 
 
+@checked
 def step_from_gram(dataset: TokenDataset, eta0: float, log10_d: float, gram: ArrayLike) -> FirstStep:
     """The same step from a given Gram matrix of (v, E0_1, ..., E0_V, p0), see `gram_of`; d enters [E, (6)] only."""
     positive(eta0, "eta0")

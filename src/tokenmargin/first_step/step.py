@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, fits_in_memory, positive, real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.data.statistics import signed_frequency
@@ -116,6 +116,7 @@ class FirstStep:
         return EmbeddedSequences(self.tokens[ids], self.dataset.labels, self.head, mask=None if mask.all() else mask)
 
 
+@checked
 def one_step(
     dataset: TokenDataset,
     eta0: float,
@@ -144,6 +145,7 @@ def initial_embeddings(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E0 (V, d) and p0 (d,) ~ N(0, I/d), and v (d,): the head given, or a random unit vector."""
     rng = generator(key)
+    fits_in_memory(2 * V * d, f"{V} embeddings of width {d}", "take a smaller d, or gram_step, which knows any width")
     E0 = rng.standard_normal((V, d))
     E0 /= np.sqrt(d)
     p0 = rng.standard_normal(d) / np.sqrt(d)
@@ -252,7 +254,7 @@ def _unit_vector(head: ArrayLike | None, d: int, rng: np.random.Generator) -> np
     if head is None:
         draw = rng.standard_normal(d)
         return np.asarray(draw / np.linalg.norm(draw))
-    v = np.asarray(head, dtype=float)
+    v = real_array(head, "head", "(d,)")
     if v.shape != (d,):
         raise InvalidInputError(f"head has shape {v.shape} but embeddings have width {d}: give a vector of {d}.")
     norm = float(np.linalg.norm(v))

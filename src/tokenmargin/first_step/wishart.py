@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, fits_in_memory, real_array, whole_number
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -37,13 +38,20 @@ class SpanCoordinates:
 
 def gram_of(tokens: ArrayLike, query: ArrayLike, head: ArrayLike) -> np.ndarray:
     """The Gram matrix K of (v, E_1, ..., E_V, p), shape (V + 2, V + 2), of explicit embeddings."""
-    rows = np.vstack([np.asarray(head, dtype=float), np.asarray(tokens, dtype=float), np.asarray(query, dtype=float)])
+    E, p, v = (
+        real_array(tokens, "tokens", "(V, d)"),
+        real_array(query, "query", "(d,)"),
+        real_array(head, "head", "(d,)"),
+    )
+    if not E.shape[1:] == p.shape == v.shape:
+        raise InvalidInputError(f"tokens {E.shape}, query {p.shape} and head {v.shape} must have one width.")
+    rows = np.vstack([v, E, p])
     return np.asarray(rows @ rows.T)
 
 
 def coordinates_of(gram: ArrayLike) -> SpanCoordinates:
     """Coordinates with the products of a Gram matrix of (v, E_1, ..., E_V, p): the rows of its Cholesky factor."""
-    K = np.asarray(gram, dtype=float)
+    K = real_array(gram, "gram", "(...,)")
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] < 3:
         raise InvalidInputError(f"a Gram matrix of v, the tokens and p is square and at least 3 x 3, got {K.shape}.")
     try:
@@ -56,6 +64,7 @@ def coordinates_of(gram: ArrayLike) -> SpanCoordinates:
     return _split(L)
 
 
+@checked
 def sample_coordinates(rng: np.random.Generator, V: int, log10_d: float) -> SpanCoordinates:
     """Draw the coordinates of v, E0 and p0 for E0_s, p0 ~ N(0, I/d), d = 10^log10_d >= V + 2.
 
@@ -76,7 +85,9 @@ def sample_coordinates(rng: np.random.Generator, V: int, log10_d: float) -> Span
 
 def check_width(V: int, log10_d: float) -> None:
     """Raise unless V + 2 vectors of this width are independent and the width can be stored."""
-    if not (np.isfinite(log10_d) and log10_d <= LARGEST_LOG10_D):
+    whole_number(V, "V", 1)
+    fits_in_memory(2 * (V + 2) ** 2, f"the Gram matrix of {V} tokens", "use the explicit one_step")
+    if not -LARGEST_LOG10_D <= log10_d <= LARGEST_LOG10_D:
         raise InvalidInputError(
             f"log10_d = {log10_d!r} must be finite and at most {LARGEST_LOG10_D:g}: beyond it products of size "
             "d^(-1/2) underflow. (It is the logarithm of d, not d.)"

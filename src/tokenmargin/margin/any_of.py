@@ -17,6 +17,7 @@ from math import inf, prod
 import numpy as np
 from jaxtyping import Int
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -90,6 +91,7 @@ class AnyOfSolution(Solution):
         }.get(self.status, "A choice that may be the shortest could not be decided in float64.")
 
 
+@checked
 def att_svm_any(
     sequences: EmbeddedSequences, allowed: Selection | ArrayLike, max_nodes: int = NODE_LIMIT
 ) -> AnyOfSolution:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._types import InputNumbers
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
@@ -14,6 +15,7 @@ from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import NOTHING_ASKED, Status
 
 
+@checked
 def att_svm(sequences: EmbeddedSequences, selection: Selection) -> MarginSolution:
     """The shortest p that prefers each selected token to every other token of its input by 1.
 
@@ -68,6 +70,7 @@ def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, mar
     return _packed(sequences, selection, triples, required, tie_triples, least_norm(rows, required, ties))
 
 
+@checked
 def global_margin(sequences: EmbeddedSequences) -> MarginSolution:
     """The globally-optimal max-margin direction: (ATT-SVM) for the tokens of highest score [M, Def. 1].
 
@@ -77,6 +80,7 @@ def global_margin(sequences: EmbeddedSequences) -> MarginSolution:
     return att_svm(sequences, optimal_selection(sequences))
 
 
+@checked
 def att_svm_batch(sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection]) -> list[MarginSolution]:
     """`att_svm` for many problems; those of one shape, one token per input and no mask share their array work."""
     if len(sequences) != len(selections):

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import lengths
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
 from tokenmargin.margin.least_norm import least_norm
 from tokenmargin.margin.margin_solution import tight_constraints
@@ -30,6 +32,7 @@ class MarginArrays:
     neighbors: BatchTokens  #: SVM-neighbours of the selected tokens [M, Def. 2]
 
 
+@checked
 def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     """The shortest p that prefers token alpha_i of every input i by 1, for B problems [M, (ATT-SVM)].
 
@@ -38,6 +41,11 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
         alpha: selected tokens, shape (B, n).
     """
     B, n, T, d = keys.shape
+    inside = keys.size and alpha.shape == (B, n) and (alpha >= 0).all() and (alpha < T).all()
+    if not inside or not np.isfinite(keys).all():
+        raise InvalidInputError(
+            f"keys of shape {keys.shape} must be finite, and alpha, of shape {alpha.shape}, a token of each input."
+        )
     if T == 1:
         nothing, everything = np.zeros(B, dtype=bool), np.ones(B, dtype=bool)
         return MarginArrays(nothing, np.zeros((B, d)), everything, np.zeros((B, n, T), dtype=bool))
@@ -59,7 +67,15 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     return MarginArrays(solved, p, np.zeros(B, dtype=bool), neighbors)
 
 
+@checked
 def neighbor_score_gaps(scores: BatchScores, alpha: BatchIndices, neighbors: BatchTokens) -> InputGaps:
     """Smallest score advantage of a selected token over its SVM-neighbours, shape (B, n); inf when there are none."""
+    if not scores.shape == neighbors.shape == (*alpha.shape, scores.shape[2]) or not scores.size:
+        raise InvalidInputError(
+            f"scores {scores.shape}, alpha {alpha.shape} and neighbors {neighbors.shape} do not fit: give (B, n, T), "
+            "(B, n) and (B, n, T)."
+        )
+    if alpha.min() < 0 or alpha.max() >= scores.shape[2]:
+        raise InvalidInputError(f"alpha must number the tokens 0 to {scores.shape[2] - 1}.")
     gaps = np.take_along_axis(scores, alpha[:, :, None], axis=2) - scores
     return np.where(neighbors, gaps, np.inf).min(axis=2)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, not_negative, real_array
 from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import scores
@@ -39,6 +40,7 @@ class ConeConstants:
     every_input_has_neighbors: bool
 
 
+@checked
 def cone_constants(solution: MarginSolution) -> ConeConstants:
     """mu and R of the cone of Lemma 7 for a locally-optimal solution [M, Lemma 7, (32), (39)].
 
@@ -78,9 +80,14 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
     )
 
 
+@checked
 def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bool:
     """Whether p lies in C_{mu,R}(axis): cosine at least 1 - mu and norm at least `radius` [M, (7), (8)]."""
-    point, centre = np.asarray(p, dtype=float), np.asarray(axis, dtype=float)
-    norm = length(point)
-    cosine = float((point / norm) @ (centre / length(centre)))
+    point, centre = real_array(p, "p", "(d,)"), real_array(axis, "axis", "(d,)")
+    not_negative(mu, "mu")
+    not_negative(radius, "radius")
+    norm, axis_norm = length(point), length(centre)
+    if point.shape != centre.shape or not axis_norm:
+        raise InvalidInputError(f"p has shape {point.shape}, axis {centre.shape}: give two vectors, axis not 0.")
+    cosine = float((point / norm) @ (centre / axis_norm)) if norm else 0.0
     return norm >= radius and cosine >= 1.0 - mu

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import length
 from tokenmargin.margin._constraint_generation import Round
 from tokenmargin.margin.solution import Solution, Status
@@ -86,10 +87,12 @@ class CorpusMargin(Solution):
         """How many pairs carry a multiplier."""
         return len(self.duals)
 
+    @checked
     def is_optimal(self, tolerance: float = CORPUS_TOLERANCE) -> bool:
         """Whether the problem was solved, and all KKT residuals, over all documents, are within `tolerance`."""
         return super().is_optimal(tolerance)
 
+    @checked
     def support(self, k: int | None = None) -> tuple[tuple[str, str, float], ...]:
         """The k pairs that limit the margin most, (selected, other, multiplier), heaviest first; all if k is absent."""
         order = np.argsort(-self.duals, kind="stable")[:k]

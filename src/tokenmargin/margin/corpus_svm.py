@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import length, power_of_two
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
@@ -28,6 +29,7 @@ from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Stat
 DOCUMENTS_NAMED = 6
 
 
+@checked
 def corpus_svm(
     dataset: TokenDataset,
     embeddings: ArrayLike,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike, TokenFlags
 from tokenmargin.data import (
@@ -32,6 +33,7 @@ class DirectionalMargin:
     is_neighbor_optimal: bool  #: every neighbour scores strictly less than the selected token of its input
 
 
+@checked
 def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> DirectionalMargin:
     """Selected tokens (59), margin (60), directional neighbours (61) and neighbour-optimality of q [M, Def. 3].
 
@@ -57,6 +59,7 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
     return DirectionalMargin(selection, margin, near, _outscores(sequences, selected[i] - gamma[i, t], i))
 
 
+@checked
 def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> bool:
     """Whether in every input the selected tokens outscore those that come second [E, Def. 16].
 

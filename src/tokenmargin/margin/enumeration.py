@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin.att_svm import att_svm_batch
@@ -15,6 +16,7 @@ from tokenmargin.margin.optimality import is_locally_optimal
 ENUMERATION_LIMIT = 200_000
 
 
+@checked
 def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[Selection]:
     """Every choice of one token per input for which (ATT-SVM) is feasible.
 
@@ -50,6 +52,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
     return [Selection.from_indices(alpha, T) for alpha in partial]
 
 
+@checked
 def local_margins(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
     """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked
 from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels, Rows
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -67,7 +68,7 @@ def label_svm(features: ArrayLike, labels: ArrayLike) -> LabelSolution:
         features: r, shape (n, k), one feature per input.
         labels: Y, shape (n,), each -1 or +1 (0/1 and booleans are read as -1/+1).
     """
-    rows, signs = np.asarray(features), np.asarray(labels)
+    rows, signs = array_of(features, "features", "numbers"), array_of(labels, "labels", "-1 and +1")
     if rows.ndim != 2 or rows.size == 0 or rows.dtype.kind not in "fiu":
         raise InvalidInputError(
             f"features are {rows.dtype} of shape {rows.shape}: give real numbers of shape (n, k), one row per input."
@@ -79,6 +80,7 @@ def label_svm(features: ArrayLike, labels: ArrayLike) -> LabelSolution:
     return LabelSolution(answer.status, answer.residuals, answer.p, signed @ answer.p, answer.duals, answer.weights)
 
 
+@checked
 def selected_label_svm(sequences: EmbeddedSequences, selection: Selection) -> LabelSolution:
     """(SVM) on the selected tokens, r_i = x_{i alpha_i} [M, Sec. 3.1].
 

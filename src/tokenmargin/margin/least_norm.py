@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import isometric_rows, length, lengths
 from tokenmargin._types import EqualityNumbers, EqualityRows, RightHandSide, RowNumbers, Rows, Vector
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._daqp import active_set
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN, least_norm_arrays
 from tokenmargin.margin._nnls import RANK_TOLERANCE, hull_weights, least_distance, polished
@@ -28,6 +30,10 @@ from tokenmargin.margin.solution import (
     Status,
     residuals_of,
 )
+
+#: A row of which 0 is asked is missed by no more than a product of this width (or p's own) is rounded by: a longer p
+#: makes up for a row of which more is asked, and for this one nothing does, if two such rows are nearly opposite.
+LEVEL_ROUNDING, LEVEL_WIDTH = float(np.finfo(float).eps), 32
 
 #: Rows that a sentence names before it says how many more there are.
 NAMED = 6
@@ -60,6 +66,7 @@ class LeastNormSolution(Solution):
         return f"{self._explain_undecided()} Rescale the rows or merge near-duplicates."
 
 
+@checked
 def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None = None) -> LeastNormSolution:
     """Solve min |p|^2/2 s.t. rows p >= rhs, equalities p = 0, or prove that nothing satisfies the constraints.
 
@@ -68,6 +75,7 @@ def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None =
         rhs: b >= 0, shape (m,).
         equalities: E, shape (q, d).
     """
+    _check_rows(rows, rhs, equalities)
     no_ties = equalities is None or equalities.shape[0] == 0
     norms = lengths(rows)
     if not norms.all():
@@ -86,13 +94,18 @@ def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None =
     return _with_equalities(unit, bound, equalities, norms, unit_length)
 
 
+@checked
 def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolution]:
     """`least_norm` for B problems of one shape: rows (B, m, d), rhs (B, m).
 
     A problem whose first answer does not pass its residuals is solved again on its own, with every fallback.
     """
+    if rows.ndim != 3 or rhs.shape != rows.shape[:2]:
+        raise InvalidInputError(f"rows {rows.shape} and rhs {rhs.shape} do not fit: give (B, m, d) and (B, m).")
     if not len(rows):
         return []
+    _check_rows(rows[0], rhs[0], None)
+    _check_finite(rows, rhs)
     found = least_norm_arrays(rows, rhs)
     no_equalities = np.zeros(0)
     solutions = []
@@ -103,6 +116,21 @@ def least_norm_batch(rows: np.ndarray, rhs: np.ndarray) -> list[LeastNormSolutio
         else:
             solutions.append(least_norm(rows[j], rhs[j]))
     return solutions
+
+
+def _check_rows(rows: np.ndarray, rhs: np.ndarray, equalities: np.ndarray | None) -> None:
+    """Raise unless there is something to solve."""
+    if rows.ndim != 2 or not rows.size or rhs.shape != (len(rows),):
+        raise InvalidInputError(f"rows {rows.shape} and rhs {rhs.shape} do not fit: give (m, d) and (m,), none empty.")
+    if equalities is not None and equalities.shape[1:] != rows.shape[1:]:
+        raise InvalidInputError(f"equalities {equalities.shape} must be as wide as rows {rows.shape}.")
+    _check_finite(rows, rhs, *([] if equalities is None else [equalities]))
+
+
+def _check_finite(rows: np.ndarray, rhs: np.ndarray, *equalities: np.ndarray) -> None:
+    arrays = (rows, rhs, *equalities)
+    if not all(array.dtype.kind in "fiu" and np.isfinite(array).all() for array in arrays) or rhs.min() < 0:
+        raise InvalidInputError("rows, rhs and equalities must be finite numbers, and rhs not negative.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +189,10 @@ def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndar
 
 def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit:
     residuals = residuals_of(unit, bound, p, duals)
-    return _Unit(Status.OPTIMAL if residuals.worst <= KKT_TOLERANCE else Status.UNDECIDED, p, duals, residuals)
+    missed = -float((unit[bound == 0] @ p).min(initial=0.0)) / max(1.0, length(p))
+    met = missed <= LEVEL_ROUNDING * max(LEVEL_WIDTH, len(p))
+    optimal = met and residuals.worst <= KKT_TOLERANCE
+    return _Unit(Status.OPTIMAL if optimal else Status.UNDECIDED, p, duals, residuals)
 
 
 def _finish(answer: _Unit, norms: np.ndarray, unit_length: float, n_equalities: int) -> LeastNormSolution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._types import TokenFlags
 from tokenmargin.data import score_tie_widths, scores
 from tokenmargin.errors import NotDecidedError
@@ -11,6 +12,7 @@ from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import Status
 
 
+@checked
 def neighbors(solution: MarginSolution) -> TokenFlags:
     """SVM-neighbours of the selected tokens, shape (n, T): those with p'(k_selected - k_t) = 1 [M, Def. 2].
 
@@ -22,6 +24,7 @@ def neighbors(solution: MarginSolution) -> TokenFlags:
     return near
 
 
+@checked
 def neighbor_score_gap(solution: MarginSolution) -> float:
     """Smallest score advantage of a selected token over its SVM-neighbours; inf when there are none.
 
@@ -40,6 +43,7 @@ def _score_gaps(solution: MarginSolution) -> tuple[np.ndarray, np.ndarray]:
     return selected[i] - gamma[i, t], i
 
 
+@checked
 def is_locally_optimal(solution: MarginSolution) -> bool:
     """Whether the selected tokens score strictly more than all their SVM-neighbours [M, Def. 2; E, Def. 16].
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin._checks import real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import LeastNormSolution, least_norm
@@ -29,13 +30,8 @@ def pair_svm(rows: ArrayLike, ties: ArrayLike | None = None) -> LeastNormSolutio
 
 
 def _matrix(value: ArrayLike, name: str, width: int | None = None) -> np.ndarray:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be real numbers of shape (m, d), one row a difference of keys.") from None
-    if array.ndim != 2 or (width is None and array.size == 0) or (width is not None and array.shape[1] != width):
+    array = real_array(value, name, "(m, d)")
+    if (width is None and array.size == 0) or (width is not None and array.shape[1] != width):
         wanted = "(m, d), m >= 1" if width is None else f"(q, {width})"
         raise InvalidInputError(f"{name} have shape {array.shape}: give shape {wanted}.")
-    if not np.isfinite(array).all():
-        raise InvalidInputError(f"{name} hold NaN or infinity: give finite differences.")
     return array

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin._checks import array_of, checked
 from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, InputFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -23,6 +24,7 @@ from tokenmargin.margin.solution import Status
 _HALVINGS = 60
 
 
+@checked
 def relaxed_inputs(sequences: EmbeddedSequences, selection: Selection) -> InputFlags:
     """Inputs whose selected token is no support vector of (SVM), shape (n,): the complement of S [M, Sec. 3.2].
 
@@ -32,6 +34,7 @@ def relaxed_inputs(sequences: EmbeddedSequences, selection: Selection) -> InputF
     return ~_separated(sequences, selection).support
 
 
+@checked
 def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike | None = None) -> MarginSolution:
     """(ATT-SVM) with margin 1 on some inputs and only p'(k_s - k_t) >= 0 on the relaxed ones [M, (10)].
 
@@ -41,7 +44,7 @@ def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: Arr
         relaxed: booleans of shape (n,), True for inputs whose margin constraint is relaxed to 0. If absent, those that
             are no support vectors of (SVM), found by solving it: `relaxed_inputs`, for one selected token per input.
     """
-    flags = relaxed_inputs(sequences, selection) if relaxed is None else np.asarray(relaxed)
+    flags = relaxed_inputs(sequences, selection) if relaxed is None else array_of(relaxed, "relaxed", "booleans")
     if flags.shape != (sequences.n_inputs,) or flags.dtype != bool:
         raise InvalidInputError(
             f"relaxed must be booleans, one per input, shape ({sequences.n_inputs},); "
@@ -50,6 +53,7 @@ def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: Arr
     return att_svm_with_margins(sequences, selection, np.where(flags, 0.0, 1.0))
 
 
+@checked
 def relaxing_rate(sequences: EmbeddedSequences, selection: Selection) -> float:
     """The least c such that attention goes to the relaxed direction when |v| = c |p|: 0 if nothing is relaxed.
 
@@ -69,6 +73,7 @@ def relaxing_rate(sequences: EmbeddedSequences, selection: Selection) -> float:
     return solution.margin * float((short[asking] / spare[asking]).max()) if asking.any() else 0.0
 
 
+@checked
 def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: float) -> Vector:
     """Where p/|p| goes when |v| = rate * |p| and v/|v| is the classifier of the selected tokens, shape (d,).
 

@@ -13,13 +13,19 @@ from math import inf, sqrt
 
 import numpy as np
 
+from tokenmargin._checks import checked
+
 #: Largest KKT residual of the scaled problem (unit rows, relative to the solution's length) of an optimal point.
 #: Active-set solutions reach 1e-12 and better; 1e-9 leaves room for ill-conditioned supports.
 KKT_TOLERANCE = 1e-9
 
 
 class Status(Enum):
-    """How a max-margin problem was decided; the value of each member says it in words."""
+    """How a max-margin problem was decided; the value of each member says it in words.
+
+    Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, what they prove is that
+    every feasible vector is 1e12 times as long as the hardest constraint alone asks for, beyond what float64 can mean.
+    """
 
     OPTIMAL = "the shortest vector was found and its optimality checked"
     INFEASIBLE = "no vector satisfies the constraints"
@@ -62,6 +68,7 @@ class Solution(ABC):
     status: Status
     residuals: Residuals
 
+    @checked
     def is_optimal(self, tolerance: float = KKT_TOLERANCE) -> bool:
         """Whether the problem was solved, and all KKT residuals, computed by us, are within `tolerance`."""
         return self.status is Status.OPTIMAL and self.residuals.worst <= tolerance

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models._sums import DocumentSlopes, PieceTokens, sums_by_token
@@ -121,6 +121,7 @@ class OneLayer(eqx.Module):
 
     def __check_init__(self) -> None:
         """Known names, a width, scales."""
+        check_fields(self)
         unknown = set(self.trainable) - set(TRAINABLE)
         if unknown or not self.trainable:
             raise InvalidInputError(f"trainable must name some of {', '.join(TRAINABLE)}, got {self.trainable!r}.")
@@ -138,9 +139,14 @@ class OneLayer(eqx.Module):
         """Nothing: what accelerators' compilers do by default is good here."""
         return ()
 
+    @checked
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> OneLayerParameters:
         """E, p ~ N(0, I/d) times `init_scale`; v the same when it is trained, on the unit sphere when it is fixed."""
-        return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
+        whole_number(vocabulary_size, "vocabulary_size", 1)
+        fits_in_memory(
+            vocabulary_size * self.width, f"a table of {vocabulary_size} x {self.width}", "take a smaller width", 4
+        )
+        return _initial(self, key, vocabulary_size, float_dtype(dtype))
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:
         """f(X) of every document, shape (B,); 0 for rows that are no document."""

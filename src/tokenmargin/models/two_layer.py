@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
@@ -84,6 +84,7 @@ class TwoLayer(eqx.Module):
 
     def __check_init__(self) -> None:
         """A width and scales."""
+        check_fields(self)
         whole_number(self.width, "width", 1)
         for name in ("init_scale", "score_scale", "mixing_scale"):
             positive(getattr(self, name), name)
@@ -102,9 +103,14 @@ class TwoLayer(eqx.Module):
     def _scales(self) -> SoftmaxScales:
         return SoftmaxScales(self.mixing_scale, self.score_scale)
 
+    @checked
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
         """E, p, v ~ N(0, I/d) times `init_scale`; gain 1 and bias 0 where there are any."""
-        return _initial(self, key, vocabulary_size, jnp.dtype(dtype).name)
+        whole_number(vocabulary_size, "vocabulary_size", 1)
+        fits_in_memory(
+            vocabulary_size * self.width, f"a table of {vocabulary_size} x {self.width}", "take a smaller width", 4
+        )
+        return _initial(self, key, vocabulary_size, float_dtype(dtype))
 
     def outputs(self, parameters: TwoLayerParameters, batch: ShelvedBatch) -> BatchOutputs:
         """f(X) of every row of the shelves, in their order, shape (B,); 0 for rows that are no document."""

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import check_fields, checked, whole_number
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models._vit_block import BlockParameters, HeadReadings, block, initial_block, layer_norm, scaled
@@ -122,6 +122,7 @@ class Vit(eqx.Module):
 
     def __check_init__(self) -> None:
         """Sizes that fit each other."""
+        check_fields(self)
         for name in ("width", "depth", "heads", "side", "patch", "hidden"):
             whole_number(getattr(self, name), name, 1)
         if self.width % self.heads or self.side % self.patch:
@@ -131,6 +132,7 @@ class Vit(eqx.Module):
             )
 
     @classmethod
+    @checked
     def of_size(cls, name: str, **options: Any) -> Vit:
         """One of the usual sizes: "tiny", "small" or "base"."""
         if name not in SIZES:

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._fingerprint import RECORDED, of_installation
 from tokenmargin._types import Map
 from tokenmargin.errors import ClusterError, MissingExtraError
@@ -29,6 +29,7 @@ TASKS_A_THREAD = 3
 PATIENCE = 60.0
 
 
+@checked
 @contextmanager
 def map_of(address: str | None, *, patience: float = PATIENCE) -> Iterator[Map]:
     """The built-in `map` without an address, the cluster's with one: what a flag `--scheduler` needs.
@@ -44,6 +45,7 @@ def map_of(address: str | None, *, patience: float = PATIENCE) -> Iterator[Map]:
         yield over
 
 
+@checked
 @contextmanager
 def cluster_map(
     address: str, *, tasks_a_thread: int = TASKS_A_THREAD, patience: float = PATIENCE

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tokenmargin._checks import checked
+
 #: Operations of XLA that move numbers from one device to another.
 OPERATIONS = ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter", "collective-broadcast")
 
@@ -35,6 +37,7 @@ class Collective:
     in_loop: bool
 
 
+@checked
 def collectives(program: str) -> list[Collective]:
     """The operations between devices of a compiled program, `jax.jit(f).lower(...).compile().as_text()`.
 
@@ -45,6 +48,7 @@ def collectives(program: str) -> list[Collective]:
     return list(_in(entry, bodies, 1, False)) if entry else []
 
 
+@checked
 def numbers_a_step(program: str) -> int:
     """Numbers that a step of a compiled epoch sends: all that stands in its loops; the epoch's own loop counts once."""
     return sum(found.numbers * found.times for found in collectives(program) if found.in_loop)

@@ -14,17 +14,19 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 from tokenmargin.training import Trainable
 
 #: The axis of the mesh, and of every parameter its last.
 WIDTH = "width"
 
 
+@checked
 def width_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     """Devices side by side along the width; all of this run (of all its hosts) when none are given."""
     found = list(jax.devices() if devices is None else devices)
@@ -33,8 +35,11 @@ def width_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     return Mesh(np.array(found), (WIDTH,))
 
 
+@checked
 def by_width(shape: Sequence[int], mesh: Any) -> NamedSharding:
     """How an array of this shape is spread: its last axis, the width, in equal blocks."""
+    if not isinstance(mesh, Mesh | AbstractMesh) or WIDTH not in mesh.shape:
+        raise WrongTypeError(f"mesh must be one of width_mesh(), got a {type(mesh).__name__}.")
     size = mesh.shape[WIDTH]
     if not shape or shape[-1] % size:
         raise InvalidInputError(
@@ -44,6 +49,7 @@ def by_width(shape: Sequence[int], mesh: Any) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*[None] * (len(shape) - 1), WIDTH))
 
 
+@checked
 def placed(parameters: Any, mesh: Mesh) -> Any:
     """A tree of parameters spread over the devices of a mesh; every host gives the same numbers."""
 
@@ -55,6 +61,7 @@ def placed(parameters: Any, mesh: Mesh) -> Any:
         return jax.tree.map(place, parameters)
 
 
+@checked
 @keep_precision
 def initial_placed(model: Trainable, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
     """`model.initial`, drawn where it will lie: no device ever holds all of E."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import checked, positive, whole_number
 
 #: Passes over E, or over an array of its size, that a one-layer step with AdamW cannot do without.
 PASSES = 7
@@ -26,6 +26,7 @@ KEPT = 3
 READINGS = 2
 
 
+@checked
 @dataclass(frozen=True)
 class Machine:
     """Devices and the links between them, in bytes and seconds.
@@ -67,6 +68,7 @@ class StepForecast:
         return self.compute_seconds + self.communication_seconds
 
 
+@checked
 def forecast_step(
     vocabulary_size: int,
     width: int,
@@ -94,6 +96,7 @@ def forecast_step(
     for name, value, least in (("vocabulary_size", vocabulary_size, 1), ("width", width, 1), ("devices", devices, 1)):
         whole_number(value, name, least)
     whole_number(gram_numbers, "gram_numbers", 0)
+    whole_number(itemsize, "itemsize", 1)
     share = vocabulary_size * width * itemsize / devices
     sent = 2 * (devices - 1) / devices * (READINGS * vocabulary_size + gram_numbers) * itemsize
     slowest = machine.link_bandwidth if devices <= machine.devices_a_host else machine.network_bandwidth

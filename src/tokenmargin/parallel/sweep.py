@@ -18,6 +18,7 @@ import numpy as np
 
 from tokenmargin._archive import DamagedError, read_archive, write_archive
 from tokenmargin._atomic import check_writable
+from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
@@ -29,6 +30,7 @@ Point = dict[str, Any]
 Answer = dict[str, np.ndarray]
 
 
+@checked
 def sweep(
     make: Callable[..., Any],
     grid: Grid,

@@ -9,8 +9,9 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from tokenmargin._arrays import read_arrays
 from tokenmargin._atomic import complete_file
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.vit import ClsAttention, Vit, VitParameters
@@ -38,6 +39,7 @@ class AttentionProbe:
         layers: whose queries and keys are kept for the same pictures, in `readings`, by epoch; none when empty.
     """
 
+    @checked
     def __init__(
         self,
         model: object,
@@ -90,16 +92,22 @@ class AttentionProbe:
             np.savez(opened, **arrays)
 
 
+@checked
 def load_keys(path: Path) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Queries (layers, n, H, k) and keys (layers, n, H, T, k) by epoch, as `AttentionProbe.save_keys` wrote them."""
-    with np.load(path, allow_pickle=False) as file:
-        return {int(epoch): (file[f"queries_{epoch}"], file[f"keys_{epoch}"]) for epoch in file["epochs"]}
+    file = read_arrays(path, "what AttentionProbe.save_keys wrote", ("epochs",))
+    try:
+        return {int(epoch): (file[f"queries_{epoch}"], file[f"keys_{epoch}"]) for epoch in file["epochs"].tolist()}
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInputError(f"{path} lacks the queries and keys of an epoch: save them again.") from None
 
 
+@checked
 def vit_attention(
     model: Vit, parameters: VitParameters, images: np.ndarray, at_once: int = PICTURES_AT_ONCE
 ) -> Iterator[AttentionReading]:
     """The attention of [CLS] to the patches, some pictures at a time."""
+    whole_number(at_once, "at_once", 1)
     for begin in range(0, len(images), at_once):
         read = _read(model, parameters, images[begin : begin + at_once])
         maps = np.asarray(read.maps)
@@ -113,6 +121,7 @@ def _read(model: Vit, parameters: VitParameters, images: Any) -> ClsAttention:
     return model.cls_attention(parameters, images)
 
 
+@checked
 def key_query_norms(model: Vit, parameters: VitParameters) -> np.ndarray:
     """|W_Q'W_K|_F of every head, shape (L, H)."""
     return np.stack([key_query_norm(_by_head(b.query, model), _by_head(b.key, model)) for b in parameters.blocks])
@@ -128,6 +137,7 @@ def _by_head(matrix: Any, model: Vit) -> np.ndarray:
     return np.asarray(matrix, np.float64).T.reshape(model.heads, model.width // model.heads, model.width)
 
 
+@checked
 def head_directions(
     queries: np.ndarray, keys: np.ndarray, rng: np.random.Generator, baseline: int = 20
 ) -> list[list[QueryDirection]]:
@@ -135,6 +145,10 @@ def head_directions(
 
     [CLS] is left out of what there is to select, as it is of the maps.
     """
+    if queries.ndim != 3 or keys.ndim != 4 or queries.shape[:2] != keys.shape[:2]:
+        raise InvalidInputError(
+            f"queries {queries.shape} and keys {keys.shape} do not fit: give (n, H, k), (n, H, T, k)."
+        )
     return [
         [query_direction(q, K[1:], rng, baseline=baseline) for q, K in zip(by_head, keys_by_head, strict=True)]
         for by_head, keys_by_head in zip(queries, keys, strict=True)

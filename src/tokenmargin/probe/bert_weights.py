@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erf
 
+from tokenmargin._checks import checked
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe.measures import key_query_norm
@@ -85,12 +86,14 @@ class BertModel:
     epsilon: float
 
     @classmethod
+    @checked
     def load(cls, folder: str | Path) -> BertModel:
         """Read config.json and model.safetensors of a folder."""
         config = _config(Path(folder))
         return cls.from_weights(_safetensors(Path(folder) / "model.safetensors"), config)
 
     @classmethod
+    @checked
     def from_weights(cls, weights: Weights, config: Mapping[str, Any]) -> BertModel:
         """From arrays by their names, and the content of config.json."""
         name = str(config.get("model_type", "none"))
@@ -128,6 +131,7 @@ class BertModel:
         )
 
 
+@checked
 def bert_attention(
     model: BertModel, batches: Iterable[tuple[ArrayLike, ArrayLike]], *, skipped: tuple[int, ...] = ()
 ) -> Iterator[AttentionReading]:

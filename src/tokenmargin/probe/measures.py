@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -43,6 +44,7 @@ def entropy(weights: ArrayLike) -> np.ndarray:
     return np.asarray(np.abs((s * np.log(np.where(s > 0, s, 1.0))).sum(axis=-1)))
 
 
+@checked
 def top_mass(weights: ArrayLike, tokens: int = 1) -> np.ndarray:
     """The weight of the `tokens` largest together, shape (...) for weights of shape (..., T)."""
     s = _maps(weights)
@@ -56,13 +58,14 @@ def logit_margin(logits: ArrayLike) -> np.ndarray:
 
     -inf marks a token that is masked away.
     """
-    z = np.asarray(logits, dtype=np.float64)
+    z = real_array(logits, "logits", "(...,)", finite=False)
     if z.ndim == 0 or z.shape[-1] < 2 or np.isnan(z).any() or ((z > -np.inf).sum(axis=-1) < 2).any():
         raise InvalidInputError("a margin is between two tokens: give logits of shape (..., T), two or more finite.")
     best = np.partition(z, z.shape[-1] - 2, axis=-1)
     return np.asarray(best[..., -1] - best[..., -2])
 
 
+@checked
 def without_token(weights: ArrayLike, token: int = 0) -> np.ndarray:
     """Maps over the other tokens, brought to sum 1: how much [CLS] attends to itself says nothing of the patches.
 
@@ -70,7 +73,10 @@ def without_token(weights: ArrayLike, token: int = 0) -> np.ndarray:
         weights: shape (..., T).
         token: the place that is left out.
     """
-    rest = np.delete(_maps(weights), token, axis=-1)
+    maps = _maps(weights)
+    if not -maps.shape[-1] <= token < maps.shape[-1]:
+        raise InvalidInputError(f"token {token} is none of the {maps.shape[-1]} tokens of a map.")
+    rest = np.delete(maps, token, axis=-1)
     total = rest.sum(axis=-1, keepdims=True)
     if rest.shape[-1] == 0 or not (total > 0).all():
         raise InvalidInputError(f"a map puts all of its weight on token {token}: there is nothing left without it.")
@@ -82,7 +88,7 @@ def key_query_norm(query_weights: ArrayLike, key_weights: ArrayLike) -> np.ndarr
 
     By the h x h products: |W_Q'W_K|_F^2 = sum of the entries of (W_Q W_Q') * (W_K W_K').
     """
-    q, k = (np.asarray(x, dtype=np.float64) for x in (query_weights, key_weights))
+    q, k = (real_array(x, "weights", "(...,)") for x in (query_weights, key_weights))
     if q.ndim < 2 or q.shape != k.shape:
         raise InvalidInputError(
             f"weights of queries and keys must be of one shape (..., h, d), got {q.shape} and {k.shape}."
@@ -114,14 +120,14 @@ class Distribution:
 
 def distribution(values: ArrayLike) -> Distribution:
     """Count, mean and quantiles of numbers of any shape; of none it is an error."""
-    x = np.asarray(values, dtype=np.float64).ravel()
+    x = real_array(values, "values", "(...,)", finite=False).ravel()
     if x.size == 0 or not np.isfinite(x).all():
         raise InvalidInputError("a distribution is of finite numbers, at least one: leave NaN and infinity out.")
     return Distribution(x.size, float(x.mean()), tuple(float(q) for q in np.quantile(x, QUANTILES)))
 
 
 def _maps(weights: ArrayLike) -> np.ndarray:
-    s = np.asarray(weights, dtype=np.float64)
+    s = real_array(weights, "attention", "(...,)", finite=False)
     if s.ndim == 0 or s.shape[-1] == 0:
         raise InvalidInputError(f"attention has shape (..., T) with T >= 1, got {s.shape}.")
     total = s.sum(axis=-1, keepdims=True)

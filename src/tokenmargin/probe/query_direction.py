@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array, whole_number
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -46,6 +47,7 @@ class QueryDirection:
         return float((self.baseline_cosines < self.cosine).mean())
 
 
+@checked
 def query_direction(
     query: ArrayLike, keys: ArrayLike, rng: np.random.Generator, *, baseline: int = BASELINE_QUERIES
 ) -> QueryDirection:
@@ -57,9 +59,12 @@ def query_direction(
         rng: of the random queries, which are standard normal.
         baseline: how many of those.
     """
-    q, K = np.asarray(query, np.float64), np.asarray(keys, np.float64)
+    q, K = (real_array(x, name, "(...,)", finite=False) for x, name in ((query, "query"), (keys, "keys")))
     if q.ndim != 1 or K.ndim != 2 or K.shape[1] != len(q) or len(K) < 2:
         raise InvalidInputError(f"a query of shape (k,) and keys of shape (T, k), T >= 2: got {q.shape} and {K.shape}.")
+    whole_number(baseline, "baseline", 0)
+    if not np.isfinite(K).all():
+        raise InvalidInputError("keys hold NaN or infinity: give finite keys.")
     if not np.isfinite(q).all() or not q.any():
         raise InvalidInputError("the query is 0 or not finite: it selects nothing.")
     queries = np.concatenate([q[None], rng.standard_normal((baseline, len(q)))])

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class AttentionReading:
     """What one token of each of B inputs attends to, in L layers of H heads.

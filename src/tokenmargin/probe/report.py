@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 from tokenmargin.probe.measures import Distribution, distribution, entropy, logit_margin, soft_sparsity, top_mass
 from tokenmargin.probe.reading import AttentionReading
 
@@ -47,8 +48,12 @@ class AttentionReport:
         """Mean over inputs of |s|_1/(|s|_2^2 T) of the mean map, in (0, 1], shape (L,): as [M, Fig. 7] shows it."""
         return np.asarray((self.mean_map_sparsity / self.tokens[:, None]).mean(axis=0))
 
+    @checked
     def sparsity_of(self, layer: int, head: int) -> Distribution:
         """How the soft sparsity of one head is distributed over inputs."""
+        _, layers, heads = self.sparsity.shape
+        if not (-layers <= layer < layers and -heads <= head < heads):
+            raise InvalidInputError(f"there are {layers} layers of {heads} heads, counted from 0; got {layer}, {head}.")
         return distribution(self.sparsity[:, layer, head])
 
     def explain(self) -> str:
@@ -63,6 +68,7 @@ class AttentionReport:
         return "\n".join(lines)
 
 
+@checked
 def attention_report(
     readings: Iterable[AttentionReading],
     key_query_norms: ArrayLike | None = None,
@@ -81,13 +87,15 @@ def attention_report(
     parts: list[tuple[np.ndarray, ...]] = []
     done = 0
     for reading in readings:
+        if not isinstance(reading, AttentionReading):
+            raise WrongTypeError(f"readings must hold AttentionReadings, got a {type(reading).__name__}.")
         parts.append(_measured(reading))
         done += reading.mask.shape[0]
         progress(done, total, "probing")
     if not parts:
         raise InvalidInputError("there is nothing to probe: give at least one input.")
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    norms = None if key_query_norms is None else np.asarray(key_query_norms, np.float64)
+    norms = None if key_query_norms is None else real_array(key_query_norms, "key_query_norms", "(L, H)")
     sparsity, mean_map, entropies, tops, margins, selected, tokens = columns
     return AttentionReport(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
 

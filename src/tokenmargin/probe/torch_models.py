@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.reading import AttentionReading
@@ -25,6 +26,7 @@ PAIRS = (("query", "key"), ("q_lin", "k_lin"))
 SAME_ATTENTION = 1e-4
 
 
+@checked
 def torch_attention(
     model: Any, batches: Iterable[Mapping[str, Any]], *, skipped: tuple[int, ...] = ()
 ) -> Iterator[AttentionReading]:

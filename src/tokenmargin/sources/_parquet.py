@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 
@@ -66,6 +67,7 @@ def parquet_batches(path: Path, columns: list[str]) -> Iterator[dict[str, list[A
             yield batch.to_pydict()
 
 
+@checked
 def write_parquet(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
     """Write batches of columns, one row group each."""
     pyarrow, parquet = _pyarrow()

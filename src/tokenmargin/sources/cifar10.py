@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_batches, parquet_columns, parquet_size
@@ -63,6 +64,7 @@ WHERE = Whereabouts(
 )
 
 
+@checked
 def cifar10(
     path: str | Path | None = None,
     *,

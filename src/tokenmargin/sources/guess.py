@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import DecodedLines, guessed_encoding, opened, sample
 from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opened_file
@@ -37,6 +38,7 @@ class OpenedTable:
     said: tuple[str, ...]
 
 
+@checked
 def open_table(
     path: str | Path,
     *,
@@ -243,6 +245,7 @@ def _too_many(path: Path, label: str, count: str) -> InvalidInputError:
     )
 
 
+@checked
 def read_texts(path: str | Path, *, text: str | None = None) -> list[str]:
     """The texts of a table without labels, one a row, or the lines of a file whose name ends in .txt.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_columns
@@ -34,6 +35,7 @@ WHERE = Whereabouts(
 )
 
 
+@checked
 def imdb(
     path: str | Path | None = None, *, split: str | None = None, verify: bool = True, progress: Progress = silent
 ) -> LabelledTexts:

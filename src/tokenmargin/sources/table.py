@@ -7,6 +7,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources._json import json_rows
 from tokenmargin.sources._label_map import LabelMap, label_reader
@@ -37,6 +38,7 @@ _BY_ENDING = {
 _PACKED = (".gz", ".xz", ".bz2")
 
 
+@checked
 def table(
     path: str | Path,
     text: str = "text",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_columns, parquet_size
@@ -38,6 +39,7 @@ WHERE = Whereabouts(
 )
 
 
+@checked
 @dataclass(frozen=True)
 class YelpSelection:
     """Which reviews are taken: by length in characters, all that there are or a seeded subsample, balanced or not."""
@@ -60,6 +62,7 @@ class YelpSelection:
         """Whether some of the reviews that qualify are left out."""
         return self.balanced or self.at_most is not None
 
+    @checked
     def pick(self, labels: np.ndarray) -> np.ndarray:
         """Numbers of the reviews taken, in ascending order, among those that qualify with these labels."""
         rng = np.random.default_rng(self.seed)
@@ -89,6 +92,7 @@ class YelpReport:
         )
 
 
+@checked
 def yelp(
     path: str | Path | None = None, selection: YelpSelection | None = None, *, progress: Progress = silent
 ) -> LabelledTexts:
@@ -115,6 +119,7 @@ def yelp(
     return LabelledTexts("Yelp", str(found), read, parquet_size(found) if is_parquet else None)
 
 
+@checked
 def yelp_report(
     path: str | Path | None = None, selection: YelpSelection | None = None, *, progress: Progress = silent
 ) -> YelpReport:

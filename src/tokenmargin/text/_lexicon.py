@@ -11,6 +11,7 @@ from itertools import count
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin.text._clean import without_accents, without_apostrophes
 from tokenmargin.text._ngrams import GAP, parted
 from tokenmargin.text._stem import stem
@@ -50,6 +51,7 @@ class Spelling:
         return WordPieces(read_vocabulary(path, any_vocabulary=self.recipe.any_vocabulary))
 
 
+@checked
 def word_pieces(recipe: Recipe) -> tuple[str, ...]:
     """The WordPieces that a recipe cuts words into, in the order of their file; none where it does not."""
     found = Spelling(recipe).pieces()

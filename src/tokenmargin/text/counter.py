@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK
 from tokenmargin.text import _ngrams
@@ -56,6 +57,7 @@ class TokenCounter:
         vocabulary: the names of the tokens, in the order of their columns.
     """
 
+    @checked
     def __init__(self, recipe: Recipe, vocabulary: Sequence[Any]) -> None:
         """Number the words of the vocabulary, and of its n-grams."""
         self.recipe, self.vocabulary = recipe, checked_names(vocabulary, recipe)
@@ -77,6 +79,7 @@ class TokenCounter:
         self._of_grams = [np.array([*long, GAP], np.int64)[own] for own in which]
         self._known: dict[str, tuple[int, tuple[int, ...]]] = {}
 
+    @checked
     def counts(self, texts: Iterable[Any]) -> sp.csr_array:
         """How often each token occurs in each text, shape (texts, tokens); words that are not known count nothing."""
         if isinstance(texts, str | bytes):
@@ -110,6 +113,7 @@ class TokenCounter:
             counts = counts + count_runs(runs, batch.starts, self._grams, self._of_grams, len(self.vocabulary))
         return counts
 
+    @checked
     def located(self, text: str) -> list[Located]:
         """The words of a text in their order, each with its place in it and its tokens; () where it gave none.
 
@@ -117,6 +121,7 @@ class TokenCounter:
         """
         return list(map(Located._make, zip(*self.places(text), strict=True)))
 
+    @checked
     def places(self, text: str) -> Places:
         """What `located` tells, as four lists: for many texts, where making an object a word takes most of the time."""
         _demand_text(text, "the text")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import array_of, checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
@@ -30,6 +31,7 @@ from tokenmargin.text.word_map import WordMap
 Vocabulary = TokenizedCorpus | CountedTexts | Sequence[Any]
 
 
+@checked
 def count_tokens(
     texts: LabelledTexts | Iterable[Any],
     recipe: Recipe | None = None,
@@ -85,8 +87,7 @@ class Streamed:
         progress: Progress,
     ) -> None:
         """Read everything, once."""
-        if chunk_size < 1:
-            raise InvalidInputError(f"chunk_size={chunk_size}: give at least 1.")
+        whole_number(chunk_size, "chunk_size", 1)
         self.lexicon, self.progress = Lexicon(recipe), progress
         self.stream = _Source(texts) if isinstance(texts, LabelledTexts) and labels is None else _Given(texts, labels)
         self.parts: list[sp.csr_array] = []
@@ -228,7 +229,7 @@ class _Given:
         if isinstance(texts, str | bytes | LabelledTexts):
             raise InvalidInputError("give texts with one label each, or a source (which has its own labels) alone.")
         self.texts = texts
-        self.labels = None if labels is None else np.asarray(labels)
+        self.labels = None if labels is None else array_of(labels, "labels", "one for each text")
         known = len(texts) if hasattr(texts, "__len__") else None
         self.total: int | None = known if self.labels is None or self.labels.ndim != 1 else len(self.labels)
         self.splits: list[str] | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.labels import two_classes
@@ -20,6 +21,7 @@ from tokenmargin.text.counting import Streamed, Vocabulary, recipe_for
 from tokenmargin.text.recipe import Recipe
 
 
+@checked
 def tokenize(
     texts: LabelledTexts | Iterable[Any],
     labels: ArrayLike | None = None,

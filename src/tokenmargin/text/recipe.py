@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text._language import ELIDED, has_stemmer, has_stop_words, language_name
 from tokenmargin.text._wordpiece import BERT_SHA256, find_vocabulary, fingerprint, read_vocabulary
@@ -148,6 +149,7 @@ class Recipe:
             )
         return tuple(told)
 
+    @checked
     def differences(self, other: Recipe) -> tuple[str, ...]:
         """The switches by which two recipes may make different tokens of one text, each as "stem=True, not False"."""
         ignored = {"minimum_count"} | ({"vocabulary"} if not self.any_vocabulary else set())
@@ -171,6 +173,7 @@ class Recipe:
         return fingerprint(read_vocabulary(find_vocabulary(self.vocabulary), any_vocabulary=True))
 
     @classmethod
+    @checked
     def from_json(cls, value: Mapping[str, Any], vocabulary: str | Path | None = None) -> Recipe:
         """The recipe that `to_json` wrote; one with WordPieces of its own needs their file again, as `vocabulary`."""
         if not isinstance(value, Mapping) or value.get("version") != JSON_VERSION:
@@ -212,6 +215,7 @@ def _demand(is_right: bool, name: str, value: object, wanted: str) -> None:
         raise InvalidInputError(f"{name}={value!r}: give {wanted}.")
 
 
+@checked
 def plain_recipe(
     language: str | None = None, ngrams: int = 1, word_piece: bool = False, minimum_count: int = 3
 ) -> Recipe:

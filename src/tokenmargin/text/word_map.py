@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._arrays import read_arrays, write_arrays
+from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -34,6 +36,7 @@ class WordMap:
     starts: np.ndarray
     vocabulary: tuple[str, ...]
 
+    @checked
     def tokens_of(self, word: str) -> tuple[int, ...]:
         """The tokens of a word, -1 where purged; an error names a word that the corpus does not hold."""
         place = self._word_numbers.get(word)
@@ -41,6 +44,7 @@ class WordMap:
             raise InvalidInputError(f"the corpus does not hold the word {word!r} (stop words are not listed).")
         return tuple(self.tokens[self.starts[place] : self.starts[place + 1]].tolist())
 
+    @checked
     def words_of(self, token: int | str) -> dict[str, int]:
         """The words that a token came from, with its occurrences in each, most frequent first."""
         column = self._token_numbers.get(token) if isinstance(token, str) else token
@@ -65,28 +69,39 @@ class WordMap:
 
     def mean_over_pieces(self, values: ArrayLike) -> np.ndarray:
         """A number for each word from one for each token: the mean over its pieces, NaN where all were purged."""
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = real_array(values, "values", "(V,)", finite=False)
         if numbers.shape != (len(self.vocabulary),):
             raise InvalidInputError(f"values have shape {numbers.shape}: give one for each of {len(self.vocabulary)}.")
         pieces = np.asarray(self.incidence.sum(axis=1), dtype=np.float64)
         sums = np.asarray(self.incidence @ numbers)
         return np.divide(sums, pieces, out=np.full(len(self.words), np.nan), where=pieces > 0)
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write an .npz that `WordMap.load` reads."""
         parts = {"counts": self.counts, "tokens": self.tokens, "starts": self.starts}
         names = {"words": np.array(self.words, dtype=str), "vocabulary": np.array(self.vocabulary, dtype=str)}
-        np.savez_compressed(Path(path), allow_pickle=False, **parts, **names)
+        write_arrays(path, **parts, **names)
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> WordMap:
         """Read what `save` wrote."""
-        with np.load(Path(path), allow_pickle=False) as file:
-            missing = {"words", "counts", "tokens", "starts", "vocabulary"} - set(file.files)
-            if missing:
-                raise InvalidInputError(f"{path} is not a saved WordMap: it lacks {', '.join(sorted(missing))}.")
-            words, vocabulary = tuple(file["words"].tolist()), tuple(file["vocabulary"].tolist())
-            return cls(words, file["counts"], file["tokens"], file["starts"], vocabulary)
+        file = read_arrays(
+            path, "a saved WordMap (WordMap.save)", ("words", "counts", "tokens", "starts", "vocabulary")
+        )
+        words, vocabulary = (tuple(np.atleast_1d(file[name]).tolist()) for name in ("words", "vocabulary"))
+        counts, tokens, starts = file["counts"], file["tokens"], file["starts"]
+        whole = all(array.ndim == 1 and array.dtype.kind in "iu" for array in (counts, tokens, starts))
+        if (
+            not (whole and len(counts) == len(words) == len(starts) - 1)
+            or (starts[0], starts[-1]) != (0, len(tokens))
+            or (np.diff(starts) < 0).any()
+            or (tokens.size and (tokens.min() < PURGED or tokens.max() >= len(vocabulary)))
+            or not all(isinstance(name, str) for name in words + vocabulary)
+        ):
+            raise InvalidInputError(f"{path} is a damaged WordMap: its arrays do not fit each other.")
+        return cls(words, counts, tokens, starts, vocabulary)
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.attention import JointLimit, Limit
 from tokenmargin.errors import InvalidInputError
@@ -132,6 +133,7 @@ def _joint_agreement(limit: JointLimit) -> JointAgreement:
     )
 
 
+@checked
 def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
     """`compare` with the max-margin problem already solved."""
     solved = solution.status is Status.OPTIMAL
@@ -159,7 +161,9 @@ def _is_global(limit: Limit) -> bool:
 
 def one_minus_cosine(a: ArrayLike, b: ArrayLike) -> float:
     """1 - cos(a, b) as |a/|a| - b/|b||^2 / 2, which keeps its digits when the two nearly coincide."""
-    first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    first, second = real_array(a, "a", "(d,)", finite=False), real_array(b, "b", "(d,)", finite=False)
+    if first.shape != second.shape:
+        raise InvalidInputError(f"a has shape {first.shape}, b {second.shape}: give two vectors of one length.")
     lengths = float(np.linalg.norm(first)), float(np.linalg.norm(second))
     if min(lengths) == 0.0:
         return float("nan")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, limits_of, logistic
@@ -47,6 +48,7 @@ class BasinMap:
         return "\n".join(lines)
 
 
+@checked
 def basin_map(
     sequences: EmbeddedSequences,
     starts: ArrayLike | Sequence[ArrayLike],
@@ -63,8 +65,8 @@ def basin_map(
         method: how to follow; `Flow()` when absent.
         progress: called as progress(done, total, what) as starts are decided.
     """
-    points = np.asarray(starts, dtype=float)
-    if points.ndim != 2 or points.shape[1] != sequences.width or len(points) == 0:
+    points = real_array(starts, "starts", f"(s, {sequences.width})")
+    if points.shape[1] != sequences.width or len(points) == 0:
         raise InvalidInputError(
             f"starts have shape {points.shape}: give at least one start of width {sequences.width}, "
             f"shape (s, {sequences.width})."

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import complete_file
+from tokenmargin._checks import checked
 from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.errors import InvalidInputError
@@ -24,6 +25,7 @@ from tokenmargin.verify import FORMAT, VERSION, seal
 BOUND_ALLOWANCE = 1e-12
 
 
+@checked
 def write_certificate(answer: Any, path: str | Path) -> None:
     """Write what proves an optimal margin, an infeasible selection or a diverging limit.
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection, query_vector, token_vectors
 from tokenmargin.data.tokens import TokenDataset
@@ -50,6 +51,7 @@ class CorpusAgreement:
         return self.margin * self.solution.norm
 
 
+@checked
 def corpus_agreement(dataset: TokenDataset, embeddings: ArrayLike, query: ArrayLike) -> CorpusAgreement:
     """Solve (ATT-SVM) for what the query selects in all documents, ties included, and compare directions.
 

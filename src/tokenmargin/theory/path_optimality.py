@@ -14,6 +14,7 @@ from enum import Enum
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss
@@ -58,6 +59,7 @@ class PathCertificate:
         return self.verdict is PathVerdict.CERTIFIED
 
 
+@checked
 def enumerated_path(
     sequences: EmbeddedSequences, loss: Loss, radii: ArrayLike, limit: int = ENUMERATION_LIMIT
 ) -> RegularizationPath:
@@ -75,6 +77,7 @@ def enumerated_path(
     return regularization_path(sequences, loss, radii, np.array(found) if found else None)
 
 
+@checked
 @keep_precision
 def certify_path(path: RegularizationPath, limit: int = ENUMERATION_LIMIT) -> PathCertificate:
     """Certify the last point of a path, refute it, or say that neither could be done.

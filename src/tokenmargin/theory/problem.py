@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tokenmargin._arrays import read_arrays
+from tokenmargin._checks import checked
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -92,40 +91,20 @@ def given(value: Value | None) -> Value:
     return value
 
 
-def load_problem(path: Path) -> Problem:
+@checked
+def load_problem(path: str | Path) -> Problem:
     """Read a problem from an .npz file of plain arrays; `FIELDS` says which it may hold.
 
     Write such a file with `numpy.savez("problem.npz", tokens=..., labels=..., head=...)`.
     """
-    if not path.is_file():
-        raise InvalidInputError(f"{path} does not exist: give an .npz file, written by numpy.savez.")
-    try:
-        # From memory: NumPy leaves a file open whose archive is damaged.
-        stored = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-        if not isinstance(stored, np.lib.npyio.NpzFile):
-            raise InvalidInputError(f"{path} holds one array without a name: write named arrays by numpy.savez.")
-        with stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except _UNREADABLE as problem:
-        if isinstance(problem, InvalidInputError):
-            raise
-        reason = " ".join(str(problem).split())
-        raise InvalidInputError(
-            f"{path} is not an .npz file of plain arrays ({reason}): write it by numpy.savez."
-        ) from None
+    arrays = read_arrays(path, "a problem, written by numpy.savez")
     try:
         return problem_of_arrays(arrays)
     except InvalidInputError as problem:
         raise InvalidInputError(f"{path}: {problem}") from None
 
 
-#: What NumPy and the zip archive beneath it raise on files that are damaged, encrypted or of another kind.
-_UNREADABLE = (
-    *(ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError, SyntaxError, MemoryError, TypeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-
-
+@checked
 def problem_of_arrays(arrays: Mapping[str, ArrayLike]) -> Problem:
     """A problem of the arrays that `FIELDS` names, checked one by one."""
     found = {name: _plain(name, value) for name, value in arrays.items()}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tokenmargin._checks import checked
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
@@ -27,6 +28,7 @@ class ClaimAnswer:
         return self.outcome is not None
 
 
+@checked
 def check(problem: Any, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
     """Ask claims of a problem: one answer a claim, in the order of the papers.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, fits_in_memory, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, limits_of
 from tokenmargin.attention.batch import descend_batch, textbook_descent
@@ -53,6 +54,7 @@ COLUMNS = (
 )
 
 
+@checked
 @dataclass(frozen=True)
 class Study:
     """Size and treatment of the trials; one d at a time."""
@@ -72,8 +74,10 @@ class Study:
             raise InvalidInputError(f"n = {self.n} and steps = {self.steps} must both be at least 1.")
 
 
+@checked
 def trial(study: Study, seed: int, d: int, number: int) -> EmbeddedSequences:
     """Trial `number` of width d: its own random stream, so that it can be run again alone."""
+    _check_trial(study, seed, d, number)
     return toys.random_sphere(_stream(seed, d, number), n=study.n, T=study.T, d=d)
 
 
@@ -96,6 +100,7 @@ def trials(study: Study, seed: int, d: int, numbers: Sequence[int], origin_matte
     return ProblemBatch.concatenated(parts)
 
 
+@checked
 def run_trials(
     study: Study,
     seed: int,
@@ -105,6 +110,11 @@ def run_trials(
     progress: Progress = silent,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(table, selections): one row of `COLUMNS` and the selected tokens, shape (trials, n), for each trial."""
+    if treatment not in TREATMENTS:
+        raise InvalidInputError(f"treatment must be one of {', '.join(TREATMENTS)}, got {treatment!r}.")
+    if not len(numbers):
+        raise InvalidInputError("there are no trials: give a range of numbers, such as range(100).")
+    _check_trial(study, seed, d, min(numbers))
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
     table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
@@ -121,6 +131,13 @@ def run_trials(
         column["ended"][:] = column["softmax"] >= SATURATED
     _compare(problems, points, chosen, column)
     return table, chosen
+
+
+def _check_trial(study: Study, seed: int, d: int, number: int) -> None:
+    """Raise unless there is such a trial."""
+    for value, name, least in ((seed, "seed", 0), (d, "d", 1), (number, "number", 0)):
+        whole_number(value, name, least)
+    fits_in_memory((study.n * study.T + 1) * d, f"a trial of width {d}", "take a smaller d")
 
 
 def _stream(seed: int, d: int, number: int) -> np.random.Generator:

@@ -119,7 +119,7 @@ def _cheapest_layout(bound: np.ndarray, model_width: int, most_shelves: int) -> 
     costs = _work(np.array(widths), model_width)
     best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
     finished = []
-    for _ in range(most_shelves):
+    for _ in range(min(most_shelves, len(bound))):
         longer: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {}
         for begin, (cost, shelves) in best.items():
             for end in range(begin + 1, len(cuts)):

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import CountBatch
 
@@ -136,6 +136,7 @@ class CountSizes(NamedTuple):
     room: int = 0  #: pieces of a data set, as far as they suffice
 
 
+@checked
 def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32") -> CountBatches:
     """Cut a data set into pieces."""
     whole_number(batch_size, "batch_size", 1)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -140,6 +140,7 @@ class DocumentBatches:
         return ShelvedDocuments(on_device, plan)
 
 
+@checked
 def document_batches(
     dataset: TokenDataset, batch_size: int, dtype: str = "float32", *, most_shelves: int = 6
 ) -> DocumentBatches:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
@@ -75,6 +75,7 @@ class Evaluator:
         dtype: float32 or float64, that of the parameters; by default that of the run, or float32.
     """
 
+    @checked
     @keep_precision
     def __init__(
         self,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._types import ScalarJ
 from tokenmargin.data.images import ImageDataset
 from tokenmargin.models.vit import ImageBatch
@@ -119,11 +119,13 @@ class AugmentedImageBatches(ImageBatches):
         return ImageBatch(_numbers(turned, on_device.spread), on_device.labels[plan.rows])
 
 
+@checked
 def image_batches(dataset: ImageDataset, batch_size: int, dtype: str = "float32") -> ImageBatches:
     """Put a data set on the device, to be seen as it is."""
     return ImageBatches(*_parts(dataset, batch_size, dtype))
 
 
+@checked
 def augmented_image_batches(dataset: ImageDataset, batch_size: int, dtype: str = "float32") -> AugmentedImageBatches:
     """Put a data set on the device, to be seen shifted and mirrored."""
     return AugmentedImageBatches(*_parts(dataset, batch_size, dtype))

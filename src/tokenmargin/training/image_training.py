@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from tokenmargin._archive import Archive
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
@@ -69,6 +69,7 @@ class _State(NamedTuple):
     optimiser: OptimiserState
 
 
+@checked
 @keep_precision
 def train_images(
     dataset: ImageDataset,
@@ -161,6 +162,7 @@ def _measured(sums: AnyArray, epoch: int, rate: float) -> np.ndarray:
     return np.array([loss / documents, correct / documents, rate])
 
 
+@checked
 @keep_precision
 def image_accuracy(model: Any, parameters: Tree, dataset: ImageDataset, batch_size: int = 512) -> float:
     """The share of pictures whose class has the largest output; pictures as they are."""

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import positive
+from tokenmargin._checks import checked, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 
@@ -80,6 +80,7 @@ class Optimiser(ABC):
         """
 
 
+@checked
 @dataclass(frozen=True)
 class AdamW(Optimiser):
     """x <- (1 - lr wd) x - lr (m/c1) / (sqrt(s/c2) + eps), c_i = 1 - b_i^t, exactly as torch.optim.AdamW [E, App. E].
@@ -140,6 +141,7 @@ class AdamW(Optimiser):
         return kept * parameter - rate * (first / (jnp.sqrt(second) * root_scale + eps)), (first, second)
 
 
+@checked
 @dataclass(frozen=True)
 class SGD(Optimiser):
     """b <- momentum b + g + wd x, x <- x - lr b, exactly as torch.optim.SGD.
@@ -182,6 +184,7 @@ class SGD(Optimiser):
         return parameter - lr * direction, (direction,)
 
 
+@checked
 @dataclass(frozen=True)
 class GradientDescent(SGD):
     """x <- x - lr grad L(x) over the whole data set, one step an epoch [E, (4)]."""

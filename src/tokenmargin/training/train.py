@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._archive import Archive
+from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
@@ -91,6 +92,7 @@ def train(
 ) -> TrainingRun: ...
 
 
+@checked
 @keep_precision
 def train(
     dataset: TokenDataset | DocumentStream | ImageDataset,

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._archive import Archive, read_archive, write_archive
+from tokenmargin._checks import checked
 from tokenmargin._fingerprint import in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
@@ -64,6 +65,7 @@ class TrainingRun:
     position: Position | None = None  #: where the next epoch begins
     epoch_seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: how long each epoch took, (epochs,)
 
+    @checked
     def evaluate(self, dataset: TokenDataset, *, batch_size: int = 128) -> Evaluation:
         """Loss and accuracy on a data set of the same vocabulary and classes; others are refused."""
         return Evaluator(dataset, self, batches=self.batches, batch_size=batch_size)(self)

@@ -60,15 +60,22 @@ def verify(content: dict[str, Any]) -> Verdict:
         return Verdict(True, judge(_problem(content["problem"]), content["proof"], content["problem"]))
     except Refuted as why:
         where, *size = why.args
-        return Verdict(False, f"{where} is {float(size[0]):.3g}." if size else f"{where}.")
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError, OverflowError) as why:
-        return Verdict(False, f"a part of the proof is missing or is not what it should be ({why!r}).")
+        return Verdict(False, f"{where} is {_rough(size[0])}." if size else f"{where}.")
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as why:
+        return Verdict(False, f"a part of the proof is missing or is not what it should be ({str(repr(why))[:200]}).")
 
 
 def seal(content: dict[str, Any]) -> str:
     """SHA-256 of all else that a certificate says: it finds damage; what is true is decided by arithmetic."""
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"a certificate is a dict, as JSON holds it; got a {type(content).__name__}.")
     rest = {name: value for name, value in content.items() if name != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _rough(size: Fraction) -> str:
+    """A number in three digits, also where no float holds it."""
+    return f"{float(size):.3g}" if abs(size) < 10**300 else "more than 1e300"
 
 
 # --- what was proved, in words ----------------------------------------------------------------------------------------

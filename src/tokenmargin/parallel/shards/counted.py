@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import positive, whole_number
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.statistics import TokenStatistics, statistics_of_sums
 from tokenmargin.data.tokens import TokenDataset
@@ -45,6 +45,7 @@ class FirstEmbeddings(NamedTuple):
 class CountedShards:
     """A counted corpus on disk: what `count_shards` leaves, and all that fits of it into memory."""
 
+    @checked
     def __init__(self, folder: str | Path) -> None:
         """Open the folder that `count_shards` wrote into."""
         self.folder = Path(folder)

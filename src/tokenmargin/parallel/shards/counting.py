@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._atomic import check_writable, complete_file
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
@@ -74,6 +74,7 @@ class _Vocabulary:
     made_from: str
 
 
+@checked
 def count_shards(
     folder: str | Path,
     into: str | Path,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin.data.statistics import TokenStatistics
 from tokenmargin.parallel.shards.counted import CountedPart, CountedShards
 from tokenmargin.training import DocumentStream
@@ -17,6 +17,7 @@ from tokenmargin.training import DocumentStream
 TOGETHER = 8
 
 
+@checked
 @dataclass(frozen=True)
 class ShardStream(DocumentStream):
     """Every document once an epoch: parts in a random order, and the documents of some parts shuffled together.

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, Limit, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
@@ -22,6 +23,7 @@ from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.problem import Problem, given
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class EmbeddingCase:
     """A data set with the step size, width and random draw of its first step.

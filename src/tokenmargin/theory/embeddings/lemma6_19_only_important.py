@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.attention import AttentionRisk, Limit
 from tokenmargin.data import EmbeddedSequences, Selection, selection_of
 from tokenmargin.errors import InvalidInputError, TooLargeError
@@ -161,6 +162,7 @@ class Rivals:
         return self.norm < self.least_rival_norm
 
 
+@checked
 def rivals(case: EmbeddingCase) -> Rivals:
     """Enumerate the selections that hold every important token (all tokens of all documents excepted, see Lemma 6)."""
     important, mask = case.important.chosen, case.sequences.mask

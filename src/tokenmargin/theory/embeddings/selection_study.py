@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
@@ -52,6 +53,7 @@ BLOCK = 512
 NORMS = (1e6, 1e8)
 
 
+@checked
 @dataclass(frozen=True)
 class Theorem5Study:
     """Random data sets of [E, Assumption 4] in the regime (10).
@@ -100,10 +102,12 @@ def study_cases(study: Theorem5Study, seed: int = 0) -> list[EmbeddingCase]:
     return [study_case(study, n, T, number, seed) for n, T in study.sizes for number in range(study.sets)]
 
 
+@checked
 def theorem5_study(
     study: Theorem5Study, seed: int = 0, progress: Progress = silent, map: Map = builtins.map
 ) -> np.ndarray:
     """One row of `COLUMNS` for each data set, shape (len(sizes) * sets, len(COLUMNS))."""
+    whole_number(seed, "seed", 0)
     cases = study_cases(study, seed)
     return table(cases, decided(cases, progress, map=map))
 
@@ -164,6 +168,7 @@ def _holds(selection: Selection, important: Selection) -> bool:
     return bool((selection.chosen | ~important.chosen).all())
 
 
+@checked
 @dataclass(frozen=True)
 class PhaseGrid:
     """Cells (eta0, d) and the data drawn in each.
@@ -227,6 +232,7 @@ def phase_shares(grid: PhaseGrid, cases: Sequence[EmbeddingCase], found: Sequenc
     return PhaseMap(important.mean(axis=-1), (diverges & ~important).mean(axis=-1), undecided.mean(axis=-1))
 
 
+@checked
 def phase_map(
     grid: PhaseGrid,
     seed: int,
@@ -235,6 +241,11 @@ def phase_map(
     map: Map = builtins.map,
 ) -> PhaseMap:
     """Follow every draw of every cell."""
+    whole_number(seed, "seed", 0)
+    if not norms:
+        raise InvalidInputError("norms are empty: give at least one norm to follow the flow to.")
+    for norm in norms:
+        positive(norm, "norms")
     cases = phase_cases(grid, seed)
     return phase_shares(grid, cases, decided(cases, progress, norms, map))
 

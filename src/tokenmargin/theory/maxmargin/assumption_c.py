@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError, TooLargeError
@@ -64,6 +65,7 @@ class AssumptionC:
     violation: Vector | None = None  #: a p, or the direction of a ray, that refutes it, shape (d,)
 
 
+@checked
 def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_points: ArrayLike = ()) -> AssumptionC:
     """Decide Assumption C for a selection, or say that it was not decided [M, Assumption C].
 
@@ -81,6 +83,7 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
     return problem.refuted_at_points(_points(sequences, trial_points)) or problem.refuted_on_a_ray() or problem.proved()
 
 
+@checked
 def on_support(sequences: EmbeddedSequences, selection: Selection) -> tuple[EmbeddedSequences, Selection]:
     """The inputs whose selected token is a support vector of (SVM), alone: where [M, Thm 6] asks Assumption C."""
     label = selected_label_svm(sequences, selection)
@@ -95,7 +98,8 @@ def on_support(sequences: EmbeddedSequences, selection: Selection) -> tuple[Embe
 
 def _points(sequences: EmbeddedSequences, trial_points: ArrayLike) -> np.ndarray:
     """The caller's points, and those along the differences of keys, short and long: each prefers other tokens."""
-    given = np.asarray(trial_points, dtype=float)
+    none = isinstance(trial_points, tuple | list) and not trial_points
+    given = np.zeros((0, sequences.width)) if none else real_array(trial_points, "trial_points", "(...,)")
     if given.size and (given.ndim != 2 or given.shape[1] != sequences.width):
         raise InvalidInputError(f"trial_points have shape {given.shape}: give shape (s, {sequences.width}).")
     near = sequences.relative_keys[sequences.mask].astype(float)

@@ -139,14 +139,14 @@ def _theorem_5(rng: Stream) -> Problem:
     return _joint(rng, data, chosen, 10.0 ** rng.uniform(-0.5, 0.5))
 
 
-def _theorem_6(rng: Stream) -> Problem:
+def _theorem_6(rng: Stream, slowest: float = 1.0, fastest: float = 3.0) -> Problem:
     labels = rng.choice([-1.0, 1.0], size=3)
     data = EmbeddedSequences(rng.normal(size=(3, 2, 2)), labels, [0.0, 1.0])
     choices = [Selection.from_indices(list(choice), 2) for choice in product(range(2), repeat=3)]
     best = max(choices, key=lambda choice: selected_label_svm(data, choice).label_margin)
     solved = selected_label_svm(data, best).status is Status.OPTIMAL
     rate = relaxing_rate(data, best) if solved else float("nan")
-    return _joint(rng, data, best, rate * rng.uniform(1.0, 3.0) if rate > 0 else 1.0)
+    return _joint(rng, data, best, rate * rng.uniform(slowest, fastest) if rate > 0 else 1.0)
 
 
 def _joint(rng: Stream, data: EmbeddedSequences, chosen: Selection, rate: float) -> Problem:
@@ -285,6 +285,21 @@ LAWS: tuple[Law, ...] = (
         "tokens N(0, I), n = 3, T = d = 2, the selection of largest label margin, start 0.3 N(0, I) from the "
         "max-margin directions, |v| growing at 1 to 3 times the relaxing rate.",
         _theorem_6,
+    ),
+    _law(
+        joint.FLOW_5,
+        "as for Theorem 5.",
+        _theorem_5,
+    ),
+    _law(
+        joint.FLOW_6,
+        "as for Theorem 6.",
+        _theorem_6,
+    ),
+    _law(
+        joint.THEOREM_6_ONLY_IF,
+        "as for Theorem 6, |v| growing at 0.2 to 0.9 times the relaxing rate.",
+        lambda rng: _theorem_6(rng, 0.2, 0.9),
     ),
     _law(
         paths.THEOREM_7,

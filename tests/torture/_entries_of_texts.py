@@ -1,0 +1,236 @@
+"""The public entries of sources, text, probe, parallel and verify, with arguments that are right; and all of them."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+import tokenmargin as tm
+from tests.torture._entries import (
+    NAMES,
+    TEXTS,
+    Entries,
+    attention_entries,
+    data_entries,
+    folder,
+)
+from tests.torture._entries_of_margins import margin_entries, run_entries, training_entries
+from tests.torture._entries_of_theory import explain_entries, theory_entries
+from tokenmargin import (
+    models,
+    parallel,
+    probe,
+    sources,
+    text,
+    verify,
+)
+from tokenmargin.parallel import shards
+
+
+def text_entries() -> Entries:
+    recipe = text.plain_recipe(minimum_count=1)
+    counted = text.count_tokens(TEXTS, recipe)
+    counter = text.TokenCounter(recipe, counted.vocabulary)
+    counted.word_map.save(folder() / "words.npz")
+    table = folder() / "table.csv"
+    columns = {"path": table, "text": "text", "label": "label"}
+    texts = sources.table(**columns)
+    selection = sources.YelpSelection()
+    made: Entries = {
+        "table": (
+            lambda **asked: sources.table(**asked).load(),
+            {**columns, "split": None, "id": None, "label_map": None, "format": None},
+        ),
+        "open_table": (
+            lambda **asked: sources.open_table(**asked).source.load(),
+            {**columns, "label_map": None, "encoding": None, "delimiter": None, "format": None},
+        ),
+        "read_texts": (sources.read_texts, {"path": table, "text": "text"}),
+        "imdb": (
+            lambda path, split: sources.imdb(path, split=split, verify=False).load(),
+            {"path": table, "split": None},
+        ),
+        "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": table, "selection": selection}),
+        "yelp_report": (sources.yelp_report, {"path": table, "selection": selection}),
+        "cifar10": (sources.cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
+        "YelpSelection": (
+            sources.YelpSelection,
+            {"shortest": 1, "longest": 10, "balanced": False, "at_most": None, "seed": 0},
+        ),
+        "YelpSelection.pick": (selection.pick, {"labels": np.array([1, -1, 1])}),
+        "LabelledTexts.chunks": (lambda size: list(texts.chunks(size)), {"size": 2}),
+        "LabelledTexts.only_split": (lambda split: texts.only_split(split).load(), {"split": "train"}),
+        "write_parquet": (
+            sources.write_parquet,
+            {"path": folder() / "written.parquet", "batches": [{"text": ["a"], "label": ["b"]}]},
+        ),
+        "Recipe": (
+            text.Recipe,
+            {field: getattr(recipe, field) for field in recipe.__dataclass_fields__},
+        ),
+        "Recipe.differences": (recipe.differences, {"other": recipe}),
+        "Recipe.from_json": (text.Recipe.from_json, {"value": recipe.to_json(), "vocabulary": None}),
+        "plain_recipe": (
+            text.plain_recipe,
+            {"language": "english", "ngrams": 1, "word_piece": False, "minimum_count": 1},
+        ),
+        "count_tokens": (
+            text.count_tokens,
+            {
+                "texts": TEXTS,
+                "recipe": recipe,
+                "labels": NAMES,
+                "vocabulary": None,
+                "minimum_count": 1,
+                "chunk_size": 8,
+            },
+        ),
+        "tokenize": (
+            text.tokenize,
+            {
+                "texts": TEXTS,
+                "labels": NAMES,
+                "recipe": recipe,
+                "vocabulary": None,
+                "drop_empty": False,
+                "chunk_size": 8,
+            },
+        ),
+        "word_pieces": (text.word_pieces, {"recipe": recipe}),
+        "TokenCounter": (text.TokenCounter, {"recipe": recipe, "vocabulary": counted.vocabulary}),
+        "TokenCounter.counts": (counter.counts, {"texts": TEXTS[:2]}),
+        "TokenCounter.located": (counter.located, {"text": TEXTS[0]}),
+        "TokenCounter.places": (counter.places, {"text": TEXTS[0]}),
+        "WordMap.tokens_of": (counted.word_map.tokens_of, {"word": "good"}),
+        "WordMap.words_of": (counted.word_map.words_of, {"token": 0}),
+        "WordMap.mean_over_pieces": (
+            counted.word_map.mean_over_pieces,
+            {"values": np.ones(len(counted.vocabulary))},
+        ),
+        "WordMap.save": (counted.word_map.save, {"path": folder() / "words2.npz"}),
+        "WordMap.load": (text.WordMap.load, {"path": folder() / "words.npz"}),
+    }
+    return made
+
+
+def probe_entries() -> Entries:
+    rng = np.random.default_rng(0)
+    maps = rng.dirichlet(np.ones(4), size=(1, 2, 1))
+    reading = {
+        "maps": maps,
+        "mask": np.ones((2, 4), bool),
+        "queries": np.ones((1, 2, 1, 3)),
+        "keys": rng.normal(size=(1, 2, 1, 4, 3)),
+    }
+    report = probe.attention_report([probe.AttentionReading(**reading)])
+    vit = models.Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
+    parameters = vit.initial(jax.random.key(0), 2)
+    weights = np.array([[0.25, 0.75], [0.5, 0.5]])
+    return {
+        "AttentionReading": (probe.AttentionReading, reading),
+        "AttentionReport.sparsity_of": (report.sparsity_of, {"layer": 0, "head": 0}),
+        "attention_report": (
+            lambda readings, norms: probe.attention_report(readings, norms),
+            {"readings": [probe.AttentionReading(**reading)], "norms": np.ones((1, 1))},
+        ),
+        "soft_sparsity": (probe.soft_sparsity, {"weights": weights}),
+        "entropy": (probe.entropy, {"weights": weights}),
+        "top_mass": (probe.top_mass, {"weights": weights, "tokens": 1}),
+        "logit_margin": (probe.logit_margin, {"logits": weights}),
+        "without_token": (probe.without_token, {"weights": np.ones((2, 3)) / 3, "token": 0}),
+        "distribution": (probe.distribution, {"values": [1.0, 2.0]}),
+        "key_query_norm": (probe.key_query_norm, {"query_weights": np.eye(2), "key_weights": np.eye(2)}),
+        "key_query_norms": (probe.key_query_norms, {"model": vit, "parameters": parameters}),
+        "query_direction": (
+            probe.query_direction,
+            {"query": np.ones(3), "keys": rng.normal(size=(4, 3)), "rng": rng, "baseline": 2},
+        ),
+        "head_directions": (
+            probe.head_directions,
+            {"queries": np.ones((1, 2, 3)), "keys": rng.normal(size=(1, 2, 4, 3)), "rng": rng, "baseline": 2},
+        ),
+        "vit_attention": (
+            lambda **asked: list(probe.vit_attention(**asked)),
+            {"model": vit, "parameters": parameters, "images": np.zeros((2, 8, 8, 3), np.uint8), "at_once": 2},
+        ),
+        "AttentionProbe": (
+            probe.AttentionProbe,
+            {"model": vit, "images": np.zeros((2, 8, 8, 3), np.uint8), "epochs": None, "kept": 0, "layers": ()},
+        ),
+        "load_keys": (probe.load_keys, {"path": folder() / "dataset.npz"}),
+        "BertModel.load": (probe.BertModel.load, {"folder": folder() / "model"}),
+        "BertModel.from_weights": (probe.BertModel.from_weights, {"weights": {}, "config": {"model_type": "bert"}}),
+        "bert_attention": (
+            lambda model, batches: list(probe.bert_attention(model, batches)),
+            {"model": None, "batches": []},
+        ),
+        "torch_attention": (
+            lambda model, batches: list(probe.torch_attention(model, batches)),
+            {"model": None, "batches": []},
+        ),
+    }
+
+
+def _square(x: float) -> dict[str, float]:
+    return {"square": x * x}
+
+
+def parallel_entries() -> Entries:
+    machine = parallel.Machine(1e12, 1e11, 1e10)
+    one = tm.OneLayer(4)
+    mesh = parallel.width_mesh()
+    content = {"format": verify.FORMAT, "version": verify.VERSION}
+    return {
+        "sweep": (parallel.sweep, {"make": _square, "grid": {"x": [1.0, 2.0]}, "folder": None}),
+        "Machine": (
+            parallel.Machine,
+            {
+                "memory_bandwidth": 1e12,
+                "link_bandwidth": 1e11,
+                "network_bandwidth": 1e10,
+                "devices_a_host": 8,
+                "round_seconds": 5e-6,
+                "over_floor": 1.28,
+            },
+        ),
+        "forecast_step": (
+            parallel.forecast_step,
+            {"vocabulary_size": 100, "width": 8, "devices": 1, "machine": machine, "gram_numbers": 0, "itemsize": 4},
+        ),
+        "collectives": (parallel.collectives, {"program": "HloModule x"}),
+        "numbers_a_step": (parallel.numbers_a_step, {"program": "HloModule x"}),
+        "width_mesh": (parallel.width_mesh, {"devices": None}),
+        "by_width": (parallel.by_width, {"shape": (4, 4), "mesh": mesh}),
+        "placed": (parallel.placed, {"parameters": one.initial(jax.random.key(0), 4), "mesh": mesh}),
+        "initial_placed": (
+            parallel.initial_placed,
+            {"model": one, "key": jax.random.key(0), "vocabulary_size": 4, "mesh": mesh, "dtype": np.float32},
+        ),
+        "count_shards": (
+            shards.count_shards,
+            {
+                "folder": folder() / "model",
+                "into": folder() / "into",
+                "recipe": None,
+                "text": "text",
+                "label": "label",
+                "drop_empty": False,
+                "documents": 16,
+            },
+        ),
+        "CountedShards": (shards.CountedShards, {"folder": folder() / "model"}),
+        "ShardStream": (shards.ShardStream, {"shards": None, "seed": 0, "together": 2}),
+        "verify": (verify.verify, {"content": content}),
+        "verify_file": (verify.verify_file, {"path": folder() / "dataset.npz"}),
+        "seal": (verify.seal, {"content": content}),
+    }
+
+
+def all_entries() -> Entries:
+    """Every public entry by name."""
+    groups = (data_entries, attention_entries, margin_entries, training_entries)
+    groups += (run_entries, theory_entries, explain_entries, text_entries, probe_entries, parallel_entries)
+    made: Entries = {}
+    for group in groups:
+        made |= group()
+    return made

@@ -1,0 +1,89 @@
+"""The cases of tests/worst_input.txt, tried one after the other; what came of each as JSON, for a test to read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from enum import Enum
+from importlib import import_module
+from inspect import isabstract, isclass, isfunction, signature
+from pathlib import Path
+from typing import Any
+
+import tokenmargin as tm
+from tests.torture._bad_values import BAD_VALUES
+from tests.torture._call import HangError, outcome, patience
+from tests.torture._entries import attention_entries, data_entries, folder
+from tests.torture._entries_of_margins import margin_entries, training_entries
+from tests.torture._entries_of_texts import parallel_entries, probe_entries, text_entries
+from tokenmargin.data import toys
+
+#: One case a line: entry | argument | bad value.
+TABLE = Path(__file__).parents[1] / "worst_input.txt"
+
+
+#: Where public names are looked for.
+NAMESPACES = (
+    *("", ".data", ".attention", ".margin", ".models", ".training", ".first_step", ".theory", ".explain"),
+    *(".sources", ".text", ".probe", ".parallel", ".parallel.shards", ".verify"),
+)
+
+#: What every required argument of a public name is, at once: a name that has no entry is tried with these alone.
+ALL_WRONG = ("None", "an object", "a string", "a number", "a dict", "an empty list", "a ragged list", "a matrix")
+
+
+def public() -> dict[str, Callable[..., Any]]:
+    """Every public function, and every class that is no enumeration, protocol or abstract."""
+    found = {}
+    for namespace in NAMESPACES:
+        module = import_module(f"tokenmargin{namespace}")
+        for name in module.__all__:
+            value = getattr(module, name)
+            is_value = isclass(value) and not issubclass(value, Enum) and not isabstract(value)
+            if isfunction(value) or (is_value and not getattr(value, "_is_protocol", False)):
+                found[f"tokenmargin{namespace}.{name}"] = value
+    return found
+
+
+def all_wrong(function: Callable[..., Any], bad: str) -> dict[str, Any]:
+    """Every argument that must be given, wrong."""
+    needed = [one for one in signature(function).parameters.values() if one.default is one.empty]
+    return {one.name: BAD_VALUES[bad]() for one in needed if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+
+
+def interrupted() -> str:
+    """Whether a signal ends a descent that would take an hour; how Ctrl-C is heard, and no other process is needed."""
+    try:
+        with patience(2):
+            how = {"steps": 10**9, "keep_path": False}
+            tm.follow(tm.AttentionRisk(toys.fig8()), [1.0, 0.5], tm.Descent(0.1), **how)
+    except HangError:
+        return "interrupted"
+    return "not interrupted"
+
+
+def main() -> None:
+    """Print {case: outcome}."""
+    logging.disable()
+    table = TABLE.read_text(encoding="utf-8").splitlines()
+    os.chdir(folder())  # a string that is taken for a path leads here
+    entries = data_entries() | attention_entries() | margin_entries() | training_entries()
+    entries |= text_entries() | probe_entries() | parallel_entries()
+    found = {}
+    for line in table:
+        name, argument, bad = line.split("|")
+        function, arguments = entries[name]
+        assert argument in arguments, line
+        found[line] = outcome(function, {**arguments, argument: BAD_VALUES[bad]()})
+    for name, function in public().items():
+        for bad in ALL_WRONG:
+            if arguments := all_wrong(function, bad):
+                found[f"{name}|everything|{bad}"] = outcome(function, arguments)
+    found["a billion steps, and a signal"] = interrupted()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Every public entry with one, two or three wrong arguments: an answer or an error of ours, within seconds.
+
+`python -m tests.torture.fuzz_calls 10000`. All single wrong arguments are tried before pairs are.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+
+from tests.torture._bad_values import BAD_VALUES, is_too_long
+from tests.torture._call import outcome
+from tests.torture._entries import SLOW, Entries, folder
+from tests.torture._entries_of_texts import all_entries
+
+COUNT = 12_000
+
+Case = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def cases(entries: Entries, count: int, seed: int = 0) -> list[Case]:
+    """(entry, ((argument, bad value), ...)): a shuffle of the single ones, then random pairs and triples."""
+    rng = random.Random(seed)
+    single = [
+        (name, ((argument, bad),))
+        for name, (_, arguments) in entries.items()
+        for argument in arguments
+        for bad in BAD_VALUES
+        if not is_too_long(argument, bad)
+    ]
+    rng.shuffle(single)
+    found: list[Case] = single[:count]
+    names = list(entries)
+    while len(found) < count:
+        name = rng.choice(names)
+        several = rng.sample(list(entries[name][1]), k=min(len(entries[name][1]), rng.choice((2, 3))))
+        wrong = tuple((argument, rng.choice(list(BAD_VALUES))) for argument in several)
+        if not any(is_too_long(*one) for one in wrong):
+            found.append((name, wrong))
+    return found
+
+
+def tried(entries: Entries, case: Case) -> str:
+    """What came of a case."""
+    name, wrong = case
+    function, arguments = entries[name]
+    return outcome(function, arguments | {argument: BAD_VALUES[bad]() for argument, bad in wrong})
+
+
+def main(count: int = COUNT) -> int:
+    """The number of different failures."""
+    entries = {name: entry for name, entry in all_entries().items() if name not in SLOW}
+    found, examples = Counter[str](), {}
+    os.chdir(folder())  # a string that is taken for a path leads here
+    for case in cases(entries, count):
+        said = tried(entries, case)
+        if said not in ("answered", "refused"):
+            key = f"{case[0]}: {said}"
+            found[key] += 1
+            examples.setdefault(key, case[1])
+    for key, times in found.items():
+        print(f"  {times} times {key}\n    {examples[key]}")
+    print(f"{count} calls of {len(entries)} public entries with wrong arguments: {len(found)} failures")
+    return len(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])) > 0)
