@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv reproduce test lint docs bench wheel peers clean
+.PHONY: venv reproduce test mutate lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
@@ -27,6 +27,12 @@ reproduce: venv
 
 test: venv lint
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+
+# 300 single changes of the code, each against the tests that reach it; about an hour on two cores.
+mutate: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt coverage
+	$(BIN)/python -m tests.mutation reach
+	$(BIN)/python -m tests.mutation run --count 300 --seed 0
 
 lint: venv
 	$(BIN)/ruff check src tests benchmarks
