@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv reproduce evidence test torture lint docs bench wheel peers clean
+.PHONY: venv reproduce evidence test torture mutate lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
@@ -36,6 +36,12 @@ test: venv lint
 # What takes minutes to break: kills at random moments, and whatever else lies in tests/torture.
 torture: venv
 	$(BIN)/python -m tests.torture
+
+# 300 single changes of the code, each against the tests that reach it; about an hour on two cores.
+mutate: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt coverage
+	$(BIN)/python -m tests.mutation reach
+	$(BIN)/python -m tests.mutation run --count 300 --seed 0
 
 lint: venv
 	$(BIN)/ruff check src tests benchmarks

@@ -1,0 +1,1 @@
+"""Does a test notice when the code is changed? `make mutate` changes one thing at a time and runs what reaches it."""

@@ -1,0 +1,163 @@
+"""`make mutate`: a sample of single changes, each against the tests that reach it.
+
+    python -m tests.mutation reach                  run the suite once and note which test runs which line
+    python -m tests.mutation run --count 300 --seed 0   change, test, and say who noticed nothing
+
+The sample is drawn evenly from all changes in data, attention, margin, models, training and theory. A change is
+*noticed* when a test fails or does not end. First the tests that run the changed line, quick ones first; then
+the rest of their files. Finished changes are kept in the folder, so a run goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants, parses
+from tests.mutation.reach import FOLDER, read_reach
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "tokenmargin"
+PARTS = ("data", "attention", "margin", "models", "training", "theory")
+#: Seconds of tests that one change is worth; the quick ones come first.
+BUDGET = 120.0
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """`count` of all changes, drawn without repetition."""
+    everything = [
+        mutant
+        for part in PARTS
+        for path in sorted((SOURCE / part).rglob("*.py"))
+        for mutant in mutants(path.relative_to(SOURCE).as_posix(), path.read_text(encoding="utf-8"))
+    ]
+    random.Random(seed).shuffle(everything)
+    whole = (mutant for mutant in everything if parses(mutant, (SOURCE / mutant.path).read_text(encoding="utf-8")))
+    return list(itertools.islice(whole, count))
+
+
+def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> tuple[list[str], list[str]]:
+    """(tests that run the line, the rest of their files), quick ones first, each within the budget."""
+    of_file = lines.get(mutant.path, {})
+    # Inside a statement of several lines only some are noted: the nearest line above stands for it.
+    noted = [line for line in of_file if line <= mutant.line and of_file[line]]
+    reaching = of_file[max(noted)] if noted else set()
+    files = {test.split("::")[0] for test in reaching}
+    rest = {test for test in seconds if test.split("::")[0] in files} - reaching
+    return _within(reaching, seconds), _within(rest, seconds)
+
+
+def _within(tests: set[str], seconds: dict[str, float]) -> list[str]:
+    chosen, spent = list[str](), 0.0
+    for test in sorted(tests, key=lambda test: (seconds.get(test, 0.0), test)):
+        spent += seconds.get(test, 0.0)
+        if chosen and spent > BUDGET:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def notices(tests: list[str], package: Path, seconds: dict[str, float]) -> str:
+    """The test that fails on the changed package, "" for none."""
+    if not tests:
+        return ""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as arguments:
+        arguments.write("\n".join(tests))
+        arguments.flush()
+        options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
+        command = [sys.executable, "-m", "pytest", *options, f"@{arguments.name}"]
+        environment = os.environ | {"PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        limit = 120 + 4 * sum(seconds.get(test, 0.0) for test in tests)
+        try:
+            done = subprocess.run(
+                [*command, f"@{arguments.name}"],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            return "does not end"
+    if done.returncode == 0:
+        return ""
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
+
+
+def judged(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> dict:
+    """The change and what noticed it."""
+    reaching, rest = chosen_tests(mutant, lines, seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "tokenmargin"
+        shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        file = package / mutant.path
+        file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
+        by = notices(reaching, package, seconds) or notices(rest, package, seconds)
+    text = (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+    return {**asdict(mutant), "text": text, "tests": len(reaching) + len(rest), "noticed_by": by}
+
+
+def reach(folder: Path) -> None:
+    """Run the whole suite once with lines noted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "tests.mutation.reach"]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {FOLDER: str(folder.resolve())}, check=False)
+
+
+def run(folder: Path, count: int, seed: int, jobs: int) -> int:
+    """Judge the sample; the survivors are printed and the whole table is left in `mutants.json`."""
+    lines, seconds = read_reach(folder / "reach")
+    log = folder / f"judged-{seed}.jsonl"
+    done = {}
+    if log.exists():
+        rows = [json.loads(line) for line in log.read_text().splitlines()]
+        done = {(row["path"], row["start"], row["after"]): row for row in rows}
+    chosen = sample(count, seed)
+    left = [mutant for mutant in chosen if (mutant.path, mutant.start, mutant.after) not in done]
+    with ThreadPoolExecutor(jobs) as pool, log.open("a") as file:
+        for number, row in enumerate(pool.map(lambda mutant: judged(mutant, lines, seconds), left), 1):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            done[row["path"], row["start"], row["after"]] = row
+            print(
+                f"{number} of {len(left)}: {row['noticed_by'] or 'NOT NOTICED'}: {row['path']}:{row['line']}",
+                flush=True,
+            )
+    rows = [done[mutant.path, mutant.start, mutant.after] for mutant in chosen]
+    survivors = [row for row in rows if not row["noticed_by"]]
+    table = {"count": len(rows), "seed": seed, "noticed": len(rows) - len(survivors), "survivors": survivors}
+    (folder / f"mutants-{seed}.json").write_text(json.dumps(table, indent=1) + "\n")
+    for row in survivors:
+        print(f"{row['path']}:{row['line']} {row['before']} -> {row['after'] or 'nothing'}   {row['text']}")
+    print(f"{len(rows) - len(survivors)} of {len(rows)} changes noticed ({1 - len(survivors) / len(rows):.1%})")
+    return 0 if len(survivors) <= 0.1 * len(rows) else 1
+
+
+def main() -> int:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["reach", "run"])
+    parser.add_argument("--folder", type=Path, default=ROOT / "results" / "mutation")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    chosen = parser.parse_args()
+    if chosen.what == "reach":
+        reach(chosen.folder / "reach")
+        return 0
+    return run(chosen.folder, chosen.count, chosen.seed, chosen.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

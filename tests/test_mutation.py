@@ -1,0 +1,59 @@
+"""The changes that `make mutate` makes are the ones it says, and nothing else of the file moves."""
+
+import ast
+
+import pytest
+
+pytest.importorskip("coverage", reason="coverage is installed by make mutate")
+
+from tests.mutation.__main__ import chosen_tests, sample
+from tests.mutation.mutants import mutants
+
+SOURCE = '''"""A docstring with 1 + 1."""
+def f(x: "Float[Array, 3]", k=2) -> int:
+    """d ≥ 3."""
+    if not x and k <= 1.5:
+        raise ValueError(f"{k + 1}")
+    return -x ** 2 if k is not None else (x
+        # not this + sign
+        + 7)
+'''
+
+
+def test_every_single_change():
+    changes = [(found.line, found.kind, found.before, found.after) for found in mutants("f.py", SOURCE)]
+    assert sorted(changes) == sorted(
+        [
+            (2, "constant", "2", "3"),
+            (4, "comparison", "not ", ""),
+            (4, "comparison", "and", "or"),
+            (4, "comparison", "<=", "<"),
+            (4, "constant", "1.5", "3.0"),
+            (6, "sign", "-", "+"),
+            (6, "operator", "**", "*"),
+            (6, "constant", "2", "3"),
+            (6, "comparison", "is not", "is"),
+            (8, "operator", "+", "-"),
+            (8, "constant", "7", "8"),
+        ]
+    )
+
+
+def test_a_change_leaves_the_rest_of_the_file():
+    for mutant in mutants("f.py", SOURCE):
+        changed = mutant.applied(SOURCE)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(SOURCE))
+        assert changed[: mutant.start] == SOURCE[: mutant.start]
+        assert changed.endswith(SOURCE[mutant.end :])
+
+
+def test_the_sample_is_that_of_its_seed():
+    assert sample(5, 0) == sample(5, 0)
+    assert sample(5, 0) != sample(5, 1)
+
+
+def test_tests_of_the_line_come_first_and_quick_ones_before():
+    mutant = mutants("f.py", SOURCE)[0]
+    lines = {"f.py": {2: {"a.py::slow", "a.py::quick"}}}
+    seconds = {"a.py::slow": 9.0, "a.py::quick": 0.1, "a.py::other": 0.2, "b.py::far": 0.1}
+    assert chosen_tests(mutant, lines, seconds) == (["a.py::quick", "a.py::slow"], ["a.py::other"])
