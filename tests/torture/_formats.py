@@ -22,11 +22,11 @@ import numpy as np
 import tokenmargin as tm
 from tests.torture._entries import folder
 from tokenmargin import explain, probe, sources, text, theory, verify
+from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.data import toys
 from tokenmargin.experiments import store
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
-from tokenmargin.training import load_checkpoint, save_checkpoint
 
 #: Stands between the files of one input.
 BETWEEN = b"\n\x00--next--\x00\n"
@@ -137,12 +137,12 @@ TREE = {"embeddings": np.ones((2, 2)), "steps": np.array(3)}
 
 
 def _checkpoint(place: Path) -> bytes:
-    save_checkpoint(place / "run.npz", "me", TREE, loss=np.ones(2))
+    write_archive(place / "run.npz", TREE, {"epoch": 3}, {"optimiser.lr": "0.1"})
     return (place / "run.npz").read_bytes()
 
 
 def _read_checkpoint(place: Path) -> Any:
-    return load_checkpoint(place / "run.npz", "me", TREE)
+    return read_archive(place / "run.npz")
 
 
 def _result() -> bytes:
