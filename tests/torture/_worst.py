@@ -35,13 +35,13 @@ ALL_WRONG = ("None", "an object", "a string", "a number", "a dict", "an empty li
 
 
 def public() -> dict[str, Callable[..., Any]]:
-    """Every public function, and every class that is no enumeration, protocol or abstract."""
+    """Every public function, and every class that is no enumeration, exception, protocol or abstract."""
     found = {}
     for namespace in NAMESPACES:
         module = import_module(f"tokenmargin{namespace}")
         for name in module.__all__:
             value = getattr(module, name)
-            is_value = isclass(value) and not issubclass(value, Enum) and not isabstract(value)
+            is_value = isclass(value) and not issubclass(value, Enum | BaseException) and not isabstract(value)
             if isfunction(value) or (is_value and not getattr(value, "_is_protocol", False)):
                 found[f"tokenmargin{namespace}.{name}"] = value
     return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain._lbfgs import minimise
@@ -31,6 +32,7 @@ MOST_STEPS, TOLERANCE = 200, 3e-4
 CountedParts = Callable[[], Iterable[tuple[sp.csr_array, np.ndarray]]]
 
 
+@checked
 def fit_parts(
     parts: CountedParts,
     n_documents: int,

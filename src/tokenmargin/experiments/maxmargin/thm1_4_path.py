@@ -20,25 +20,21 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
-from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
+from tokenmargin.experiments.maxmargin._local_cones import Around, Cone, LocalEnds, cones_of, draw_ends, path_in
 from tokenmargin.margin import (
     MarginSolution,
     att_svm_batch,
-    cone_constants,
     feasible_selections,
     global_margin,
-    is_locally_optimal,
 )
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
     DISTANCE_FLOOR,
-    STAYS_AWAY,
     PathCase,
-    converges_to_axis,
     decay_exponent,
     has_distinct_scores,
     in_general_position,
@@ -60,10 +56,6 @@ RATE = "ray plus a bounded vector"
 
 #: Largest KKT residual |G - (G'u)u|/|G| of a path: logits of size 1e5 round to 1e-11, margins go down to 1e-2.
 KKT = 1e-8
-
-#: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
-STARTS = 3
-
 
 #: Local paths from which on a few are timed first, and how many.
 LONG_CONES, TIMED_CONES = 200, 12
@@ -103,45 +95,6 @@ class Settings(Config):
         return cls()
 
 
-@dataclass(frozen=True)
-class _LocalEnds:
-    """Ends of local paths of one kind: |p_bar|/R, (1 - cos)/epsilon, and what they say."""
-
-    norm: list[float]
-    distance: list[float]
-    toward: int = 0
-    away: int = 0
-    undecided: int = 0
-
-    def with_path(self, path: LocalPath) -> _LocalEnds:
-        """One path more."""
-        settled = bool(path.converged[-2:].all())
-        toward = settled and converges_to_axis(path) > STAYS_AWAY
-        return _LocalEnds(
-            [*self.norm, float(path.norms[-1] / path.radii[-1])],
-            [*self.distance, float(path.distances[-1] / path.epsilon)],
-            self.toward + toward,
-            self.away + (settled and not toward),
-            self.undecided + (not settled),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Cone:
-    """A cone around an axis, of a kind, that a path is followed in; a path needs nothing else, wherever it is."""
-
-    kind: str
-    data: EmbeddedSequences
-    axis: np.ndarray
-    epsilon: float
-    radii: Sequence[float] | np.ndarray
-    inner_radius: float
-
-
-def _path_in(cone: _Cone) -> LocalPath:
-    return local_path(cone.data, logistic, cone.axis, cone.epsilon, cone.radii, cone.inner_radius, random_starts=STARTS)
-
-
 def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """Both parts, the local paths of the second spread by `map`; the key makes the random problems."""
     arrays: dict[str, Any] = {}
@@ -153,21 +106,22 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         residual, certified = max(residual, worst), certified + proved
         exponents |= {(name, way): _exponent(panel[way]["norm"], panel[way]["distance"]) for way in WAYS}
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-    ends = {kind: _LocalEnds([], []) for kind in ("other", "random", "lmm")}
+    ends = {kind: LocalEnds([], []) for kind in ("other", "random", "lmm")}
     outside, radii = 0, []
-    cones: list[_Cone] = []
+    cones: list[Cone] = []
+    around = Around(config.each, config.epsilon, config.inner_radius)
     for j in range(config.problems):
         data = toys.random_sphere(rng, config.n, config.T, config.d)
         outside += not (has_distinct_scores(data) and in_general_position(data))
         solutions = _solutions(data)
-        cones += _cones(data, solutions, config, rng)
+        cones += cones_of(data, solutions, around, rng)
         radii += [radii_of(solution) for solution in solutions if has_radii(solution)]
         progress(j + 1, config.problems, "random problems")
     if map is builtins.map and len(cones) >= LONG_CONES:
         few = cones[:: len(cones) // TIMED_CONES]
         times = len(cones) / len(few)
-        expect_study(progress, {f"{len(few)} local paths": (lambda: [_path_in(cone) for cone in few], times)})
-    for done, (cone, path) in enumerate(zip(cones, map(_path_in, cones), strict=True), start=1):
+        expect_study(progress, {f"{len(few)} local paths": (lambda: [path_in(cone) for cone in few], times)})
+    for done, (cone, path) in enumerate(zip(cones, map(path_in, cones), strict=True), start=1):
         ends[cone.kind] = ends[cone.kind].with_path(path)
         progress(done, len(cones), "local paths")
     arrays["local"] = {
@@ -217,36 +171,12 @@ def _solutions(data: EmbeddedSequences) -> Sequence[MarginSolution]:
     return att_svm_batch([data] * len(selections), selections)
 
 
-def _cones(
-    data: EmbeddedSequences, solutions: Sequence[MarginSolution], config: Settings, rng: np.random.Generator
-) -> list[_Cone]:
-    """Around max-margin directions that are not LMM, random directions, and LMM directions of one problem."""
-    local = [solution for solution in solutions if is_locally_optimal(solution)]
-    other = [solution for solution in solutions if not is_locally_optimal(solution)]
-    radii = (1e2, 1e3, 1e4, 1e5)
-
-    def around(kind: str, axis: np.ndarray) -> _Cone:
-        return _Cone(kind, data, axis, config.epsilon, radii, config.inner_radius)
-
-    def of_lemma_7(solution: MarginSolution) -> _Cone:
-        constants = cone_constants(solution)
-        beyond = constants.radius * np.geomspace(1e1, 1e4, 4)
-        return _Cone("lmm", data, solution.direction, constants.mu, beyond, constants.radius)
-
-    picked = rng.permutation(len(other))[: config.each]
-    return [
-        *(around("other", other[j].direction) for j in picked),
-        *(around("random", axis) for axis in rng.normal(size=(config.each, config.d))),
-        *(of_lemma_7(solution) for solution in local[: config.each]),
-    ]
-
-
 def _numbers(
     arrays: Arrays,
     exponents: dict[tuple[str, str], float],
     residual: float,
     certified: int,
-    ends: dict[str, _LocalEnds],
+    ends: dict[str, LocalEnds],
 ) -> tuple[Number, ...]:
     last = max(float(arrays[name]["path"]["distance"][-1]) for name in PROBLEMS)
     share = max(float((arrays[name]["path"]["distance"] / arrays[name]["path"]["bound"]).max()) for name in PROBLEMS)
@@ -278,7 +208,7 @@ def _numbers(
     )
 
 
-def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: dict[str, _LocalEnds]) -> tuple[str, ...]:
+def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: dict[str, LocalEnds]) -> tuple[str, ...]:
     path = arrays["b"]["path"]
     single = float(path["distance"][path["norm"] >= FIT_FROM].max())
     bounded = sum(share < 0.5 for share in ends["other"].norm)
@@ -318,29 +248,9 @@ def draw(result: Result) -> Any:
             ax.set(title=title, xlabel=r"$\|p\|$ or $R$", xlim=(0.5, 2e5), ylim=(DISTANCE_FLOOR / 5, 3))
             ax.set_ylabel(r"$1-\cos$ to the GMM direction")
         axes[2].legend(loc="lower left")
-        _draw_ends(axes[3], axes[4], arrays["local"], canvas)
+        draw_ends(axes[3], axes[4], arrays["local"], canvas)
         draw_radii(axes[5], arrays["radii"], canvas)
     return figure
-
-
-def _draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
-    """Cumulative distributions of where the local paths end: how far off the axis, and how far out."""
-    kinds = {
-        "other": ("max-margin, not LMM", canvas.RED, "-"),
-        "random": ("random", canvas.ORANGE, "--"),
-        "lmm": ("LMM, cone of Lemma 7", canvas.BLUE, "-"),
-    }
-    for kind, (label, colour, line) in kinds.items():
-        end = ends[kind]
-        told = f"{label} ({len(end['norm'])})"
-        off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
-        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8)
-        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8, label=told)
-    distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
-    norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
-    for ax in (distance, norm):
-        ax.set_ylabel("cumulative share of paths")
-    norm.legend(loc="upper left", title="axis of the cone")
 
 
 EXPERIMENTS = (

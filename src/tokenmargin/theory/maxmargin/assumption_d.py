@@ -24,6 +24,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
 from tokenmargin.attention.head_risk import HeadRisk
@@ -67,6 +68,7 @@ def curvature_bound(head: Head, sign: float) -> float | None:
 
 
 @keep_precision
+@checked
 def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = None) -> AssumptionD:
     """Decide Assumption D for one optimal token an input, or say that it was not decided [M, Lemma 14].
 

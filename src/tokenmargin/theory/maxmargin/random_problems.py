@@ -286,16 +286,8 @@ LAWS: tuple[Law, ...] = (
         "max-margin directions, |v| growing at 1 to 3 times the relaxing rate.",
         _theorem_6,
     ),
-    _law(
-        joint.FLOW_5,
-        "as for Theorem 5.",
-        _theorem_5,
-    ),
-    _law(
-        joint.FLOW_6,
-        "as for Theorem 6.",
-        _theorem_6,
-    ),
+    _law(joint.FLOW_5, "as for Theorem 5.", _theorem_5),
+    _law(joint.FLOW_6, "as for Theorem 6.", _theorem_6),
     _law(
         joint.THEOREM_6_ONLY_IF,
         "as for Theorem 6, |v| growing at 0.2 to 0.9 times the relaxing rate.",

@@ -1,0 +1,111 @@
+"""Paths restricted to a cone around a direction: around which directions of a random problem, and where they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.attention import logistic
+from tokenmargin.attention.regularization_path import LocalPath, local_path
+from tokenmargin.data import EmbeddedSequences
+from tokenmargin.experiments.experiment import Arrays
+from tokenmargin.margin import MarginSolution, cone_constants, is_locally_optimal
+from tokenmargin.theory.maxmargin.thm1_4_7_paths import DISTANCE_FLOOR, STAYS_AWAY, converges_to_axis
+
+#: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
+STARTS = 3
+
+
+@dataclass(frozen=True)
+class LocalEnds:
+    """Ends of local paths of one kind: |p_bar|/R, (1 - cos)/epsilon, and what they say."""
+
+    norm: list[float]
+    distance: list[float]
+    toward: int = 0
+    away: int = 0
+    undecided: int = 0
+
+    def with_path(self, path: LocalPath) -> LocalEnds:
+        """One path more."""
+        settled = bool(path.converged[-2:].all())
+        toward = settled and converges_to_axis(path) > STAYS_AWAY
+        return LocalEnds(
+            [*self.norm, float(path.norms[-1] / path.radii[-1])],
+            [*self.distance, float(path.distances[-1] / path.epsilon)],
+            self.toward + toward,
+            self.away + (settled and not toward),
+            self.undecided + (not settled),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Cone:
+    """A cone around an axis, of a kind, that a path is followed in; a path needs nothing else, wherever it is."""
+
+    kind: str
+    data: EmbeddedSequences
+    axis: np.ndarray
+    epsilon: float
+    radii: Sequence[float] | np.ndarray
+    inner_radius: float
+
+
+def path_in(cone: Cone) -> LocalPath:
+    return local_path(cone.data, logistic, cone.axis, cone.epsilon, cone.radii, cone.inner_radius, random_starts=STARTS)
+
+
+@dataclass(frozen=True)
+class Around:
+    """How many directions of each kind, and the cone around those that are not LMM."""
+
+    each: int
+    epsilon: float  #: 1 - cos of the half-angle
+    inner_radius: float
+
+
+def cones_of(
+    data: EmbeddedSequences, solutions: Sequence[MarginSolution], around_each: Around, rng: np.random.Generator
+) -> list[Cone]:
+    """Around max-margin directions that are not LMM, random directions, and LMM directions of one problem."""
+    local = [solution for solution in solutions if is_locally_optimal(solution)]
+    other = [solution for solution in solutions if not is_locally_optimal(solution)]
+    radii = (1e2, 1e3, 1e4, 1e5)
+
+    def around(kind: str, axis: np.ndarray) -> Cone:
+        return Cone(kind, data, axis, around_each.epsilon, radii, around_each.inner_radius)
+
+    def of_lemma_7(solution: MarginSolution) -> Cone:
+        constants = cone_constants(solution)
+        beyond = constants.radius * np.geomspace(1e1, 1e4, 4)
+        return Cone("lmm", data, solution.direction, constants.mu, beyond, constants.radius)
+
+    picked = rng.permutation(len(other))[: around_each.each]
+    return [
+        *(around("other", other[j].direction) for j in picked),
+        *(around("random", axis) for axis in rng.normal(size=(around_each.each, data.width))),
+        *(of_lemma_7(solution) for solution in local[: around_each.each]),
+    ]
+
+
+def draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
+    """Cumulative distributions of where the local paths end: how far off the axis, and how far out."""
+    kinds = {
+        "other": ("max-margin, not LMM", canvas.RED, "-"),
+        "random": ("random", canvas.ORANGE, "--"),
+        "lmm": ("LMM, cone of Lemma 7", canvas.BLUE, "-"),
+    }
+    for kind, (label, colour, line) in kinds.items():
+        end = ends[kind]
+        told = f"{label} ({len(end['norm'])})"
+        off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
+        distance.ecdf(off_axis, color=colour, ls=line, lw=1.8)
+        norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8, label=told)
+    distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
+    norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
+    for ax in (distance, norm):
+        ax.set_ylabel("cumulative share of paths")
+    norm.legend(loc="upper left", title="axis of the cone")
