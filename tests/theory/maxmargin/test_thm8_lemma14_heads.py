@@ -16,6 +16,7 @@ from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead, Sma
 from tokenmargin.data import Selection, optimal_selection
 from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.maxmargin._convex_heads import mixing_by_convexity
 from tokenmargin.theory.maxmargin._path_bound import BoundedPath, look
 from tokenmargin.theory.maxmargin.thm8_lemma14_heads import (
     DRAWS,
@@ -114,7 +115,7 @@ def test_lemma_14_sandwiches_the_risk_of_convex_heads(seed):
 def test_where_mixing_helps_the_lemma_is_silent_and_descent_stays_finite():
     case = mixing_helps()
     assert LEMMA_14.check(case).applies is Applies.NO
-    assert THEOREM_8.check(case).applies is Applies.NOT_DECIDED
+    assert THEOREM_8.check(case).applies is Applies.NO
     path = follow(case.risk, [5.0], NormalizedDescent(0.05), steps=400).points
     # z = 0.5 s - 0.6 (1 - s) = 0 at s = 6/11, a logit of log(6/5)
     assert path[-1, 0] == pytest.approx(np.log(6 / 5), abs=0.05)
@@ -206,3 +207,27 @@ def test_theorem_8_needs_a_proof_of_85():
     sequences = EmbeddedSequences(rng.normal(size=(1, 3, 2)), [1], [1.0, 1.0])
     head = ReLUHead(rng.normal(size=(4, 2)), rng.random(4), [1.0, 1.0, 1.0, -0.01])
     assert THEOREM_8.check(best_tokens(sequences, head)).applies is not Applies.YES
+
+
+def test_theorem_8_where_only_the_search_of_the_simplex_proves_85():
+    """Heads that bend either way: no convexity, one optimal token an input; yes, no and undecided all occur."""
+    said = dict.fromkeys(Applies, 0)
+    for number in range(12):
+        rng = np.random.default_rng([8, number])
+        matrix = 0.3 * rng.normal(size=(3, 3))
+        sequences = EmbeddedSequences(
+            rng.normal(size=(2, 3, 3)),
+            rng.choice([-1.0, 1.0], size=2),
+            rng.normal(size=3),
+            keys=rng.normal(size=(2, 3, 2)),
+        )
+        risk = HeadRisk(sequences, QuadraticHead(matrix + matrix.T, sequences.head))
+        case = HeadCase(risk, risk.optimal)
+        outcome = THEOREM_8.check(case)
+        said[outcome.applies] += 1
+        if outcome.applies is Applies.YES:
+            assert mixing_by_convexity(risk, case.allowed) is None
+            assert outcome.holds
+            assert THEOREM_8.error(case, THEOREM_8.mutate(THEOREM_8.observe(case))) > THEOREM_8.tolerance
+    assert said[Applies.YES] >= 2
+    assert said[Applies.NOT_DECIDED] < 12 - said[Applies.YES]

@@ -1,15 +1,17 @@
 """Attention behind a nonlinear head: [M, Thm 8 and Lemma 14] as claims.
 
 Assumption D quantifies over all pairs p, p'. It is decided here by Lemma 14, and (85) of Lemma 14 by convexity: if
-Y psi is convex, a mixture of tokens scores at most the mixture of their scores. Where that test does not settle it the
-answer is "not decided". Where (85) is proved it gives the sandwich of `_path_bound`, which bounds how far from the
-minimisers of (ATT-SVM') a global minimiser of the risk can be, in any dimension: no search has to find it.
+Y psi is convex, a mixture of tokens scores at most the mixture of their scores. Where it is not and each input has one
+optimal token, `assumption_d` searches the simplex. Where neither settles it the answer is "not decided". Where (85) is
+proved it gives the sandwich of `_path_bound`, which bounds how far from the minimisers of (ATT-SVM') a global minimiser
+of the risk can be, in any dimension: no search has to find it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import equinox as eqx
@@ -20,11 +22,13 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin.attention import Correlation, Exponential, Logistic
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
-from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
-from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
+from tokenmargin.attention.heads import LinearHead, QuadraticHead
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.maxmargin._convex_heads import Mixing, mixing_by_convexity
 from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
+from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
 from tokenmargin.theory.problem import Problem, given
 
 #: Points at which (85) is looked at for a violation, and their largest norm times the longest key difference: from
@@ -45,6 +49,11 @@ class HeadCase:
     risk: HeadRisk
     allowed: Selection
 
+    @cached_property
+    def searched(self) -> AssumptionD:
+        """Assumption D by branch and bound over the simplex, for one optimal token an input."""
+        return assumption_d(self.risk, self.allowed)
+
 
 @dataclass(frozen=True)
 class MixingConstants:
@@ -60,62 +69,32 @@ class MixingConstants:
 
 @keep_precision
 def mixing_constants(case: HeadCase) -> MixingConstants | None:
-    """C_plus and C_minus if (85) can be proved by convexity, else None [M, Lemma 14].
+    """C_plus and C_minus if (85) can be proved, else None [M, Lemma 14].
 
-    Needs Y psi convex (or affine), one positive score nu_i on all of hull(O_i), and lower scores elsewhere. Then
-    Z_i <= q_i max gamma and, from a supporting plane at o in hull(O_i), Z_i >= -(D_i - nu_i) q_i with
-    D_i = max Y psi'(o)'(x_o - x_t).
+    With (85), Y psi lies between -C and nu, so A and B are the least and the largest |l'| from there to there.
     """
-    risk, data = case.risk, case.risk.sequences
+    risk = case.risk
     if not isinstance(risk.loss, Logistic | Exponential | Correlation):
         return None
-    gamma, chosen = risk.scores, case.allowed.chosen
-    nu = np.where(chosen, gamma, -np.inf).max(axis=1)
-    rest = np.where(chosen, -np.inf, gamma).max(axis=1)
-    if not _convex(risk) or not _constant_on_hulls(case, nu) or nu.min() <= 0 or (rest >= nu).any():
+    found = mixing_by_convexity(risk, case.allowed) or _by_search(case)
+    if found is None:
         return None
-    epsilon = min(1.0, float((1 - rest / nu).min()))
-    slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
-    tokens = risk.field.tokens
-    # falls[i, o, t] = Y psi'(x_o)'(x_o - x_t)
-    falls = np.einsum("nok,nok->no", slopes, tokens)[:, :, None] - np.einsum("nok,ntk->not", slopes, tokens)
-    relevant = chosen[:, :, None] & (~chosen & data.mask)[:, None, :]
-    steepest = np.where(relevant, falls, 0.0).max(axis=(1, 2))
-    ends = jnp.asarray([float((nu - steepest).min()), float(nu.max())])
+    nu = np.where(case.allowed.chosen, risk.scores, -np.inf).max(axis=1)
+    ends = jnp.asarray([found.lowest, float(nu.max())])
     sizes = np.exp(np.asarray(risk.loss.log_slope(ends)))
-    C = max(0.0, float((steepest - nu).max()))
-    n = data.n_inputs
-    return MixingConstants(float(sizes.min()) * epsilon * float(nu.min()) / n, float(sizes.max()) * (C + nu.max()))
+    n = risk.sequences.n_inputs
+    lower = float(sizes.min()) * found.epsilon * float(nu.min()) / n
+    return MixingConstants(lower, float(sizes.max()) * (found.C + float(nu.max())))
 
 
-_token_slopes = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.grad(head)))(tokens))
-_pair_values = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.vmap(head)))(tokens))
+def _by_search(case: HeadCase) -> Mixing | None:
+    """(85) for every attention of the simplex, by branch and bound."""
+    if not case.allowed.is_single or case.searched.applies is not Applies.YES:
+        return None
+    return Mixing(case.searched.epsilon, case.searched.C, -case.searched.C)
+
+
 _outputs = eqx.filter_jit(lambda field, mixed: jax.vmap(field.signed_output)(mixed))
-
-
-def _convex(risk: HeadRisk) -> bool:
-    """Whether Y_i psi is known to be convex for every label present."""
-    curvature, labels = risk.head.curvature, set(risk.sequences.labels.tolist())
-    if curvature is Curvature.AFFINE:
-        return True
-    return (curvature is Curvature.CONVEX and labels == {1.0}) or (curvature is Curvature.CONCAVE and labels == {-1.0})
-
-
-def _constant_on_hulls(case: HeadCase, nu: np.ndarray) -> bool:
-    """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
-    risk, chosen = case.risk, case.allowed.chosen
-    width = tie_widths(risk.scores)
-    if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():
-        return False
-    if case.allowed.is_single or risk.head.curvature is Curvature.AFFINE:
-        return True
-    if not isinstance(risk.head, QuadraticHead):
-        return False
-    tokens = risk.field.tokens
-    middle = (tokens[:, :, None] + tokens[:, None]) / 2
-    values = risk.sequences.labels[:, None, None] * np.asarray(_pair_values(risk.head, middle))
-    pairs = chosen[:, :, None] & chosen[:, None, :]
-    return bool((np.abs(values - nu[:, None, None]) <= width[:, None, None])[pairs].all())
 
 
 def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
@@ -123,14 +102,14 @@ def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
     if not (~case.allowed.chosen & case.risk.sequences.mask).any():
         return Applies.NO, "Every token is in O_i, so there is nothing whose mixing could hurt."
     if mixing_constants(case) is not None:
-        return Applies.YES, "Y psi is convex and the tokens outside O_i score less: (85) holds."
+        return Applies.YES, "Tokens outside O_i can only lower the score, alone and mixed: (85) holds."
     nu = np.where(case.allowed.chosen, case.risk.scores, -np.inf).max(axis=1)
     if nu.min() <= 0:
         return Applies.NO, "The optimal tokens of some input do not score above 0."
     mixes = (~case.allowed.chosen & case.risk.sequences.mask).any(axis=1)
     if ((_probed_outputs(case) > nu * (1 + ROUNDING)) & mixes).any():
         return Applies.NO, "At some p, attention outside O_i raises the score above that of O_i: (85) fails there."
-    return Applies.NOT_DECIDED, "Y psi is not known to be convex, or not constant on the hull of O_i."
+    return Applies.NOT_DECIDED, "Neither convexity of Y psi nor a search of the simplex settles (85)."
 
 
 @keep_precision
@@ -256,6 +235,8 @@ def _theorem_8_applies(case: HeadCase) -> tuple[Applies, str]:
     if solution.status is not Status.OPTIMAL:
         return Applies.NOT_DECIDED, solution.explain()
     decided, because = mixing_hurts(case)
+    if decided is not Applies.YES and case.allowed.is_single and case.searched.applies is Applies.NO:
+        return Applies.NO, case.searched.because
     if decided is not Applies.YES:
         return Applies.NOT_DECIDED, f"Lemma 14 does not settle Assumption D. {because}"
     path = _bounded(case)

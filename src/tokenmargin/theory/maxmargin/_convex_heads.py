@@ -1,0 +1,70 @@
+"""(85) of [M, Lemma 14] by convexity: a mixture of tokens scores at most the mixture of their scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tokenmargin.attention.head_risk import HeadRisk
+from tokenmargin.attention.heads import Curvature, QuadraticHead
+from tokenmargin.data import Selection, tie_widths
+
+_token_slopes = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.grad(head)))(tokens))
+_pair_values = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.vmap(head)))(tokens))
+
+
+class Mixing(NamedTuple):
+    """Constants of (85), and the least that Y psi can be."""
+
+    epsilon: float
+    C: float
+    lowest: float
+
+
+def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
+    """(85) if Y psi is convex (or affine), one positive score nu_i on all of hull(O_i), and scores are lower elsewhere.
+
+    Then Z_i <= q_i max gamma and, from a supporting plane at o in hull(O_i), Z_i >= -(D_i - nu_i) q_i with
+    D_i = max Y psi'(o)'(x_o - x_t).
+    """
+    data, gamma, chosen = risk.sequences, risk.scores, allowed.chosen
+    nu = np.where(chosen, gamma, -np.inf).max(axis=1)
+    rest = np.where(chosen, -np.inf, gamma).max(axis=1)
+    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or nu.min() <= 0 or (rest >= nu).any():
+        return None
+    slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
+    tokens = risk.field.tokens
+    # falls[i, o, t] = Y psi'(x_o)'(x_o - x_t)
+    falls = np.einsum("nok,nok->no", slopes, tokens)[:, :, None] - np.einsum("nok,ntk->not", slopes, tokens)
+    relevant = chosen[:, :, None] & (~chosen & data.mask)[:, None, :]
+    steepest = np.where(relevant, falls, 0.0).max(axis=(1, 2))
+    epsilon = min(1.0, float((1 - rest / nu).min()))
+    return Mixing(epsilon, max(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
+
+
+def _convex(risk: HeadRisk) -> bool:
+    """Whether Y_i psi is known to be convex for every label present."""
+    curvature, labels = risk.head.curvature, set(risk.sequences.labels.tolist())
+    if curvature is Curvature.AFFINE:
+        return True
+    return (curvature is Curvature.CONVEX and labels == {1.0}) or (curvature is Curvature.CONCAVE and labels == {-1.0})
+
+
+def _constant_on_hulls(risk: HeadRisk, allowed: Selection, nu: np.ndarray) -> bool:
+    """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
+    chosen = allowed.chosen
+    width = tie_widths(risk.scores)
+    if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():
+        return False
+    if allowed.is_single or risk.head.curvature is Curvature.AFFINE:
+        return True
+    if not isinstance(risk.head, QuadraticHead):
+        return False
+    tokens = risk.field.tokens
+    middle = (tokens[:, :, None] + tokens[:, None]) / 2
+    values = risk.sequences.labels[:, None, None] * np.asarray(_pair_values(risk.head, middle))
+    pairs = chosen[:, :, None] & chosen[:, None, :]
+    return bool((np.abs(values - nu[:, None, None]) <= width[:, None, None])[pairs].all())
