@@ -154,11 +154,11 @@ def gather_all(
     map: Callable[..., Iterable[Any]] = builtins.map,
     progress: Progress = silent,
 ) -> list[Evidence]:
-    """`gather` for several claims, one after the other."""
+    """`gather` for several claims, one after the other, and more where a law says so."""
     named, found = list(keys), []
     for done, key in enumerate(named):
         progress(done, len(named), f"evidence for {key}")
-        found.append(gather(key, wanted, seed, map=map))
+        found.append(gather(key, wanted * laws()[key].times, seed, map=map))
     progress(len(named), len(named), "evidence")
     return found
 

@@ -25,6 +25,7 @@ class Law:
         draw: an instance from a random stream; it need not meet the hypotheses, which are counted.
         mutations: false observations by name; the claim's own where none are named.
         ratio: (instance, observation) -> bound over quantity, for a claim that is an inequality.
+        times: how many times as many instances as of other claims are gathered.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Law:
     draw: Callable[[np.random.Generator], Any]
     mutations: Mapping[str, Mutation] = field(default_factory=dict)
     ratio: Callable[[Any, Any], float] | None = None
+    times: int = 1
 
 
 def aside(u: np.ndarray) -> np.ndarray:
