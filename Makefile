@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: venv reproduce evidence test torture mutate lint docs bench wheel peers clean
+.PHONY: venv reproduce evidence test test-long torture mutate lint docs bench wheel peers clean
 
 venv: $(STAMP)
 
@@ -42,6 +42,10 @@ mutate: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt coverage
 	$(BIN)/python -m tests.mutation reach
 	$(BIN)/python -m tests.mutation run --count 300 --seed 0
+
+# The tests marked long, which `make test` leaves out.
+test-long: venv
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile -m long
 
 lint: venv
 	$(BIN)/ruff check src tests benchmarks

@@ -80,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "training",
     },
-    "compare": {"errors", "_progress", "_provenance", "data", "explain"},
+    "comparison": {"errors", "_progress", "_provenance", "data", "explain"},
     "parallel": {
         "_types",
         "errors",
@@ -121,7 +121,7 @@ ALLOWED: dict[str, set[str]] = {
         "probe",
         "plots",
     },
-    "report": {"errors", "_atomic", "theory", "experiments", "explain", "compare"},
+    "report": {"errors", "_atomic", "theory", "experiments", "explain", "comparison"},
     "cli": {
         "__init__",
         "errors",
@@ -132,7 +132,7 @@ ALLOWED: dict[str, set[str]] = {
         "text",
         "theory",
         "explain",
-        "compare",
+        "comparison",
         "experiments",
         "parallel",
         "report",
@@ -155,8 +155,8 @@ BEHIND_ONE_FILE = {
     "distributed": "parallel/cluster.py",
     "PIL": "sources/_pictures.py",
     "torch": "probe/torch_models.py",
-    "shap": "compare/shap_explainers.py",
-    "lime": "compare/lime_explainer.py",
+    "shap": "comparison/shap_explainers.py",
+    "lime": "comparison/lime_explainer.py",
 }
 
 FILES = sorted(ROOT.rglob("*.py"))

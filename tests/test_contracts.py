@@ -102,7 +102,14 @@ class Results(dict):
         return self[name]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+#: Tens of seconds each even at smoke size; figures of the same kind are reproduced by every `make test`.
+LONG = ("embeddings-reading", "embeddings-fig1", "embeddings-fig4", "maxmargin-fig7", "maxmargin-path")
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, id=key, marks=[pytest.mark.long] * (key in LONG)) for key, one in EXPERIMENTS.items()],
+)
 class TestExperiments:
     def test_id_module_and_title(self, experiment):
         assert re.fullmatch(r"(maxmargin|embeddings)-[a-z0-9]+", experiment.id)

@@ -575,6 +575,7 @@ def test_the_readme_lists_every_figure_with_its_command():
         assert f"`tokenmargin reproduce {name}`" in readme
 
 
+@pytest.mark.long
 def test_the_page_of_claims_is_what_the_command_prints():
     from tokenmargin.report.claims_page import claims_page
     from tokenmargin.theory.evidence import read_evidence

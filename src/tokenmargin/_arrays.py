@@ -51,6 +51,8 @@ def read_arrays(path: str | Path, what: str, needed: Collection[str] = ()) -> di
             raise ValueError("one array without a name")
         with stored:
             arrays = {name: stored[name] for name in stored.files}
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise ValueError("a member that is no array")
     except UNREADABLE as problem:
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise InvalidInputError(f"{file} is not an .npz file of plain arrays ({reason}): give {what}.") from None

@@ -40,6 +40,7 @@ def test_a_loss_that_is_not_decreasing_over_the_scores_is_refused(loss):
             follow(make(fig1b(), loss), [0.0, 0.0], NormalizedDescent(0.1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["increasing", "an underflowing slope", "not a number"])
 def test_a_joint_run_with_such_a_loss_ends_in_an_outcome(name):
     """The range of its outputs grows with v, so no loss can be refused beforehand."""

@@ -157,6 +157,7 @@ def _descend_cache():
     return _descend._cached._cache_size()
 
 
+@pytest.mark.long
 def test_every_risk_is_followed_and_anything_else_is_refused_in_words():
     data = toys.fig3((0.5, 1.0))
     for risk, start in (

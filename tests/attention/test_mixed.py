@@ -164,6 +164,7 @@ def test_a_majority_that_outweighs_the_others_is_selected_against_their_score(rn
     assert not agreement.is_lmm
 
 
+@pytest.mark.long
 def test_how_often_it_occurs_on_random_problems(rng):
     """Keys in general position cannot cancel on a part of their span: none. Tokens shared by inputs can: often."""
     drawn = [EmbeddedSequences.from_scores(rng.normal(size=(4, 3, 3)), rng.normal(size=(4, 3))) for _ in range(40)]

@@ -67,7 +67,7 @@ def test_a_file_that_lets_nothing_be_asked_is_a_misuse(tmp_path, capsys):
     assert run("check", "maxmargin-thm5", "--problem", str(path)) == 2
     complaint = capsys.readouterr()
     assert "needs" in complaint.out
-    assert "tokens, selection, start_v" in complaint.err
+    assert "add tokens, selection;" in complaint.err
 
 
 def test_the_help_of_check_says_what_a_file_may_hold(capsys):

@@ -204,7 +204,7 @@ def test_a_head_of_ones_own(ragged):
         ({"d": -3}, "whole number from 1"),
         ({"key": np.random.default_rng(0), "head": np.ones(3)}, "width 10"),
         ({"head": np.ones(10)}, "unit vector"),
-        ({"head": np.full(10, np.nan)}, "unit vector"),
+        ({"head": np.full(10, np.nan)}, "NaN or infinity"),
     ],
 )
 def test_bad_input_is_named(ragged, change, message):

@@ -8,6 +8,7 @@ from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import is_locally_optimal
 
 
+@pytest.mark.long
 def test_equals_brute_force_on_200_random_problems():
     rng = np.random.default_rng(11)
     several = 0

@@ -83,6 +83,7 @@ def test_a_row_of_zeros_has_parts_too():
     assert (unit > 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("U", [5, 37, 140], ids=["narrow", "padded", "in chunks"])
 @pytest.mark.parametrize("scale", [1.0, 20.0], ids=["usual", "saturated"])
 def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):

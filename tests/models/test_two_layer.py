@@ -133,6 +133,7 @@ SCALES = [SoftmaxScales(WIDTH**-0.5, WIDTH**-0.5), SoftmaxScales(WIDTH**-0.5, 1.
           SoftmaxScales(2.0, 3.0)]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scales", SCALES, ids=["both", "first", "second", "sharper"])
 @pytest.mark.parametrize("affine", [False, True])
 def test_scales_of_the_scores_are_those_of_the_model_as_written(rng, scales, affine):
@@ -185,6 +186,7 @@ def test_one_pass_over_the_table_reads_what_products_read(rng):
     assert _read_by_sums(E, readers).bound == np.abs(E).max()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scale", "scales"), [(1.0, AS_PRINTED), (10.0, AS_PRINTED), (10.0, SoftmaxScales(1 / 16, 1 / 16))]
 )
@@ -214,6 +216,7 @@ def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale, scales):
     assert (halves < 2 * full + OPERANDS_IN_PAIRS).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("documents_at_once", [1, 3, 100])
 def test_blocks_change_nothing(rng, documents_at_once):
     parameters = parameters_of(rng, gain=True, bias=True)

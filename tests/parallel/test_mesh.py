@@ -97,6 +97,7 @@ def test_one_device_sends_nothing(spread):
         assert collectives(spread[1][f"{model}-1"]["text"]) == []
 
 
+@pytest.mark.long
 def test_two_processes_give_the_same(spread, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

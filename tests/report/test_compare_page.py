@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tokenmargin.compare.comparison import ClassifierPart, CompareSettings, Comparison, CorpusRow, ShownText, TextRow
-from tokenmargin.compare.methods import METHODS, RAN
-from tokenmargin.compare.planted import ASKED, PlantedCell, PlantedRow, PlantedSettings, PlantedStudy
+from tokenmargin.comparison.comparison import ClassifierPart, CompareSettings, Comparison, CorpusRow, ShownText, TextRow
+from tokenmargin.comparison.methods import METHODS, RAN
+from tokenmargin.comparison.planted import ASKED, PlantedCell, PlantedRow, PlantedSettings, PlantedStudy
 from tokenmargin.report import compare_page, planted_page
 
 EVIL = "<script>document.title = 'run'</script>"

@@ -203,7 +203,7 @@ def test_a_counter_that_runs_for_ever_forgets(monkeypatch):
     [
         (["a", "a"], "twice"),
         ([], "empty"),
-        ("ab", "one string"),
+        ("ab", "got str"),
         (["a", ""], "not empty"),
         (["a", 3], "not empty"),
         (["a b"], "at most 1"),

@@ -39,6 +39,7 @@ def test_a_limit_that_does_not_diverge_is_not_compared():
     assert compare(joint.limit) is None
 
 
+@pytest.mark.long
 def test_a_linear_head_written_as_a_head_goes_where_the_attention_risk_goes():
     for data, start in ((fig1b(), [0.0, -1.0]), (fig1b(), [0.0, 1.0]), (fig1c(), [0.0, 0.0])):
         plain = follow(AttentionRisk(data), start, Flow()).limit

@@ -88,7 +88,7 @@ def test_fig8_two_starts_two_directions_under_assumption_b():
     assert "locally optimal" in second.explain()
 
 
-@pytest.mark.parametrize("d", [2, 5, 10, 100])
+@pytest.mark.parametrize("d", [2, *(pytest.param(d, marks=pytest.mark.long) for d in (5, 10, 100))])
 def test_random_problems_are_decided_and_every_diverging_one_is_an_lmm(d):
     """A hundred trials of [M, Fig. 9] at each d: decided all, and dynamics and margin agree on every one."""
     rng = np.random.default_rng(d)

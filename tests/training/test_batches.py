@@ -13,9 +13,9 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import BatchSums, OneLayer, TwoLayer
 from tokenmargin.training import SGD, Evaluator, Trainable, batch_factory, count_batches, document_batches, train
+from tokenmargin.training._start import checked_dtype
 from tokenmargin.training.count_batches import CountBatches
 from tokenmargin.training.document_batches import DocumentBatches
-from tokenmargin.training.train import _checked
 
 KEY = jax.random.key(0)
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_trained_is_refused_in_words(model, options, says):
 def test_what_is_no_model_is_refused_in_words(model):
     """Asked of the check itself: while the tests run, the annotations of `train` are executed before it."""
     with pytest.raises(InvalidInputError, match=r"model must be a value such as OneLayer.*training\.Trainable"):
-        _checked(model, SGD(lr=0.1), 1, "float32")
+        checked_dtype(model, SGD(lr=0.1), 1, "float32")
 
 
 def test_what_cannot_be_evaluated_is_refused_in_words():

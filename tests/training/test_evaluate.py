@@ -42,6 +42,7 @@ def run(request):
     return train(TRAIN, request.param, AdamW(lr=0.05), epochs=30, key=KEY, batch_size=3, dtype="float64")
 
 
+@pytest.mark.long
 def test_the_numbers_are_those_of_the_training_texts(run):
     """All texts at once at a rate of nothing: the loss of the epoch is that of the parameters."""
     still = train(TRAIN, run.model, AdamW(lr=1e-300), epochs=1, key=KEY, dtype="float64", start=run)

@@ -10,9 +10,10 @@ import pytest
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.training._start import checked_dtype, streams
 from tokenmargin.training.optimisers import SGD, AdamW, Optimiser
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import _checked, streams, train
+from tokenmargin.training.train import train
 
 KEY = jax.random.key(7)
 
@@ -191,7 +192,7 @@ def test_a_wrong_optimiser_is_refused_in_words(optimiser, says):
 def test_what_is_no_optimiser_is_refused_in_words(optimiser):
     """Asked of the check itself: while the tests run, the annotations of `train` are executed before it."""
     with pytest.raises(InvalidInputError, match=r"optimiser must be a value such as AdamW.*training\.Optimiser; got"):
-        _checked(OneLayer(width=2), optimiser, 1, "float32")
+        checked_dtype(OneLayer(width=2), optimiser, 1, "float32")
 
 
 def test_a_step_that_could_read_its_fields_is_refused():

@@ -15,7 +15,7 @@ from tokenmargin.cli.fit import add_reading, check_at_least, check_extras, folde
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
     from tokenmargin.cli._parse import Commands
-    from tokenmargin.compare.comparison import Comparison
+    from tokenmargin.comparison.comparison import Comparison
 
 EPILOG = """\
 examples:
@@ -78,7 +78,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
 
 def _compared(known: Arguments, progress: Progress, say: Any) -> Comparison:
-    from tokenmargin.compare import METHODS, CompareSettings, compare_texts
+    from tokenmargin.comparison import METHODS, CompareSettings, compare_texts
 
     keys = tuple(METHODS) if known.methods is None else tuple(key.strip() for key in known.methods.split(","))
     settings = CompareSettings(
@@ -106,7 +106,7 @@ def _write(found: Comparison, out: Path) -> None:
 
 def _show(found: Comparison, out: Path) -> None:
     """Where ours loses, where it does not, and the numbers of every method on each classifier."""
-    from tokenmargin.compare import METHODS, not_run, where_ours_loses, where_ours_wins
+    from tokenmargin.comparison import METHODS, not_run, where_ours_loses, where_ours_wins
 
     for title, sentences in (
         ("Where ours loses", where_ours_loses(found)),

@@ -17,7 +17,7 @@ from tokenmargin.cli.fit import check_at_least, check_extras, folder_for
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
     from tokenmargin.cli._parse import Commands
-    from tokenmargin.compare.planted import PlantedSettings, PlantedStudy
+    from tokenmargin.comparison.planted import PlantedSettings, PlantedStudy
 
 EPILOG = """\
 examples:
@@ -79,7 +79,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
 
 def _settings(known: Arguments) -> PlantedSettings:
-    from tokenmargin.compare.planted import PlantedSettings
+    from tokenmargin.comparison.planted import PlantedSettings
 
     chosen = PlantedSettings.full() if known.preset == "full" else PlantedSettings()
     given: dict[str, Any] = {
@@ -104,7 +104,7 @@ def _numbers(name: str, written: str, kind: type) -> tuple[Any, ...]:
 
 
 def _study(settings: PlantedSettings, known: Arguments, progress: Progress) -> PlantedStudy:
-    from tokenmargin.compare.planted import planted_study
+    from tokenmargin.comparison.planted import planted_study
 
     return planted_study(settings, command=shlex.join(["tokenmargin", *known.words]), progress=progress)
 
@@ -126,9 +126,9 @@ def _write(study: PlantedStudy, out: Path) -> None:
 
 def _show(study: PlantedStudy, out: Path) -> None:
     """Which method is best when, and what each finds."""
-    from tokenmargin.compare.methods import OURS
-    from tokenmargin.compare.planted import ASKED
-    from tokenmargin.compare.verdicts import planted_verdicts
+    from tokenmargin.comparison.methods import OURS
+    from tokenmargin.comparison.planted import ASKED
+    from tokenmargin.comparison.verdicts import planted_verdicts
 
     for sentence in planted_verdicts(study):
         _console.paragraph(sentence)

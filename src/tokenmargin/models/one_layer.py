@@ -143,9 +143,10 @@ class OneLayer(eqx.Module):
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> OneLayerParameters:
         """E, p ~ N(0, I/d) times `init_scale`; v the same when it is trained, on the unit sphere when it is fixed."""
         whole_number(vocabulary_size, "vocabulary_size", 1)
-        fits_in_memory(
-            vocabulary_size * self.width, f"a table of {vocabulary_size} x {self.width}", "take a smaller width", 4
-        )
+        # Traced, nothing is allocated: shapes are asked for, or the table is drawn in parts on several devices.
+        if not isinstance(key, jax.core.Tracer):
+            asked = f"a table of {vocabulary_size} x {self.width}"
+            fits_in_memory(vocabulary_size * self.width, asked, "take a smaller width", 4)
         return _initial(self, key, vocabulary_size, float_dtype(dtype))
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:

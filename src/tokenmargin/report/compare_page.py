@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tokenmargin.compare.comparison import ClassifierPart, Comparison, Interval, TextRow
-from tokenmargin.compare.faithfulness import SHARES
-from tokenmargin.compare.methods import METHODS, OURS, RAN
-from tokenmargin.compare.verdicts import not_run, where_ours_loses, where_ours_wins
+from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
+from tokenmargin.comparison.faithfulness import SHARES
+from tokenmargin.comparison.methods import METHODS, OURS, RAN
+from tokenmargin.comparison.verdicts import not_run, where_ours_loses, where_ours_wins
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report.number_cells import ABSENT

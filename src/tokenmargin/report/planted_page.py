@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.compare.comparison import Interval
-from tokenmargin.compare.methods import OURS
-from tokenmargin.compare.planted import ASKED, PlantedCell, PlantedRow, PlantedStudy
-from tokenmargin.compare.verdicts import conditions_of, planted_verdicts
+from tokenmargin.comparison.comparison import Interval
+from tokenmargin.comparison.methods import OURS
+from tokenmargin.comparison.planted import ASKED, PlantedCell, PlantedRow, PlantedStudy
+from tokenmargin.comparison.verdicts import conditions_of, planted_verdicts
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report.number_cells import ABSENT

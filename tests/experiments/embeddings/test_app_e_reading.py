@@ -124,6 +124,7 @@ def test_the_paper_s_study_crosses_rates_and_scales():
     assert tried == crossed | alone | torchs
 
 
+@pytest.mark.long
 def test_seeds_are_trainings_of_their_own(settings):
     config = replace(settings, only=("torch_start_scaled_printed_rate",), seeds=2, depths=("two",), epochs=2)
     result = compute(config, jax.random.key(0), silent)

@@ -69,6 +69,7 @@ def test_a_part_has_both_classes_and_keeps_its_split(folder):
     assert len(part.is_test) == 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layers", [ONE_LAYER, TWO_LAYERS], ids=["one layer", "two layers"])
 def test_training_shows_the_s_and_both_treatments(folder, layers):
     study = review_study("yelp", layers, small(folder), jax.random.key(1), silent)

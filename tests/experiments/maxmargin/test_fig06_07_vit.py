@@ -29,6 +29,7 @@ def few(monkeypatch):
     return VitSettings("mini", 1, 2, 1, 1, batch=10, images=20, probed=3, tested=10, directions=1)
 
 
+@pytest.mark.long
 def test_a_training_in_legs_is_not_trained_again(few, tmp_path, monkeypatch):
     monkeypatch.setattr(_vit_runs, "LEG", 1)
     config = replace(few, resume=str(tmp_path))

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
-from tokenmargin.compare.faithfulness import FEW, SHARES, faithfulness, mean_interval
-from tokenmargin.compare.judged import judged_by
+from tokenmargin.comparison.faithfulness import FEW, SHARES, faithfulness, mean_interval
+from tokenmargin.comparison.judged import judged_by
 
 WEIGHTS = np.array([2.0, 1.0, -1.0, 0.0])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tokenmargin.compare.faithfulness import SHARES
-from tokenmargin.compare.methods import METHODS
+from tokenmargin.comparison.faithfulness import SHARES
+from tokenmargin.comparison.methods import METHODS
 from tokenmargin.errors import InvalidInputError
 
 Interval = tuple[float, float, float]  #: mean, low, high

@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.integrate import quad
 
-from tests.compare.models import judged, knowledge, learnt
-from tokenmargin.compare.judged import directed, masked
-from tokenmargin.compare.methods import METHODS, run
-from tokenmargin.compare.text_methods import TEXT_METHODS, THIRD_PARTY, why_not
+from tests.comparison.models import judged, knowledge, learnt
+from tokenmargin.comparison.judged import directed, masked
+from tokenmargin.comparison.methods import METHODS, run
+from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, why_not
 from tokenmargin.errors import InvalidInputError
 
 
@@ -132,7 +132,7 @@ def test_a_method_that_takes_too_long_is_a_row_that_says_so(own):
 
 
 def test_without_the_extra_a_row_says_what_to_install(own, monkeypatch):
-    monkeypatch.setattr("tokenmargin.compare.methods.find_spec", lambda _: None)
+    monkeypatch.setattr("tokenmargin.comparison.methods.find_spec", lambda _: None)
     outcome = run("lime", judged(own), knowledge(own), 60.0)
     assert not outcome.ran
     assert "pip install 'tokenmargin[compare]'" in outcome.status
@@ -145,7 +145,7 @@ def test_a_package_that_fails_is_a_row_and_an_error_of_ours_is_an_error(own, mon
 
     monkeypatch.setitem(TEXT_METHODS, "lime", broken)
     monkeypatch.setitem(TEXT_METHODS, "occlusion", broken)
-    monkeypatch.setattr("tokenmargin.compare.methods.find_spec", lambda _: True)
+    monkeypatch.setattr("tokenmargin.comparison.methods.find_spec", lambda _: True)
     outcome = run("lime", judged(own), knowledge(own), 60.0)
     assert outcome.status == "failed in lime: ValueError: singular matrix"
     assert not outcome.ran

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from tokenmargin._progress import Progress, silent
-from tokenmargin.compare.agreement import on_single_texts, rank_correlation, top_overlap
-from tokenmargin.compare.corpus_methods import CORPUS_METHODS, Learnt, sizes
-from tokenmargin.compare.judged import Judged
-from tokenmargin.compare.methods import run
-from tokenmargin.compare.text_methods import SAMPLED, Knowledge
+from tokenmargin.comparison.agreement import on_single_texts, rank_correlation, top_overlap
+from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt, sizes
+from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.methods import run
+from tokenmargin.comparison.text_methods import SAMPLED, Knowledge
 
 
 def over_resampled_texts(

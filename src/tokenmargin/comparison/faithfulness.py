@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.compare.judged import Judged
+from tokenmargin.comparison.judged import Judged
 
 #: Shares of a text's tokens at which curves are drawn.
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.compare.corpus_methods import CORPUS_METHODS, Learnt
-from tokenmargin.compare.judged import judged_by
-from tokenmargin.compare.text_methods import Knowledge
+from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
+from tokenmargin.comparison.judged import judged_by
+from tokenmargin.comparison.text_methods import Knowledge
 from tokenmargin.explain.baseline import fit_tfidf_logistic
 from tokenmargin.explain.fit_tokens import fit_tokens
 

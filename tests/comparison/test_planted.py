@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tokenmargin.compare.methods import OURS
-from tokenmargin.compare.planted import ASKED, PlantedSettings, judge, planted_study
-from tokenmargin.compare.verdicts import planted_verdicts
+from tokenmargin.comparison.methods import OURS
+from tokenmargin.comparison.planted import ASKED, PlantedSettings, judge, planted_study
+from tokenmargin.comparison.verdicts import planted_verdicts
 from tokenmargin.data.synthetic import KLevel
 from tokenmargin.errors import InvalidInputError
 

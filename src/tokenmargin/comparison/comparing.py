@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
-from tokenmargin.compare.agreement import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
-from tokenmargin.compare.comparison import (
+from tokenmargin.comparison.agreement import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
+from tokenmargin.comparison.comparison import (
     ClassifierPart,
     CompareSettings,
     Comparison,
@@ -22,12 +22,12 @@ from tokenmargin.compare.comparison import (
     ShownText,
     TextRow,
 )
-from tokenmargin.compare.corpus_methods import CORPUS_METHODS, Learnt, sizes
-from tokenmargin.compare.faithfulness import Faithfulness, faithfulness, mean_interval
-from tokenmargin.compare.judged import Judged, judged_by
-from tokenmargin.compare.methods import METHODS, OURS, Outcome, run
-from tokenmargin.compare.stability import over_resampled_texts, over_seeds
-from tokenmargin.compare.text_methods import Knowledge
+from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt, sizes
+from tokenmargin.comparison.faithfulness import Faithfulness, faithfulness, mean_interval
+from tokenmargin.comparison.judged import Judged, judged_by
+from tokenmargin.comparison.methods import METHODS, OURS, Outcome, run
+from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
+from tokenmargin.comparison.text_methods import Knowledge
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.baseline import fit_tfidf_logistic
 from tokenmargin.explain.evaluation import evaluate, paired_interval

@@ -10,8 +10,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.feature_selection import chi2
 from sklearn.linear_model import LogisticRegression
 
-from tests.compare.models import learnt
-from tokenmargin.compare.corpus_methods import (
+from tests.comparison.models import learnt
+from tokenmargin.comparison.corpus_methods import (
     CORPUS_METHODS,
     PRIOR_WORDS,
     chi_squared,
@@ -53,7 +53,8 @@ def test_log_odds_with_a_prior_by_the_book(own):
 
 def test_signed_frequency_and_posterior_difference_are_those_of_the_table(own):
     names = [str(k) for k in range(own.n_classes)]
-    table = deciding_tokens(own.attention, own.counts, own.targets, names, names * 10)
+    vocabulary = [str(s) for s in range(own.counts.shape[1])]
+    table = deciding_tokens(own.attention, own.counts, own.targets, names, vocabulary)
     place = np.argsort(table.column)
     np.testing.assert_array_equal(CORPUS_METHODS["alpha"](own), table.alpha[place])
     np.testing.assert_array_equal(CORPUS_METHODS["posterior_difference"](own), table.posterior_difference[place])

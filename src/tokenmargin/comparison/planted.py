@@ -25,12 +25,12 @@ from scipy.stats import t as student
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
-from tokenmargin.compare.comparing import RECORDED
-from tokenmargin.compare.comparison import Interval
-from tokenmargin.compare.corpus_methods import CORPUS_METHODS, Learnt
-from tokenmargin.compare.judged import judged_by
-from tokenmargin.compare.methods import METHODS, RAN, Description, run
-from tokenmargin.compare.text_methods import SAMPLED, Knowledge
+from tokenmargin.comparison.comparing import RECORDED
+from tokenmargin.comparison.comparison import Interval
+from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
+from tokenmargin.comparison.judged import judged_by
+from tokenmargin.comparison.methods import METHODS, RAN, Description, run
+from tokenmargin.comparison.text_methods import SAMPLED, Knowledge
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.baseline import fit_tfidf_logistic

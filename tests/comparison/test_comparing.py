@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.explain.corpora import TELLING, texts
-from tokenmargin.compare import CompareSettings, compare_texts, not_run, where_ours_loses, where_ours_wins
-from tokenmargin.compare.methods import METHODS, OURS, RAN
-from tokenmargin.compare.text_methods import THIRD_PARTY
+from tokenmargin.comparison import CompareSettings, compare_texts, not_run, where_ours_loses, where_ours_wins
+from tokenmargin.comparison.methods import METHODS, OURS, RAN
+from tokenmargin.comparison.text_methods import THIRD_PARTY
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus
 from tokenmargin.text import plain_recipe
@@ -102,7 +102,7 @@ def test_ours_is_told_where_it_loses_and_where_it_wins(comparison):
 
 
 def test_a_method_without_its_package_or_its_time_is_named(monkeypatch):
-    monkeypatch.setattr("tokenmargin.compare.methods.find_spec", lambda _: None)
+    monkeypatch.setattr("tokenmargin.comparison.methods.find_spec", lambda _: None)
     found = compared(settings=replace(SETTINGS, methods=("lime", "shap_linear", "occlusion"), budget=1e-9))
     told = " ".join(not_run(found))
     assert "LIME for our classifier: not run: needs the extra 'compare'" in told

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.compare.judged import Judged
-from tokenmargin.compare.text_methods import TEXT_METHODS, THIRD_PARTY, Knowledge, why_not
+from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, Knowledge, why_not
 
 
 class Description(NamedTuple):

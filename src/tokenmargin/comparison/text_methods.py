@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.compare.corpus_methods import Learnt
-from tokenmargin.compare.judged import Judged, directed, masked
-from tokenmargin.compare.lime_explainer import lime_weights
-from tokenmargin.compare.shap_explainers import kernel_values, linear_values, permutation_values
+from tokenmargin.comparison.corpus_methods import Learnt
+from tokenmargin.comparison.judged import Judged, directed, masked
+from tokenmargin.comparison.lime_explainer import lime_weights
+from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain.baseline import TfidfLogistic
 from tokenmargin.explain.token_model import TokenModel

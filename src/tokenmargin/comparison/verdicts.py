@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.compare.comparison import ClassifierPart, Comparison, Interval, TextRow
-from tokenmargin.compare.methods import METHODS, OURS, RAN
-from tokenmargin.compare.planted import ASKED, PlantedCell, PlantedStudy
+from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
+from tokenmargin.comparison.methods import METHODS, OURS, RAN
+from tokenmargin.comparison.planted import ASKED, PlantedCell, PlantedStudy
 
 #: What varies: the field of a cell, and how a sentence begins about one of its values.
 FACTORS: dict[str, Callable[[Any], str]] = {
