@@ -69,9 +69,10 @@ def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
     listed = run(empty / "pip", "list", "--disable-pip-version-check").stdout.lower()
     for absent in ("matplotlib", "dask", "scikit-learn", "torch", "pandas"):
         assert absent not in listed
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert block is not None
-    assert "diverges" in run(empty / "python", "-c", block.group(1)).stdout
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert "margin" in run(empty / "python", "-c", blocks[0]).stdout
+    problem = next(block for block in blocks if "tm.local_margins" in block)
+    assert "diverges" in run(empty / "python", "-c", f"import tokenmargin as tm\n{problem}").stdout
     refused = run(empty / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path, code=2)
     assert "pip install 'tokenmargin[figures]'" in refused.stderr
 

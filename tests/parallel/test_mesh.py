@@ -125,12 +125,8 @@ def test_placing_here_keeps_numbers_and_type():
         assert there[name].sharding == by_width(array.shape, mesh)
 
 
-class _ThreeDevices:
-    shape = {"width": 3}  # noqa: RUF012
-
-
 def test_a_width_that_cannot_be_cut_is_refused():
     with pytest.raises(InvalidInputError, match="into 3 equal blocks"):
-        by_width((5, 16), _ThreeDevices())
+        by_width((5, 16), width_mesh(jax.devices()[:1] * 3))
     with pytest.raises(InvalidInputError, match="no devices"):
         width_mesh([])

@@ -35,11 +35,8 @@ RIDGE_SCORE = 8.0
 #: The ridge on values where there are too few documents to hold some out, and where the search for it begins.
 RIDGE_VALUE = 0.25
 
-#: The search multiplies and divides the ridge by this.
-RIDGE_FACTOR = 4.0
-
-#: Ridges that the search may try on either side.
-RIDGE_STEPS = 5
+#: The search multiplies and divides the ridge by this, so often at most.
+RIDGE_FACTOR, RIDGE_STEPS = 4.0, 5
 
 #: Fewer distinct documents than this say too little when a fifth of them is held out.
 FEWEST_TO_CHOOSE = 500

@@ -35,6 +35,7 @@ def width_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     return Mesh(np.array(found), (WIDTH,))
 
 
+@checked
 def by_width(shape: Sequence[int], mesh: Any) -> NamedSharding:
     """How an array of this shape is spread: its last axis, the width, in equal blocks."""
     if not isinstance(mesh, Mesh | AbstractMesh) or WIDTH not in mesh.shape:

@@ -158,7 +158,8 @@ def gather_all(
     named, found = list(keys), []
     for done, key in enumerate(named):
         progress(done, len(named), f"evidence for {key}")
-        found.append(gather(key, wanted * laws()[key].times, seed, map=map))
+        times = laws()[key].times if key in laws() else 1  # an unknown key is gather's to refuse
+        found.append(gather(key, wanted * times, seed, map=map))
     progress(len(named), len(named), "evidence")
     return found
 

@@ -47,11 +47,8 @@ ROUNDING = 1e-9
 #: number in (0, 1) proves the same.
 _SLOW_GAP = 0.25
 
-#: Choices of a cell that are tried as counterexamples.
-_TRIED = 32
-
-#: Logits, in units of the longest key difference, of the points that are tried as counterexamples.
-_TRIAL_LOGITS = (0.0, 1.0, 3.0, 10.0)
+#: Tried as counterexamples: choices of a cell, and points of these logits, in units of the longest key difference.
+_TRIED, _TRIAL_LOGITS = 32, (0.0, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True, eq=False)
