@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "_isometry": set(),
     "_provenance": set(),
     "_fingerprint": {"errors", "_provenance"},
-    "_archive": {"errors", "_atomic"},
+    "_archive": {"errors", "_atomic", "_arrays"},
     "verify": {"errors"},
     "data": {"_types", "errors", "_checks", "_arrays", "_isometry"},
     "sources": {"_types", "errors", "_checks", "_progress", "_atomic"},

@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._arrays import UNREADABLE
 from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 
@@ -31,21 +30,6 @@ WORDS = "words.json"
 
 #: Letters of a SHA-256, at the end of the file.
 LETTERS = 64
-
-#: What reading something else than an archive may raise, whatever its bytes are.
-UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    LookupError,
-    TypeError,
-    ValueError,
-    SyntaxError,
-    NotImplementedError,
-    RuntimeError,
-    MemoryError,
-)
 
 
 class DamagedError(InvalidInputError):

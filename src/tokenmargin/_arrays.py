@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -13,10 +14,10 @@ import numpy as np
 from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 
-#: What NumPy and the zip archive beneath it raise on files that are damaged, encrypted or of another kind.
+#: What NumPy and the zip archive beneath it raise on bytes that are damaged, encrypted or of another kind.
 UNREADABLE = (
-    *(ValueError, OSError, EOFError, KeyError, NotImplementedError, RuntimeError, SyntaxError, MemoryError, TypeError),
-    *(zipfile.BadZipFile, zlib.error, OverflowError, IndexError),
+    *(ValueError, EOFError, LookupError, NotImplementedError, RuntimeError, SyntaxError, MemoryError, TypeError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, OverflowError),
 )
 
 
@@ -53,7 +54,7 @@ def read_arrays(path: str | Path, what: str, needed: Collection[str] = ()) -> di
             arrays = {name: stored[name] for name in stored.files}
         if not all(isinstance(array, np.ndarray) for array in arrays.values()):
             raise ValueError("a member that is no array")
-    except UNREADABLE as problem:
+    except (*UNREADABLE, OSError) as problem:
         reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         raise InvalidInputError(f"{file} is not an .npz file of plain arrays ({reason}): give {what}.") from None
     lacking = sorted(set(needed) - set(arrays))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,6 @@ from tokenmargin.report import compare_page, planted_page
 
 EVIL = "<script>document.title = 'run'</script>"
 KEYS = tuple(METHODS)
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "/usr/bin/chromium", "google-chrome"))), None)
 
 
 def text_row(place: int, key: str) -> TextRow:
@@ -88,26 +86,21 @@ def test_the_best_is_marked_and_every_condition_has_its_levels():
     assert page.count("not run: takes long") == len(ASKED) - 11
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
-def test_both_pages_are_accessible_in_light_and_dark_on_a_desk_and_a_phone(tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
+def test_both_pages_are_accessible_in_light_and_dark_on_a_desk_and_a_phone(browser, tmp_path):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)")
     views = [
         ("compare", compare_page(comparison()), 1240, "light"),
         ("compare", compare_page(comparison()), 390, "dark"),
         ("planted", planted_page(study()), 390, "dark"),
     ]
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        for name, content, width, colours in views:
-            path = tmp_path / f"{name}.html"
-            path.write_text(content, encoding="utf-8")
-            context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=colours)
-            page, asked = context.new_page(), []
-            page.on("request", lambda request, asked=asked: asked.append(request.url))
-            page.goto(path.as_uri())
-            assert axe.Axe().run(page).response["violations"] == [], f"{name}, {width}"
-            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-            assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
-            context.close()
-        browser.close()
+    for name, content, width, colours in views:
+        path = tmp_path / f"{name}.html"
+        path.write_text(content, encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=colours)
+        page, asked = context.new_page(), []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.goto(path.as_uri())
+        assert axe.Axe().run(page).response["violations"] == [], f"{name}, {width}"
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+        context.close()

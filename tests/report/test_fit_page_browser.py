@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,19 +14,9 @@ from tokenmargin.report import fit_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
 axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "/usr/bin/chromium", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
 
 EVIL = "<script>document.title = 'run'</script>"
 DESKTOP, PHONE = {"width": 1240, "height": 900}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

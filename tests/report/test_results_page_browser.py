@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 
 import pytest
@@ -11,21 +10,10 @@ from tests.report.test_results_page import NUMBERS, SCRIPT, fake
 from tokenmargin.experiments.experiment import Number
 from tokenmargin.report import write_page
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
 axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "/usr/bin/chromium", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine")
 
 DESKTOP, PHONE = {"width": 1240, "height": 900}, {"width": 390, "height": 844}
 WIDE = "w" * 300
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

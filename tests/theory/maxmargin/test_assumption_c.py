@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
+from benchmarks.assumptions import drawn
 from scipy.stats import ortho_group
 
-from tests.instances import fig3, random_sphere
+from tests.instances import fig3
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import label_svm, selected_label_svm
+from tokenmargin.margin import label_svm
 from tokenmargin.margin.label_svm import largest_share
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
@@ -31,27 +30,12 @@ def loss_rate(data, selection, gamma, p):
     return (gamma - label_svm(np.einsum("nt,ntk->nk", s, data.tokens), data.labels).label_margin) / mixed, mixed
 
 
-def drawn(law, number, n=3, T=3, d=2):
-    """Law "best": tokens on the sphere and the choice of largest label margin; "shorter": the first tokens, others
-    shorter by 0.3 to 1; "keys": as best with keys of their own."""
-    rng = np.random.default_rng([2026, n, T, d, number])
-    data = random_sphere(rng, n, T, d)
-    if law == "shorter":
-        tokens = data.tokens.copy()
-        tokens[:, 1:] *= rng.uniform(0.3, 1, size=(n, T - 1, 1))
-        return EmbeddedSequences(tokens, data.labels, data.head), Selection.from_indices([0] * n, T)
-    if law == "keys":
-        data = EmbeddedSequences(data.tokens, data.labels, data.head, keys=rng.normal(size=(n, T, 2)))
-    choices = [Selection.from_indices(list(choice), T) for choice in product(range(T), repeat=n)]
-    return data, max(choices, key=lambda choice: selected_label_svm(data, choice).label_margin)
-
-
 @pytest.mark.parametrize("law", ["best", "shorter", "keys"])
 def test_both_answers_are_borne_out(law):
     """Of a yes by points near and far, and of a no by its own p or ray: what it loses beside what it mixes vanishes."""
     rng, seen = np.random.default_rng(3), []
     for number in range(7):
-        data, selection = drawn(law, number, *((2, 3, 3) if law == "shorter" else (3, 3, 2)))
+        data, selection = drawn(law, *((2, 3, 3) if law == "shorter" else (3, 3, 2)), number)
         found = assumption_c(data, selection)
         seen.append(found.applies)
         if found.applies is Applies.YES:
@@ -147,7 +131,7 @@ def test_a_copy_that_is_left_behind_at_least_as_fast_does_not_refute_it():
 @pytest.mark.parametrize("law", ["best", "shorter"])
 def test_units_origin_and_axes_change_no_answer(law):
     for number in (0, 1):
-        data, selection = drawn(law, number)
+        data, selection = drawn(law, 3, 3, 2, number)
         found = assumption_c(data, selection)
         turn = ortho_group.rvs(data.width, random_state=number)
         scaled = EmbeddedSequences(2.0**-30 * data.tokens, data.labels, data.head, keys=2.0**40 * data.keys)
