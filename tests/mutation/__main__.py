@@ -67,7 +67,16 @@ def _within(tests: set[str], seconds: dict[str, float]) -> list[str]:
     return chosen
 
 
-def notices(tests: list[str], package: Path, seconds: dict[str, float]) -> str:
+def compiling_once(folder: Path) -> dict[str, str]:
+    """The environment in which a program that a change leaves alone is compiled in the first run only."""
+    return os.environ | {
+        "JAX_COMPILATION_CACHE_DIR": str((folder / "programs").resolve()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+
+def notices(tests: list[str], package: Path, seconds: dict[str, float], folder: Path) -> str:
     """The test that fails on the changed package, "" for none."""
     if not tests:
         return ""
@@ -76,11 +85,14 @@ def notices(tests: list[str], package: Path, seconds: dict[str, float]) -> str:
         arguments.flush()
         options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
         command = [sys.executable, "-m", "pytest", *options, f"@{arguments.name}"]
-        environment = os.environ | {"PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = compiling_once(folder) | {
+            "PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         limit = 120 + 4 * sum(seconds.get(test, 0.0) for test in tests)
         try:
             done = subprocess.run(
-                [*command, f"@{arguments.name}"],
+                command,
                 cwd=ROOT,
                 env=environment,
                 capture_output=True,
@@ -95,24 +107,25 @@ def notices(tests: list[str], package: Path, seconds: dict[str, float]) -> str:
     return failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
 
 
-def judged(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> dict:
+def judged(mutant: Mutant, lines: dict, seconds: dict[str, float], folder: Path) -> dict:
     """The change and what noticed it."""
     reaching, rest = chosen_tests(mutant, lines, seconds)
-    with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder) / "tokenmargin"
+    with tempfile.TemporaryDirectory() as copy:
+        package = Path(copy) / "tokenmargin"
         shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
         file = package / mutant.path
         file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
-        by = notices(reaching, package, seconds) or notices(rest, package, seconds)
+        by = notices(reaching, package, seconds, folder) or notices(rest, package, seconds, folder)
     text = (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
     return {**asdict(mutant), "text": text, "tests": len(reaching) + len(rest), "noticed_by": by}
 
 
 def reach(folder: Path) -> None:
     """Run the whole suite once with lines noted."""
-    folder.mkdir(parents=True, exist_ok=True)
+    noted = folder / "reach"
+    noted.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "tests.mutation.reach"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {FOLDER: str(folder.resolve())}, check=False)
+    subprocess.run(command, cwd=ROOT, env=compiling_once(folder) | {FOLDER: str(noted.resolve())}, check=False)
 
 
 def run(folder: Path, count: int, seed: int, jobs: int) -> int:
@@ -126,7 +139,7 @@ def run(folder: Path, count: int, seed: int, jobs: int) -> int:
     chosen = sample(count, seed)
     left = [mutant for mutant in chosen if (mutant.path, mutant.start, mutant.after) not in done]
     with ThreadPoolExecutor(jobs) as pool, log.open("a") as file:
-        for number, row in enumerate(pool.map(lambda mutant: judged(mutant, lines, seconds), left), 1):
+        for number, row in enumerate(pool.map(lambda mutant: judged(mutant, lines, seconds, folder), left), 1):
             file.write(json.dumps(row) + "\n")
             file.flush()
             done[row["path"], row["start"], row["after"]] = row
@@ -154,7 +167,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     if chosen.what == "reach":
-        reach(chosen.folder / "reach")
+        reach(chosen.folder)
         return 0
     return run(chosen.folder, chosen.count, chosen.seed, chosen.jobs)
 
