@@ -20,7 +20,15 @@ from jaxtyping import Array, Float, Int
 from tokenmargin._checks import check_fields, checked, whole_number
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._vit_block import BlockParameters, HeadReadings, block, initial_block, layer_norm, scaled
+from tokenmargin.models._vit_block import (
+    BlockParameters,
+    HeadReadings,
+    block,
+    cls_block,
+    initial_block,
+    layer_norm,
+    scaled,
+)
 from tokenmargin.models.batch_sums import BatchSums
 
 Pictures = Float[Array | np.ndarray, "B side side 3"]
@@ -210,10 +218,12 @@ def _forward(
     dtype = jnp.bfloat16 if model.half and jax.default_backend() != "cpu" else exact
     x = _tokens(model, parameters, images, dtype)
     readings: list[HeadReadings] = []
-    for weights in parameters.blocks:
+    for weights in parameters.blocks[:-1]:
         x, reading = block(weights, x, model.heads, model.n_tokens)
         readings += [reading] if reads else []
-    cls = layer_norm(x[:, 0], parameters.gain, parameters.bias).astype(exact)
+    last, reading = cls_block(parameters.blocks[-1], x, model.heads, model.n_tokens)
+    readings += [reading] if reads else []
+    cls = layer_norm(last, parameters.gain, parameters.bias).astype(exact)
     return jnp.dot(cls, parameters.head, precision=jax.lax.Precision.HIGHEST) + scaled(
         parameters.head_bias, cls
     ), readings
