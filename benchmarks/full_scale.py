@@ -3,11 +3,13 @@
     python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
     python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts; after a single
                                                             ID flags of its own, as `tokenmargin reproduce ID` has them
+    python -m benchmarks.full_scale pictures FOLDER [FLAGS] trainings of maxmargin-fig6 and -fig7, kept in FOLDER; what
+                                                            is there goes on, and `--trained FOLDER` judges them
     python -m benchmarks.full_scale judge OUT               judge figures on reviews again from what they saved
     python -m benchmarks.full_scale publish OUT DOCS [SIZE] summaries, manifests and small figures for the documents
 
-The second needs the training core and matplotlib only; where the tree was copied without its history, name its commit
-in $TOKENMARGIN_COMMIT. It writes what `tokenmargin reproduce ID --preset paper` writes.
+`run` and `pictures` need the training core and matplotlib only; where the tree was copied without its history, name its
+commit in $TOKENMARGIN_COMMIT. `run` writes what `tokenmargin reproduce ID --preset paper` writes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 
+import jax
+
 from tokenmargin.cli._config_flags import config_from_flags
 from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.embeddings._in_words import from_words
@@ -26,6 +30,8 @@ from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_L
 from tokenmargin.experiments.embeddings._reviews import NAMES, reviews, save_reviews
 from tokenmargin.experiments.embeddings.fig01_03_04_reviews import joined
 from tokenmargin.experiments.experiment import Config
+from tokenmargin.experiments.maxmargin._vit_runs import TREATMENTS as VIT_TREATMENTS
+from tokenmargin.experiments.maxmargin._vit_runs import VitSettings, vit_run
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.experiments.store import load, write_json
@@ -48,6 +54,17 @@ def run(folder: str, out: Path, arguments: list[str]) -> None:
         config: Config = config_from_flags(experiment, experiment.preset("paper"), [*own, *flags])
         saved = reproduce(experiment, out, "paper", config=config, progress=show)
         print(json.dumps({"id": name, "sentences": saved.summary["sentences"]}, indent=1), flush=True)
+
+
+def pictures(folder: str, flags: list[str]) -> None:
+    """Every training of the vision transformer's figures, short ones first; what needs a QP solver is left out."""
+    experiment = experiments()["maxmargin-fig7"]
+    config = config_from_flags(experiment, experiment.preset("paper"), ["--resume", folder, *flags])
+    assert isinstance(config, VitSettings)
+    controls = [(name, 0) for name in VIT_TREATMENTS if name != "adamw"] if config.control_epochs else []
+    for treatment, number in [*(("adamw", seed) for seed in range(1, config.seeds)), *controls, ("adamw", 0)]:
+        trained = vit_run(config, treatment, number, jax.random.key(0), show)
+        print(f"{treatment}, seed {number}: accuracy {trained['test_accuracy'][-1]:.3f}", flush=True)
 
 
 def judge(out: Path) -> None:
@@ -93,6 +110,8 @@ def main() -> None:
     command, folder, *rest = sys.argv[1:]
     if command == "count":
         count(Path(folder))
+    elif command == "pictures":
+        pictures(folder, rest)
     elif command == "judge":
         judge(Path(folder))
     elif command == "publish":

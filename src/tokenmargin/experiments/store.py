@@ -19,7 +19,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from tokenmargin._archive import write_archive
+from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._atomic import complete_folder
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
@@ -140,8 +140,7 @@ def parts(
         inputs: one for each name.
         map: applied as `map(compute, inputs)` to what is missing.
     """
-    mark = hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
-    paths = [Path(folder) / f"{name}-{mark}.npz" for name in names]
+    paths = [_part_path(folder, name, settings) for name in names]
     kept = [_kept_part(path, settings) if folder else None for path in paths]
     missing = [given for given, found in zip(inputs, kept, strict=True) if found is None]
     fresh = iter(map(compute, missing))
@@ -153,6 +152,25 @@ def parts(
         if folder:
             _keep_part(path, settings, arrays)
         yield arrays
+
+
+def part_made_elsewhere(folder: str, name: str, settings: object) -> tuple[dict[str, Any], dict[str, str]]:
+    """(arrays, who made them) of a part with these settings that another machine, or other code, has finished.
+
+    What it was made by is not asked to be what is here, so that long trainings need not be made again to be judged
+    anew; it is handed back, to be shown.
+    """
+    path = _part_path(folder, name, settings)
+    if not path.is_file():
+        raise InvalidInputError(
+            f"{folder} holds no part {name!r} with the settings {settings!r}: ask with those that it was made with."
+        )
+    found = read_archive(path)
+    return nested(found.arrays), {key: value for key, value in found.belongs_to.items() if key != "settings"}
+
+
+def _part_path(folder: str, name: str, settings: object) -> Path:
+    return Path(folder) / f"{name}-{hashlib.sha256(repr(settings).encode()).hexdigest()[:16]}.npz"
 
 
 def _kept_part(path: Path, settings: object) -> dict[str, Any] | None:

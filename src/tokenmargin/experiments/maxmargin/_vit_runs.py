@@ -77,6 +77,8 @@ class VitSettings(Config):
     """Path of CIFAR-10; looked for where it is empty."""
     resume: str = ""
     """Folder for finished trainings and checkpoints."""
+    trained: str = ""
+    """Folder of trainings that another machine has finished: judged as they are, and told who made them."""
 
     @classmethod
     def smoke(cls) -> VitSettings:
@@ -131,30 +133,45 @@ def is_kept(epoch: int) -> bool:
 
 def vit_run(config: VitSettings, treatment: str, number: int, key: jax.Array, progress: Progress) -> Arrays:
     """One training with its probe, in legs: those that are in the folder of finished ones are not trained again."""
-    epochs = epochs_of(config, treatment, number)
-    fixed = (config.size, config.lr, config.warm_up, config.batch, config.images, config.probed, config.tested)
     own = jax.random.fold_in(key, number)
-    settings = (treatment, number, *fixed, config.directions, np.asarray(jax.random.key_data(own)).tolist())
     told = renamed(progress, f"{TREATMENTS[treatment]}, seed {number}")
     folder = Path(config.resume) / f"{treatment}-{number}-checkpoint"
-    checkpoint = Checkpoint(folder, every=LEG) if config.resume else None
+    checkpoint = Checkpoint(folder, every=LEG) if config.resume and not config.trained else None
 
     def leg(begin: int, end: int) -> Arrays:
+        name, settings = f"{treatment}-{number}-to-{end}", (*_fixed(config, treatment, number, own), begin, end)
+        if config.trained:
+            return store.part_made_elsewhere(config.trained, name, settings)[0]
         seen = range(0 if begin == 0 else begin + 1, end + 1)
-        name = f"{treatment}-{number}-to-{end}"
         return store.part(
-            config.resume,
-            name,
-            (*settings, begin, end),
-            lambda: _trained(config, treatment, seen, own, checkpoint, told),
+            config.resume, name, settings, lambda: _trained(config, treatment, seen, own, checkpoint, told)
         )
 
-    ends = [*range(LEG, epochs, LEG), epochs] if config.resume else [epochs]
-    legs = [leg(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+    legs = [leg(begin, end) for begin, end in _legs(config, treatment, number)]
     joined = {name: np.concatenate([each[name] for each in legs]) for name in legs[0]}
     if checkpoint is not None:
         checkpoint.discard()
     return joined
+
+
+def made_by(config: VitSettings, treatment: str, number: int, key: jax.Array) -> dict[str, str]:
+    """Device, versions and code that made the last leg of a training that was made elsewhere."""
+    begin, end = _legs(config, treatment, number)[-1]
+    settings = (*_fixed(config, treatment, number, jax.random.fold_in(key, number)), begin, end)
+    return store.part_made_elsewhere(config.trained, f"{treatment}-{number}-to-{end}", settings)[1]
+
+
+def _fixed(config: VitSettings, treatment: str, number: int, own: jax.Array) -> tuple[object, ...]:
+    """What every leg of a training depends on."""
+    sizes = (config.size, config.lr, config.warm_up, config.batch, config.images, config.probed, config.tested)
+    return treatment, number, *sizes, config.directions, np.asarray(jax.random.key_data(own)).tolist()
+
+
+def _legs(config: VitSettings, treatment: str, number: int) -> list[tuple[int, int]]:
+    """First and last epoch of each leg; one leg where nothing is kept."""
+    epochs = epochs_of(config, treatment, number)
+    ends = [*range(LEG, epochs, LEG), epochs] if config.resume or config.trained else [epochs]
+    return list(zip([0, *ends], ends, strict=False))
 
 
 class _Watch:

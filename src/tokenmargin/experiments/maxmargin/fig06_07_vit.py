@@ -15,7 +15,14 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.experiments.experiment import Arrays, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._vit_runs import TREATMENTS, VitSettings, pictures, probed_places, vit_run
+from tokenmargin.experiments.maxmargin._vit_runs import (
+    TREATMENTS,
+    VitSettings,
+    made_by,
+    pictures,
+    probed_places,
+    vit_run,
+)
 from tokenmargin.probe.attention_probe import head_directions
 
 #: The effect that is asked for: sparsity falls, and the weights grow, at least so many fold.
@@ -40,9 +47,32 @@ def directions_of(run: Arrays, rng: np.random.Generator) -> dict[str, np.ndarray
     return {name: np.stack(values) for name, values in columns.items()}
 
 
-def change(run: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """nnz/T at the end over the start, and |W|_F at the start over the end, each of shape (layers,)."""
-    return run["share"][-1] / run["share"][0], run["norms"][0] / run["norms"][-1]
+def change(run: Arrays, epoch: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """nnz/T at the end over the start, and |W|_F at the start over the end, each of shape (layers,).
+
+    With `epoch` the end is the last look up to it.
+    """
+    last = -1 if epoch is None else int(np.searchsorted(run["epochs"], epoch, side="right")) - 1
+    return run["share"][last] / run["share"][0], run["norms"][0] / run["norms"][last]
+
+
+def by_layer(runs: dict[str, Arrays]) -> dict[str, dict[str, float | str]]:
+    """For each layer the least favourable seed's changes, and whether both reach `FOLD` in every seed."""
+    falls, rises = (np.stack(each) for each in zip(*map(change, runs.values()), strict=True))
+    both = ((falls <= 1 / FOLD) & (rises <= 1 / FOLD)).all(axis=0)
+    first = next(iter(runs.values()))
+    return {
+        f"layer {layer + 1}": {
+            "nnz/T at the start, first seed": float(first["share"][0, layer]),
+            "nnz/T at the end, first seed": float(first["share"][-1, layer]),
+            "|W|_F at the start, first seed": float(first["norms"][0, layer]),
+            "|W|_F at the end, first seed": float(first["norms"][-1, layer]),
+            "nnz/T end over start, largest of the seeds": float(falls[:, layer].max()),
+            "|W|_F start over end, largest of the seeds": float(rises[:, layer].max()),
+            "twofold in every seed": "both" if both[layer] else "not both",
+        }
+        for layer in range(len(both))
+    }
 
 
 def compute_maps(config: VitSettings, key: jax.Array, progress: Progress) -> Result:
@@ -69,17 +99,19 @@ def compute_maps(config: VitSettings, key: jax.Array, progress: Progress) -> Res
             Number("accuracy on the test split at the end", float(run["test_accuracy"][-1])),
         ),
         (_model_in_words(config),),
+        _trained_by(config, key),
     )
 
 
 def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> Result:
     """Fig. 7: all seeds, and what is shown beside them."""
     runs = {f"seed {number}": vit_run(config, "adamw", number, key, progress) for number in range(config.seeds)}
-    controls = {name: vit_run(config, name, 0, key, progress) for name in TREATMENTS if name != "adamw"}
+    names = [name for name in TREATMENTS if name != "adamw"] if config.control_epochs else []
+    controls = {name: vit_run(config, name, 0, key, progress) for name in names}
     rng = np.random.default_rng(0)
     directions = {name: directions_of(run, rng) for name, run in [("seed 0", runs["seed 0"]), *controls.items()]}
-    falls, rises = (np.stack(each) for each in zip(*(change(run) for run in runs.values()), strict=True))
-    both = (falls <= 1 / FOLD) & (rises <= 1 / FOLD)
+    falls, rises = (np.stack(each) for each in zip(*map(change, runs.values()), strict=True))
+    layers = by_layer(runs)
     numbers = [
         Number(
             "last layer: nnz/T at the end over the start, largest of the seeds", falls[:, -1].max(), at_most=1 / FOLD
@@ -87,12 +119,15 @@ def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> R
         Number(
             "last layer: |W|_F at the start over the end, largest of the seeds", rises[:, -1].max(), at_most=1 / FOLD
         ),
-        Number("share of layers with both in every seed", float(both.all(axis=0).mean())),
+        Number("share of layers with both in every seed", _share_with_both(layers)),
+        Number("last layer, seed 0: smallest nnz/T", float(_last_share(runs).min())),
+        Number("last layer, seed 0: epoch of the smallest nnz/T", float(runs["seed 0"]["epochs"][_sparsest(runs)])),
+        Number("last layer, seed 0: nnz/T at the end", float(_last_share(runs)[-1])),
         *(_direction_numbers("seed 0", directions["seed 0"])),
         Number.exact("largest KKT residual of the max-margin problems", _worst(directions), at_most=1e-9),
     ]
-    for name, run in controls.items():
-        fall, rise = change(run)
+    for name, run in {"seed 0, as long as those below": runs["seed 0"], **controls}.items() if controls else ():
+        fall, rise = change(run, config.control_epochs)
         numbers.append(Number(f"{name}, last layer: nnz/T at the end over the start", float(fall[-1])))
         numbers.append(Number(f"{name}, last layer: |W|_F at the start over the end", float(rise[-1])))
     numbers += [
@@ -104,7 +139,47 @@ def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> R
         "controls": {name: _without_keys(run) for name, run in controls.items()},
         "directions": directions,
     }
-    return Result(arrays, tuple(numbers), (_model_in_words(config), _direction_in_words(directions["seed 0"])))
+    words = [
+        _model_in_words(config),
+        _after_in_words(runs),
+        _layers_in_words(layers),
+        _direction_in_words(directions["seed 0"]),
+    ]
+    return Result(arrays, tuple(numbers), tuple(words), {"by layer": layers} | _trained_by(config, key))
+
+
+def _trained_by(config: VitSettings, key: jax.Array) -> dict[str, dict[str, str]]:
+    """Who made the first seed's training, where it was not made here."""
+    return {"trained elsewhere by": made_by(config, "adamw", 0, key)} if config.trained else {}
+
+
+def _last_share(runs: dict[str, Arrays]) -> np.ndarray:
+    return runs["seed 0"]["share"][:, -1]
+
+
+def _sparsest(runs: dict[str, Arrays]) -> int:
+    return int(np.argmin(_last_share(runs)))
+
+
+def _after_in_words(runs: dict[str, Arrays]) -> str:
+    """What speaks against "sparser as the weights grow" comes first."""
+    first, k = runs["seed 0"], _sparsest(runs)
+    share, norm, epochs = first["share"][:, -1], first["norms"][:, -1], first["epochs"]
+    return (
+        f"In the last layer of the first seed nnz/T is smallest, {share[k]:.3f}, after epoch {epochs[k]}, and "
+        f"{share[-1]:.3f} after epoch {epochs[-1]}, {share[-1] / share[k]:.1f} times that, while |W|_F goes from "
+        f"{norm[k]:.0f} to {norm[-1]:.0f}."
+    )
+
+
+def _share_with_both(layers: dict[str, dict[str, float | str]]) -> float:
+    return float(np.mean([row["twofold in every seed"] == "both" for row in layers.values()]))
+
+
+def _layers_in_words(layers: dict[str, dict[str, float | str]]) -> str:
+    without = [name for name, row in layers.items() if row["twofold in every seed"] != "both"]
+    reached = f"In {len(layers) - len(without)} of {len(layers)} layers nnz/T falls and |W|_F grows at least twofold"
+    return f"{reached} in every seed" + (f"; not in {', '.join(without)}." if without else ".")
 
 
 def _without_keys(run: Arrays) -> dict[str, np.ndarray]:
@@ -177,25 +252,31 @@ def draw_curves(result: Result) -> Any:
     with style():
         figure, (top, long, layers, norms, beside, query) = panels(2, 3, 13, 7)
         shortest = min(len(run["epochs"]) for run in runs.values())
-        for ax, group, title in (
-            (top, [(run["share"][:shortest, -1], run["norms"][:shortest, -1]) for run in runs.values()], "every seed"),
-            (long, [(first["share"][:, -1], first["norms"][:, -1])], "the first seed"),
+        for letter, ax, group, title in (
+            (
+                "a",
+                top,
+                [(run["share"][:shortest, -1], run["norms"][:shortest, -1]) for run in runs.values()],
+                "every seed",
+            ),
+            ("b", long, [(first["share"][:, -1], first["norms"][:, -1])], "the first seed"),
         ):
             share, norm = (np.stack(each) for each in zip(*group, strict=True))
             draw_sparsity_and_norm(ax, first["epochs"][: share.shape[1]], share, norm)
-            ax.set_title(f"last layer, {title}")
+            ax.set_title(f"({letter}) last layer, {title}")
         draw_layers(layers, first["epochs"], first["share"], "nnz/T")
-        layers.set_title("every layer: mean map")
+        layers.set_title("(c) mean map of every layer, the first darkest")
         draw_layers(norms, first["epochs"], first["norms"], r"$\|W\|_F$")
-        norms.set(title="every layer: key-query matrix", yscale="log")
+        norms.set(title="(d) key-query matrix of every layer", yscale="log")
         shown = {"seed 0": first} | dict(controls)
         ends = np.array([[run["share"][0, -1], run["share"][-1, -1]] for run in shown.values()])
         draw_beside(beside, list(shown), ends[:, 0], ends[:, 1], "nnz/T of the last layer")
-        beside.legend()
+        beside.set_title("(e) beside shuffled labels, frozen queries and keys, SGD")
+        beside.legend(loc="center left")
         epochs, seed = first["kept_epochs"], found["seed 0"]
         query.plot(epochs, seed["cosine"].mean(axis=(1, 2)), "o-", color=BLUE, label="the model's query")
         query.plot(epochs, seed["baseline_cosines"].mean(axis=(1, 2, 3)), "o-", color=GREY, label="random queries")
-        query.set(title="query: cosine to its max-margin direction", xlabel="epoch", ylim=(0, 1))
+        query.set(title="(f) query: cosine to its max-margin direction", xlabel="epoch", ylim=(0, 1))
         query.legend()
     return figure
 
