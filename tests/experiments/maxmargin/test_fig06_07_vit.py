@@ -94,3 +94,27 @@ def test_the_verdict_is_one_that_an_untrained_model_fails(monkeypatch, share, no
 def test_an_unknown_size_lists_the_known_ones():
     with pytest.raises(InvalidInputError, match="mini, tiny, small, base"):
         _ = VitSettings("huge").model
+
+
+def test_trainings_of_another_machine_are_judged_as_they_are(few, tmp_path, monkeypatch):
+    monkeypatch.setattr(_vit_runs, "_trained", lambda config, treatment, seen, *_: fake_run([[1.0, 1.0]], [[1.0, 1.0]]))
+    monkeypatch.setattr(_vit_runs.store, "study_computed_by", lambda: {"device": "another", "code": "older"})
+    made = vit_run(replace(few, resume=str(tmp_path)), "adamw", 0, jax.random.key(0), silent)
+    monkeypatch.undo()
+    judged = replace(few, trained=str(tmp_path))
+    np.testing.assert_array_equal(vit_run(judged, "adamw", 0, jax.random.key(0), silent)["keys"], made["keys"])
+    assert _vit_runs.made_by(judged, "adamw", 0, jax.random.key(0)) == {"device": "another", "code": "older"}
+    with pytest.raises(InvalidInputError, match="holds no part 'sgd-0-to-1'"):
+        vit_run(judged, "sgd", 0, jax.random.key(0), silent)
+
+
+def test_a_training_that_grows_dense_again_says_so():
+    run = fake_run([[1.0, 1.0], [0.2, 0.1], [0.2, 0.5]], [[1.0, 1.0], [3.0, 5.0], [3.0, 9.0]]) | {
+        "epochs": np.array([0, 10, 20])
+    }
+    said = fig06_07_vit._after_in_words({"seed 0": run})
+    assert "smallest, 0.100, after epoch 10" in said
+    assert "5.0 times that, while |W|_F goes from 5 to 9" in said
+    falls, _ = fig06_07_vit.change(run, epoch=15)
+    np.testing.assert_allclose(falls, [0.2, 0.1])
+    assert fig06_07_vit.by_layer({"seed 0": run})["layer 2"]["twofold in every seed"] == "both"
