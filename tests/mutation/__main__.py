@@ -79,8 +79,9 @@ def _within(tests: set[str], seconds: dict[str, float], changed: str) -> list[st
 
 
 def compiling_once(folder: Path) -> dict[str, str]:
-    """The environment in which a program that a change leaves alone is compiled in the first run only."""
-    return os.environ | {
+    """The environment in which modules, and programs that a change leaves alone, are compiled in the first run only."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {
         "JAX_COMPILATION_CACHE_DIR": str((folder / "programs").resolve()),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -96,10 +97,7 @@ def notices(tests: list[str], package: Path, seconds: dict[str, float], folder: 
         arguments.flush()
         options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
         command = [sys.executable, "-m", "pytest", *options, f"@{arguments.name}"]
-        environment = compiling_once(folder) | {
-            "PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = compiling_once(folder) | {"PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}"}
         limit = 120 + 4 * sum(seconds.get(test, 0.0) for test in tests)
         try:
             done = subprocess.run(
@@ -123,7 +121,8 @@ def judged(mutant: Mutant, lines: dict, seconds: dict[str, float], folder: Path)
     tests = chosen_tests(mutant, lines, seconds)
     with tempfile.TemporaryDirectory() as copy:
         package = Path(copy) / "tokenmargin"
-        shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        # With its bytecode: the times of the files are copied too, so only the changed one is compiled again.
+        shutil.copytree(SOURCE, package)
         file = package / mutant.path
         file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
         by = notices(tests, package, seconds, folder)
