@@ -1,4 +1,4 @@
-"""The command line: fit, explain, predict, compare, planted for people with texts, the others for the papers.
+"""The command line: fit, explain, predict, compare, planted, probe for people with texts, the others for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
 figure that was named lacks its data, and 130 when interrupted.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from tokenmargin import __version__
-from tokenmargin.cli import check, compare, explain, fit, list_figures, planted, report, reproduce, verify
+from tokenmargin.cli import check, compare, explain, fit, list_figures, planted, probe, report, reproduce, verify
 from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
@@ -35,6 +35,7 @@ examples:
   tokenmargin predict fit-reviews new.csv              the class of every text of a file
   tokenmargin compare reviews.csv                      ours beside SHAP, LIME and others, judged
   tokenmargin planted                                  which method finds tokens that were planted
+  tokenmargin probe all-MiniLM-L6-v2 reviews.csv       what a pretrained model's [CLS] selects; does that decide?
   tokenmargin list                                     what can be reproduced
   tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
   tokenmargin reproduce maxmargin-fig1 --preset paper  the same at the paper's size
@@ -47,7 +48,7 @@ examples:
 """
 
 #: In the order in which the help lists them.
-COMMANDS = (fit, explain, compare, planted, list_figures, reproduce, check, verify, report)
+COMMANDS = (fit, explain, compare, planted, probe, list_figures, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,10 +2,13 @@
 
 `AttentionProbe` looks into our own vision transformer, `torch_attention` into models of PyTorch and Hugging Face,
 `bert_attention` into the weights of BERT-family encoders without torch; `attention_report` measures what they read.
+`text_model` and `probe_texts` do it for many texts, and ask whether what is selected is what decides.
 """
 
 from tokenmargin.probe.attention_probe import AttentionProbe, head_directions, key_query_norms, load_keys, vit_attention
 from tokenmargin.probe.bert_weights import BertModel, bert_attention
+from tokenmargin.probe.deciding_words import Decided, DecidingWords
+from tokenmargin.probe.encoder_texts import EncoderTexts
 from tokenmargin.probe.measures import (
     Distribution,
     distribution,
@@ -16,18 +19,44 @@ from tokenmargin.probe.measures import (
     top_mass,
     without_token,
 )
+from tokenmargin.probe.onnx_weights import onnx_weights
+from tokenmargin.probe.own_texts import FitTexts, RunTexts
 from tokenmargin.probe.query_direction import QueryDirection, query_direction
 from tokenmargin.probe.reading import AttentionReading
 from tokenmargin.probe.report import AttentionReport, attention_report
+from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
+from tokenmargin.probe.text_findings import Agreement, Directions, ShownText, TextProbe, WordRow
+from tokenmargin.probe.text_models import text_model
+from tokenmargin.probe.text_probe import ProbeSettings, probe_texts
+from tokenmargin.probe.text_verdicts import Verdicts, text_verdicts
 from tokenmargin.probe.torch_models import torch_attention, torch_key_query_norms
+from tokenmargin.probe.weight_files import model_files, read_weights
 
 __all__ = [
+    "Agreement",
+    "AttendedBatch",
     "AttentionProbe",
     "AttentionReading",
     "AttentionReport",
     "BertModel",
+    "Decided",
+    "DecidingWords",
+    "Directions",
     "Distribution",
+    "EncodedText",
+    "EncoderTexts",
+    "FitTexts",
+    "ProbeSettings",
     "QueryDirection",
+    "RunTexts",
+    "ShownText",
+    "TextAttention",
+    "TextEncoder",
+    "TextPlaces",
+    "TextProbe",
+    "Verdicts",
+    "WordRow",
     "attention_report",
     "bert_attention",
     "distribution",
@@ -37,8 +66,14 @@ __all__ = [
     "key_query_norms",
     "load_keys",
     "logit_margin",
+    "model_files",
+    "onnx_weights",
+    "probe_texts",
     "query_direction",
+    "read_weights",
     "soft_sparsity",
+    "text_model",
+    "text_verdicts",
     "top_mass",
     "torch_attention",
     "torch_key_query_norms",

@@ -1,4 +1,4 @@
-"""Attention of BERT-family encoders from their weights alone: a folder with config.json and model.safetensors.
+"""Attention of BERT-family encoders from their weights alone: config.json with model.safetensors or model.onnx.
 
 No torch: the forward pass is NumPy, in the float32 of the weights. What is read of a model is the attention of its
 first token, [CLS] or <s>, in every layer and head, with its queries and keys.
@@ -6,7 +6,6 @@ first token, [CLS] or <s>, in every layer and head, with its queries and keys.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.reading import AttentionReading
+from tokenmargin.probe.weight_files import model_files, read_weights
 
 #: Our names of a layer's weights to those of BERT and RoBERTa, and to those of DistilBERT; each has weight and bias.
 _BERT_LAYER = {
@@ -66,6 +66,9 @@ ARCHITECTURES = {
 
 Weights = dict[str, np.ndarray]
 
+#: By what the weights are known whatever stands before their names.
+WORDS = "embeddings.word_embeddings.weight"
+
 
 @dataclass(frozen=True, eq=False)
 class BertModel:
@@ -88,9 +91,13 @@ class BertModel:
     @classmethod
     @checked
     def load(cls, folder: str | Path) -> BertModel:
-        """Read config.json and model.safetensors of a folder."""
-        config = _config(Path(folder))
-        return cls.from_weights(_safetensors(Path(folder) / "model.safetensors"), config)
+        """Read config.json and the weights of a folder, or weights with a config.json beside them.
+
+        Args:
+            folder: with model.safetensors, model.onnx or onnx/model.onnx; or the path of such a file.
+        """
+        files = model_files(folder)
+        return cls.from_weights(read_weights(files.weights), files.config)
 
     @classmethod
     @checked
@@ -101,12 +108,12 @@ class BertModel:
             raise InvalidInputError(f"the architecture {name!r} is not known: known are {', '.join(ARCHITECTURES)}.")
         own = ARCHITECTURES[name]
         for size in (own.depth, own.heads):
-            if not isinstance(config.get(size), int):
-                raise InvalidInputError(f"config.json of a {name} model must say {size}.")
+            if type(config.get(size)) is not int or config[size] < 1:
+                raise InvalidInputError(f"config.json of a {name} model must say {size}, a whole number from 1 on.")
         act = config.get("hidden_act", config.get("activation", "gelu"))
         if act != "gelu":
             raise InvalidInputError(f"the activation {act!r} is not known: known is gelu.")
-        bare = {key.removeprefix(f"{name}."): value for key, value in weights.items()}
+        bare = _without_prefix(weights)
         tables = ["word_embeddings", "position_embeddings", *(["token_type_embeddings"] if own.has_types else [])]
         embeddings = {each: _found(bare, f"embeddings.{each}.weight") for each in tables}
         for part in ("weight", "bias"):
@@ -119,7 +126,8 @@ class BertModel:
             }
             for number in range(config[own.depth])
         )
-        return cls(name, embeddings, layers, config[own.heads], float(config.get("layer_norm_eps", 1e-12)))
+        _check_shapes(embeddings, layers, config[own.heads])
+        return cls(name, embeddings, layers, config[own.heads], _epsilon(config))
 
     def key_query_norms(self) -> np.ndarray:
         """|W_Q'W_K|_F of every head, shape (L, H)."""
@@ -163,13 +171,16 @@ def _queries_and_keys(model: BertModel, tokens: np.ndarray, there: np.ndarray) -
     B, T, d = x.shape
     found: list[tuple[np.ndarray, np.ndarray]] = []
     hidden = np.where(there, 0.0, -np.inf).astype(x.dtype)[:, None, None, :]
-    for layer in model.layers:
+    for number, layer in enumerate(model.layers):
+        is_last = number == len(model.layers) - 1  # of which no more is read than this
         q, k, v = (
-            _linear(x, layer, name).reshape(B, T, model.heads, d // model.heads).transpose(0, 2, 1, 3)
-            for name in ("query", "key", "value")
+            _linear(rows, layer, name).reshape(B, -1, model.heads, d // model.heads).transpose(0, 2, 1, 3)
+            for name, rows in (("query", x[:, :1] if is_last else x), ("key", x), ("value", x[:, :0] if is_last else x))
         )
         q = q / np.sqrt(np.asarray(d // model.heads, x.dtype))
         found.append((q[:, :, 0], k))
+        if is_last:
+            break
         mixed = _softmax(q @ k.transpose(0, 1, 3, 2) + hidden) @ v
         x = _norm(
             x + _linear(mixed.transpose(0, 2, 1, 3).reshape(B, T, d), layer, "out"), layer, "attention_norm", model
@@ -213,6 +224,44 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
+def _without_prefix(weights: Weights) -> Weights:
+    """The names as they are inside of the encoder, whatever it is a part of: bert., model., 0.auto_model., ..."""
+    first = next((name for name in weights if name.endswith(WORDS)), WORDS)
+    prefix = first.removesuffix(WORDS)
+    return {name.removeprefix(prefix): value for name, value in weights.items()}
+
+
+def _epsilon(config: Mapping[str, Any]) -> float:
+    given = config.get("layer_norm_eps", 1e-12)
+    if not isinstance(given, int | float) or not given >= 0:
+        raise InvalidInputError(f"layer_norm_eps in config.json must be a number >= 0, got {given!r}.")
+    return float(given)
+
+
+def _check_shapes(
+    embeddings: Mapping[str, np.ndarray], layers: tuple[Mapping[str, np.ndarray], ...], heads: int
+) -> None:
+    """Numbers, of sizes that fit each other: a table of other sizes would be read as nonsense."""
+    words = embeddings["word_embeddings"]
+    d = words.shape[-1] if words.ndim == 2 else 0
+    if not d or d % heads:
+        raise InvalidInputError(f"word embeddings of shape {words.shape} cannot be cut into {heads} heads.")
+    for number, layer in enumerate(layers):
+        inner = len(layer["up.bias"]) if layer["up.bias"].ndim == 1 else 0
+        wide = {"up": (inner, d), "down": (d, inner)}
+        for name, array in layer.items():
+            part, _, kind = name.partition(".")
+            shape = wide.get(part, (d,) if part.endswith("norm") else (d, d))
+            if array.shape != (shape if kind == "weight" else shape[:1]):
+                raise InvalidInputError(
+                    f"{name} of layer {number} has shape {array.shape}, which does not fit a width of {d}: give the "
+                    "weights that belong to config.json."
+                )
+    for name, array in embeddings.items():
+        if array.shape[-1:] != (d,) or array.dtype.kind != "f":
+            raise InvalidInputError(f"{name} of the embeddings has shape {array.shape} and not a width of {d}.")
+
+
 def _found(weights: Weights, name: str) -> np.ndarray:
     if name not in weights:
         raise InvalidInputError(
@@ -220,42 +269,3 @@ def _found(weights: Weights, name: str) -> np.ndarray:
             f"{', '.join(list(weights)[:3])}: give the weights of that architecture."
         )
     return weights[name]
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError) as problem:
-        raise InvalidInputError(
-            f"{folder} holds no config.json that can be read ({problem}): give the folder of a model."
-        ) from None
-    if not isinstance(config, dict):
-        raise InvalidInputError(f"{folder / 'config.json'} must hold an object.")
-    return config
-
-
-#: The dtypes of safetensors that NumPy has, and bfloat16, which is the upper half of a float32.
-_DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
-
-
-def _safetensors(path: Path) -> Weights:
-    """The arrays of a file: eight bytes with the length of a JSON header, the header, and the bytes it points to."""
-    try:
-        raw = path.read_bytes()
-        length = int.from_bytes(raw[:8], "little")
-        header = json.loads(raw[8 : 8 + length])
-        header.pop("__metadata__", None)
-        return {name: _array(raw, 8 + length, entry) for name, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise InvalidInputError(f"{path} holds no weights that can be read ({problem}): copy it again.") from None
-
-
-def _array(raw: bytes, begin: int, entry: Mapping[str, Any]) -> np.ndarray:
-    first, last = entry["data_offsets"]
-    kind = entry["dtype"]
-    if begin + last > len(raw):
-        raise ValueError("it is cut short")
-    found = np.frombuffer(raw[begin + first : begin + last], _DTYPES[kind]).reshape(entry["shape"])
-    if kind == "BF16":
-        found = (found.astype(np.uint32) << 16).view(np.float32)
-    return found.astype(np.float32) if kind in ("F64", "F16") else found
