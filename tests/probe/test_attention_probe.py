@@ -146,3 +146,29 @@ def test_what_has_no_attention_is_refused(images, rng):
         AttentionReading(np.ones((1, 1, 1, 2)) / 2, np.array([[True, False]]))
     with pytest.raises(InvalidInputError, match="shape"):
         AttentionReading(np.ones((1, 1, 2)) / 2, np.ones((1, 2), bool))
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ((2, 8, 8), "grey"),
+        ((2, 8, 8, 1), "grey"),
+        ((2, 8, 8, 4), "fourth channel"),
+        ((2, 3, 8, 8), "channels first"),
+        ((2, 6, 6, 3), "6 x 6: resize them"),
+        ((8, 8, 3), r"got \(8, 8, 3\)"),
+    ],
+)
+def test_pictures_that_the_model_does_not_take_are_refused_before_a_run(parameters, shape, says):
+    with pytest.raises(InvalidInputError, match=says):
+        AttentionProbe(MODEL, np.zeros(shape))
+    with pytest.raises(InvalidInputError, match=says):
+        list(vit_attention(MODEL, parameters, np.zeros(shape)))
+
+
+def test_the_remedy_for_grey_pictures_is_one(parameters):
+    x = np.random.default_rng(0).normal(size=(2, 8, 8))
+    assert AttentionProbe(MODEL, np.repeat(x.reshape(*x.shape[:3], 1), 3, -1)) is not None
+    for bad in (np.full((2, 8, 8, 3), np.nan), np.full((2, 8, 8, 3), "pixel")):
+        with pytest.raises(InvalidInputError, match="finite numbers"):
+            AttentionProbe(MODEL, bad)

@@ -55,6 +55,7 @@ class AttentionProbe:
                 f"AttentionProbe looks into a Vit, got a {type(model).__name__}: models of other libraries go through "
                 "tokenmargin.probe.torch_attention or bert_attention, and attention_report."
             )
+        _check_pictures(model, images)
         whole_number(kept, "kept", 0)
         if kept > len(images):
             raise InvalidInputError(f"maps of {kept} pictures are to be kept, and there are {len(images)}.")
@@ -108,12 +109,36 @@ def vit_attention(
 ) -> Iterator[AttentionReading]:
     """The attention of [CLS] to the patches, some pictures at a time."""
     whole_number(at_once, "at_once", 1)
+    _check_pictures(model, images)
     for begin in range(0, len(images), at_once):
         read = _read(model, parameters, images[begin : begin + at_once])
         maps = np.asarray(read.maps)
         mask = np.ones((maps.shape[1], maps.shape[3]), bool)
         mask[:, 0] = False
         yield AttentionReading(maps, mask, np.asarray(read.queries), np.asarray(read.keys))
+
+
+def _check_pictures(model: Vit, images: np.ndarray) -> None:
+    """Refuse what is no picture of the model's size, with what to do about it, before anything is computed."""
+    side = model.side
+    wanted = f"the model takes pictures of shape (n, {side}, {side}, 3)"
+    shape = images.shape
+    if shape[1:] == (side, side) or shape[1:] == (side, side, 1):
+        raise InvalidInputError(
+            f"{wanted}, and these are grey, {shape}: repeat their channel, "
+            "np.repeat(x.reshape(*x.shape[:3], 1), 3, -1)."
+        )
+    if shape[1:] == (side, side, 4):
+        raise InvalidInputError(f"{wanted}, and these have a fourth channel, {shape}: leave it out, x[..., :3].")
+    if shape[1:] == (3, side, side):
+        raise InvalidInputError(f"{wanted}, and these have their channels first: give x.transpose(0, 2, 3, 1).")
+    if len(shape) == 4 and shape[3] == 3:
+        if shape[1:3] != (side, side):
+            raise InvalidInputError(f"{wanted}, and these are of {shape[1]} x {shape[2]}: resize them.")
+    else:
+        raise InvalidInputError(f"{wanted}, got {shape}.")
+    if images.dtype.kind not in "fui" or not np.isfinite(images).all():
+        raise InvalidInputError(f"{wanted}, of finite numbers; these are of {images.dtype} or hold NaN: decode them.")
 
 
 @eqx.filter_jit

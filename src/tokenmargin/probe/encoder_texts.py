@@ -42,7 +42,7 @@ class EncoderTexts(TextAttention):
                 f"the tokenizer of {files.folder} has {self.encoder.vocabulary_size} tokens and the weights have "
                 f"{len(tables['word_embeddings'])}: they belong to different models."
             )
-        self.name = Path(place).name or str(place)
+        self.name = _name(files.folder)
         heads, layers = self.model.heads, len(self.model.layers)
         self.kind = f"a pretrained {self.model.architecture} encoder, {layers} layers of {heads} heads"
         self.key_query_norms = self.model.key_query_norms()
@@ -86,6 +86,12 @@ def _encoder_places(text: str, encoded: EncodedText) -> TextPlaces:
         words[place] = text[start:end].strip().lower() or NAMELESS
     spans = np.array([encoded.spans[place] for place in counted], int).reshape(-1, 2)
     return TextPlaces(words, np.array(counted, int), spans[:, 0], spans[:, 1])
+
+
+def _name(folder: Path) -> str:
+    """What a folder is called, or the one above where that says nothing."""
+    own = folder.resolve()
+    return f"{own.parent.name}/{own.name}" if own.name in ("model", "onnx") else own.name
 
 
 def _pooling_note(folder: Path) -> tuple[str, ...]:

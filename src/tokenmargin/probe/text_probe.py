@@ -180,31 +180,33 @@ def _result(
 
 
 def _agreement(tallies: TextTallies) -> Agreement | None:
+    """Over all texts; the best head is picked in one half of them and judged in the other."""
     both, sums = tallies.decided, tallies.sums
     if both.min() < 2:
         return None
     m = int(both.sum())
-    total = {name: sums[f"{name}_0"] + sums[f"{name}_1"] for name in ("hits", "over_chance", "over_chance_squared")}
-    picking, judging = 0, 1
-    flat = int((sums[f"hits_{picking}"]).argmax())
-    best = tuple(int(each) for each in np.unravel_index(flat, sums["hits_0"].shape))
-    names = ("hits", "over_chance", "over_chance_squared", "over_rarest", "over_rarest_squared")
-    own = {name: float(sums[f"{name}_{judging}"][best]) for name in names}
-    over = np.stack(_interval(total["over_chance"], total["over_chance_squared"], m), axis=-1)
-    size = int(both[judging])
-    hits = own["hits"]
+    names = ("hits", "over_chance", "over_chance_squared", "over_rarest", "over_rarest_squared", "mean_map_hits")
+    total = {name: sums[f"{name}_0"] + sums[f"{name}_1"] for name in names}
+    layer, head = (int(each) for each in np.unravel_index(int(sums["hits_0"].argmax()), sums["hits_0"].shape))
+    is_alone = sums["hits_0"].size == 1  # then nothing was picked, and all texts can judge
+    judged = total if is_alone else {name: sums[f"{name}_1"] for name in names}
+    size = m if is_alone else int(both[1])
+
+    def of_best(name: str, squares: str) -> Interval:
+        return Interval(*map(float, _interval(judged[name][layer, head], judged[squares][layer, head], size)))
+
     return Agreement(
         texts=m,
         hits=np.asarray(total["hits"] / m),
         mass=np.asarray(sums["mass"] / m),
-        mean_map_hits=np.asarray((sums["mean_map_hits_0"] + sums["mean_map_hits_1"]) / m),
-        over_chance=over,
+        mean_map_hits=np.asarray(total["mean_map_hits"] / m),
+        over_chance=np.stack(_interval(total["over_chance"], total["over_chance_squared"], m), axis=-1),
         chance=float(tallies.chance.sum() / m),
         rarest=float(tallies.rarest.sum() / m),
-        best=(best[0], best[1]),
-        best_hits=Interval(*map(float, _interval(hits, hits, size))),  # a hit is its own square
-        best_over_chance=Interval(*map(float, _interval(own["over_chance"], own["over_chance_squared"], size))),
-        best_over_rarest=Interval(*map(float, _interval(own["over_rarest"], own["over_rarest_squared"], size))),
+        best=(layer, head),
+        best_hits=of_best("hits", "hits"),  # a hit is its own square
+        best_over_chance=of_best("over_chance", "over_chance_squared"),
+        best_over_rarest=of_best("over_rarest", "over_rarest_squared"),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin.probe.text_findings import Agreement, Directions, Interval, TextProbe
 
 #: From this share of the weight on, a head is said to select one token.
@@ -29,6 +30,7 @@ class Verdicts(NamedTuple):
     limits: list[str]
 
 
+@checked
 def text_verdicts(probe: TextProbe) -> Verdicts:
     """Every number that can speak for or against, on the side on which it stands."""
     told = Verdicts([], [], _limits(probe))

@@ -43,6 +43,7 @@ def model_files(place: str | Path) -> ModelFiles:
     """
     given = Path(place)
     if given.is_file():
+        _check_ending(given)
         folder = next((each for each in (given.parent, given.parent.parent) if (each / CONFIG).is_file()), given.parent)
         return ModelFiles(folder, given, read_config(folder))
     if not given.is_dir():
@@ -77,11 +78,15 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors or .onnx file, by name."""
     place = Path(path)
-    if place.suffix == ".onnx":
-        return onnx_weights(place)
-    if place.suffix != ".safetensors":
-        raise InvalidInputError(f"{place} ends neither in .safetensors nor in .onnx: give weights of one of the two.")
-    return _safetensors(place)
+    _check_ending(place)
+    return onnx_weights(place) if place.suffix == ".onnx" else _safetensors(place)
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix not in (".safetensors", ".onnx"):
+        raise InvalidInputError(
+            f"{path} ends neither in .safetensors nor in .onnx: give weights of one of the two, or a run (.npz)."
+        )
 
 
 def _safetensors(path: Path) -> dict[str, np.ndarray]:
