@@ -18,6 +18,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+
 from tokenmargin.sources import imdb
 
 SIZES = (5_000, 50_000)
@@ -36,20 +38,18 @@ def model_folder() -> str:
 
 
 def write_sentences(path: Path, count: int) -> None:
-    """A table of distinct short sentences with the label of their review."""
-    seen: set[str] = set()
+    """A table of distinct short sentences with the label of their review; reviews in a random order."""
+    loaded, seen = imdb().load(), set[str]()
     with path.open("w", encoding="utf-8") as file:
         file.write("label\ttext\n")
-        for chunk in imdb().chunks():
-            for text, label in zip(chunk.texts, chunk.labels, strict=True):
-                for sentence in re.split(r"[.!?]|<br />", text):
-                    short = " ".join(re.sub(r"[\"\t]", " ", sentence).split()[:WORDS])
-                    if short.count(" ") < 3 or short in seen:
-                        continue
+        for row in np.random.default_rng(0).permutation(len(loaded.texts)):
+            for sentence in re.split(r"[.!?]|<br />", loaded.texts[row]):
+                short = " ".join(re.sub(r"[\"\t]", " ", sentence).split()[:WORDS])
+                if short.count(" ") >= 3 and short not in seen:
                     seen.add(short)
-                    file.write(f"{label}\t{short}\n")
-                    if len(seen) == count:
-                        return
+                    file.write(f"{loaded.labels[row]}\t{short}\n")
+                if len(seen) == count:
+                    return
 
 
 def peak(model: str, table: Path, out: Path) -> tuple[float, float]:
