@@ -112,6 +112,14 @@ def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
     assert [number for number in times if number not in printed] == []
 
 
+def test_what_the_documents_show_of_a_probe_is_what_it_said():
+    shown = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/probe.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    said = [ROOT / f"docs/results/probe/{name}.txt" for name in ("encoder", "two-layer")]
+    for block, source in zip(shown, [*said, ROOT / "benchmarks" / "RESULTS.md"], strict=True):
+        lines = source.read_text().splitlines()
+        assert [line for line in block.splitlines() if line not in lines] == []
+
+
 def test_what_the_documents_show_of_a_comparison_is_what_it_said():
     shown = re.findall(r"^```text\n(.*?)^```", (ROOT / "docs/compare.md").read_text(), flags=re.MULTILINE | re.DOTALL)
     assert len(shown) == 2

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import tokenmargin as tm
+from tests.probe import small_models
 from tests.torture._entries import folder
 from tokenmargin import explain, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
@@ -122,6 +123,12 @@ def _weights() -> bytes:
     return json.dumps(config).encode() + BETWEEN + save(arrays)
 
 
+def _exported() -> bytes:
+    """A small BERT as an exporter writes it, with its config."""
+    arrays = small_models.weights(np.random.default_rng(0))
+    return json.dumps(small_models.CONFIG).encode() + BETWEEN + small_models.exported(arrays)
+
+
 def _read_bert(place: Path) -> None:
     model = probe.BertModel.load(place)
     model.key_query_norms()
@@ -196,6 +203,7 @@ def formats() -> dict[str, Format]:
         "checkpoint": Format([_checkpoint(place)], ("run.npz",), _read_checkpoint),
         "shards": Format([shards], parts, lambda at: CountedShards(at).load()),
         "bert": Format([_weights()], ("config.json", "model.safetensors"), _read_bert),
+        "bert onnx": Format([_exported()], ("config.json", "model.onnx"), _read_bert),
         "cifar pickle": Format([pickle.dumps(picture, 2)], ("test_batch",), _cifar),
         "cifar binary": Format([bytes(3073 * 2)], ("test_batch.bin",), _cifar),
         "vocabulary": Format([b"[PAD]\n[UNK]\nun\n##believ\n##able\n"], ("vocab.txt",), _read_vocabulary),

@@ -42,6 +42,8 @@ SEEDS = [
     ["fit", "{in}/nothing.csv", "--out", "{out}/fit"],
     ["fit", "{in}/dataset.npz", "--out", "{out}/fit"],
     ["fit", "{in}/table.csv", "--text", "nothing", "--out", "{out}/fit"],
+    ["probe", "{in}/nothing", "{in}/table.csv", "--out", "{out}/probe"],
+    ["probe", "{in}/dataset.npz", "{in}/table.csv", "--out", "{out}/probe"],
     ["report", "--out", "{out}"],
     ["reproduce", "maxmargin-fig99"],
     ["reproduce", "maxmargin-fig1", "--lr", "nought", "--out", "{out}"],
