@@ -59,7 +59,7 @@ def change(run: Arrays, epoch: int | None = None) -> tuple[np.ndarray, np.ndarra
 def by_layer(runs: dict[str, Arrays]) -> dict[str, dict[str, float | str]]:
     """For each layer the least favourable seed's changes, and whether both reach `FOLD` in every seed."""
     falls, rises = (np.stack(each) for each in zip(*map(change, runs.values()), strict=True))
-    both = ((falls <= 1 / FOLD) & (rises <= 1 / FOLD)).all(axis=0)
+    both = np.all((falls <= 1 / FOLD) & (rises <= 1 / FOLD), axis=0)
     first = next(iter(runs.values()))
     return {
         f"layer {layer + 1}": {
