@@ -13,7 +13,7 @@ from tokenmargin._progress import Progress
 from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words, words
-from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, s_curve, v_curve
+from tokenmargin.experiments.embeddings._overlap_shapes import base_rate, rises_at_equal_count, s_curve, v_curve
 from tokenmargin.experiments.embeddings._review_training import (
     Effort,
     Layers,
@@ -55,7 +55,9 @@ class TrainingOutcome:
     head_correlation: float = field(metadata=words("correlation of <E_s, v> with the posterior difference"))
     query_correlation: float = field(metadata=words("correlation of <E_s, p> with its distance to that of the corpus"))
     is_s: bool = field(metadata=words("mean <E_s, v> rises with the posterior difference (S)"))
-    is_v: bool = field(metadata=words("mean <E_s, p> rises on both sides of that of the corpus (V)"))
+    is_v: bool = field(
+        metadata=words("mean <E_s, p> rises on both sides of that of the corpus, at equal count too (V)")
+    )
     s_step_down: float = field(metadata=words("steps down of the S, in standard errors"))
     v_step_down: float = field(metadata=words("steps down of the V, in standard errors"))
 
@@ -84,6 +86,7 @@ def training_outcome(tokens: Arrays, training: Arrays, layers: Layers, positive_
     loss, accuracy = training["records"]["loss"], training["records"]["accuracy"]
     centre = base_rate(x, tokens["count"])
     s, (left, right) = s_curve(x, head), v_curve(x, query, centre=centre)
+    as_frequent = rises_at_equal_count(x - centre, query, tokens["count"])
     return TrainingOutcome(
         lr=float(training["lr"]),
         last_loss=float(loss[-1]),
@@ -94,7 +97,7 @@ def training_outcome(tokens: Arrays, training: Arrays, layers: Layers, positive_
         head_correlation=float(pearson(x, head)),
         query_correlation=float(pearson(np.abs(x - centre), query)),
         is_s=s.rises,
-        is_v=left.rises and right.rises,
+        is_v=left.rises and right.rises and as_frequent,
         s_step_down=s.worst_step_down,
         v_step_down=max(left.worst_step_down, right.worst_step_down),
     )

@@ -150,7 +150,9 @@ def _judged(rows: np.ndarray) -> list[Number]:
     ):
         exceptions = float((_column(rows, name) == 0).sum())
         numbers.append(Number.exact(f"regime (10): data sets {words}", exceptions, at_most=0))
-    velocity, direction = _column(rows, "velocity_error"), _column(rows, "direction_error")
+    # The theorem speaks of selections that hold the important tokens: of any other there is no angle.
+    velocity = np.where(_column(rows, "selects_important") == 1, _column(rows, "velocity_error"), np.nan)
+    direction = _column(rows, "direction_error")
     loose = float((_column(rows, "tight_share") < 1).mean())
     return [
         *numbers,
