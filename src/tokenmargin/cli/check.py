@@ -35,7 +35,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
     parser.add_argument("--instances", type=int, metavar="N", help="draw N random instances inside their hypotheses")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="with --instances: write the counts, as JSON; rows of other claims stay")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="with --instances: write the counts, as JSON; rows of other claims stay",
+    )
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="with --markdown: the counts that the page shows")
     add_scheduler(parser, "the claims")
     parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")

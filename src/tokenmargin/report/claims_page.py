@@ -109,7 +109,7 @@ def evidence_sentence(found: Evidence) -> str:
         parts.append(f"Bound over quantity: {found.ratio:.3g} (median).")
     for says, (held, decided, drawn) in found.asides.items():
         open_ones = f" ({drawn - decided} more not decided)" if drawn > decided else ""
-        parts.append(f"{says}: {held} of {decided}{open_ones}.")
+        parts.append(f"{says} {held} of {decided}{open_ones}.")
     if found.is_vacuous:
         parts.append(f"Vacuous: *{NO_TRAINING}* passes.")
     return " ".join(parts)

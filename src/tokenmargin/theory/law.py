@@ -20,7 +20,7 @@ class Aside:
     """Something counted beside a claim: its conclusion where its hypotheses do not hold, or a hypothesis on its own.
 
     Args:
-        says: what is counted on what, in words that begin a sentence.
+        says: what is counted on what, in words that the counts follow.
         draw: an instance from a random stream.
         holds: whether it is so on an instance; None where that was not decided. The claim's conclusion when absent.
     """

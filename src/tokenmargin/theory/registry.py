@@ -7,8 +7,8 @@ from typing import Any
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.embeddings import lemma2_12_first_step as first_step_claims
 from tokenmargin.theory.embeddings import lemma3_20_21_margin as selection_margin_claims
-from tokenmargin.theory.embeddings import lemma13_17_descent as descent_claims
 from tokenmargin.theory.embeddings import lemma6_19_only_important as only_important_claims
+from tokenmargin.theory.embeddings import lemma13_17_descent as descent_claims
 from tokenmargin.theory.embeddings import thm5_lemma14_18_selection as selection_claims
 from tokenmargin.theory.maxmargin import lemma2_11_feasibility as lemma_02_feasibility
 from tokenmargin.theory.maxmargin import lemma3_key as lemma_03_key

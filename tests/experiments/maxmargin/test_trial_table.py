@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmargin.experiments.maxmargin._negative_gaps import wilson
 from tokenmargin.experiments.experiment import Verdict
+from tokenmargin.experiments.maxmargin._negative_gaps import wilson
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
 from tokenmargin.theory.trials import COLUMNS
 

@@ -1,8 +1,8 @@
 """[E, Fig. 2]: one layer trained on the K-level model; overlaps with p and v show the level of every token.
 
-The paper does not say how many texts it drew. Its 196 epochs are what 10^5 steps of 128 texts take when an epoch has 512
-of them, so that 65,536 texts are likely. `other_n` trains on other numbers of texts for the same numbers of steps, and
-the summary says how far the mean overlaps of the levels move, in units of how far they are from a straight line.
+The paper does not say how many texts it drew. Its 196 epochs are what 10^5 steps of 128 texts take when an epoch has
+512 of them, so that 65,536 texts are likely. `other_n` trains on other numbers of texts for the same numbers of steps,
+and the summary says how far the mean overlaps of the levels move, in units of how far they are from a straight line.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _compared(config: Settings, runs: Runs, share: float) -> list[Number]:
 
 
 def _moved(one: np.ndarray, other: np.ndarray) -> float:
-    """(1 - correlation of two pictures)/(1 - that of the first and a straight line); NaN where a picture is constant."""
+    """(1 - correlation of two pictures)/(1 - that of the first and a straight line); NaN where one is constant."""
     line = np.arange(len(one), dtype=float)
     return float((1 - pearson(one, other)) / (1 - pearson(one, line)))
 

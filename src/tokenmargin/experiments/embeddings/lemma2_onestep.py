@@ -28,8 +28,8 @@ EXPONENT = 0.03
 #: Why -1/2 is expected, where the bound (6) falls like d^(-1/4).
 RATE = "ours: errors are linear in products of size d^(-1/2)"
 
-#: Largest distance of <E1_s - E0_s, v> to eta0 alpha_s / 2 at the largest width, over the length of the latter: it is of
-#: order d^(-1/2), 0.004 at 65,536. (A correlation would be the same for a step of any length.)
+#: Largest distance of <E1_s - E0_s, v> to eta0 alpha_s / 2 at the largest width, over the length of the latter: it is
+#: of order d^(-1/2), 0.004 at 65,536. (A correlation would be the same for a step of any length.)
 LARGEST_DISTANCE = 0.02
 
 #: Probability of failure at which the events [E, (14)] are checked.
@@ -171,8 +171,8 @@ def _sentences(arrays: Arrays, config: Settings, dataset: TokenDataset) -> tuple
         f"the largest error at d = {config.widths[0]} and {1 / ratio[-1]:,.0f} times "
         f"at d = 10^{arrays['log10_d'][-1]:g}.",
         f"The proof asks for d >= {_least_width(config):,.0f} (delta = {DELTA:g}); the bound holds below that too. But "
-        f"below d = 10^{arrays['log10_d'][_telling(arrays)].min(initial=np.inf):g} it is longer than every movement, and "
-        "no step at all would meet it: it is judged from there on.",
+        f"below d = 10^{arrays['log10_d'][_telling(arrays)].min(initial=np.inf):g} it is longer than every movement, "
+        "and no step at all would meet it: it is judged from there on.",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,8 +24,8 @@ RAISED = 20.0
 #: Share of the remainder that [E, Lemma 17] leaves, in the instances here.
 EPSILON = 0.1
 
-#: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied pairs,
-#: 1e-16 each, would be a hundredth of it.
+#: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied
+#: pairs, 1e-16 each, would be a hundredth of it.
 RESOLVED = 1e-13
 
 
@@ -102,8 +103,8 @@ LEMMA_13: Claim[EmbeddingCase, NoStationaryPoint] = Claim(
     inside=lambda: _at_lemma_13_width(0.0),
     outside=lambda: _at_lemma_13_width(-JUST_BELOW),
     mutate=lambda seen: replace(seen, limit=replace(seen.limit, kind=LimitKind.FINITE)),
-    correction="The printed conditions on d do not give the score gap: the initial scores and the errors of (6) must be "
-    "small beside eta0/nT, too.",
+    correction="The printed conditions on d do not give the score gap: the initial scores and the errors of (6) must "
+    "be small beside eta0/nT, too.",
     settled=lambda seen: not seen.limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
@@ -155,14 +156,14 @@ class LocalDirection:
 def _neighbours(ends: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """First with second place, second place with what is behind, in documents that have both."""
     pairs = []
-    for one, other in zip(ends, ends[1:], strict=False):
+    for one, other in pairwise(ends):
         both = np.isfinite(one).any(axis=1) & np.isfinite(other).any(axis=1)
         pairs.append((one[both], other[both]))
     return pairs
 
 
 def radius(case: LocalDirection) -> float:
-    """R = log((T + T^2) C_3 C_4/epsilon)/tau_1 with C_3 = 2 |p_hat| max|E_s| and C_4 = 2T max|gamma|/mu [E, Lemma 17]."""
+    """R = log((T + T^2) C_3 C_4/epsilon)/tau_1, C_3 = 2 |p_hat| max|E_s|, C_4 = 2T max|gamma|/mu [E, Lemma 17]."""
     T, data = case.sequences.n_places, case.sequences
     C3 = 2 * float(np.linalg.norm(case.solution.p)) * float(np.linalg.norm(data.keys, axis=2).max())
     C4 = 2 * T * float(np.abs(scores(data)[data.mask]).max()) / case.local_gap
@@ -218,9 +219,9 @@ LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
     key="embeddings-lemma17",
     paper="E",
     label="Lemma 17",
-    statement="At p = R p_bar, with p_bar locally optimal, ties allowed, and R >= log((T + T^2) C_3 C_4/epsilon)/tau_1, "
-    "the descent along the max-margin vector that makes the same selection, ties included, is that of the first against "
-    "the second places, up to a share epsilon.",
+    statement="At p = R p_bar, with p_bar locally optimal, ties allowed, and R >= log((T + T^2) C_3 C_4/epsilon)/tau_1,"
+    " the descent along the max-margin vector that makes the same selection, ties included, is that of the first "
+    "against the second places, up to a share epsilon.",
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_17_applies,

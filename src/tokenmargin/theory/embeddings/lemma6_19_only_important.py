@@ -131,7 +131,8 @@ LEMMA_19: Claim[EmbeddingCase, Limit] = Claim(
     outside=lambda: on_the_border(-JUST_BELOW),
     mutate=lambda limit: replace(limit, selection=Selection(np.ones_like(limit.selection.chosen))),
     correction="The paper asks that every other selection have a smaller margin, by a mu with which d must grow. That "
-    "fails on every data set that was enumerated (`lemma_19_as_printed`) and is not needed. The remark |p_hat| ~ sqrt(number of selected tokens) is false.",
+    "fails on every data set that was enumerated (`lemma_19_as_printed`) and is not needed. The remark "
+    "|p_hat| ~ sqrt(number of selected tokens) is false.",
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,

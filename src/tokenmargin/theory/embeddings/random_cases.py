@@ -129,6 +129,14 @@ def _nearly_tied(instance: only_important.TiedDirection, _: only_important.Align
     return only_important.LEMMA_6.observe(replace(instance, direction=instance.direction + 1e-3 * velocity))
 
 
+def _tied_before(instance: only_important.TiedDirection, _: only_important.Alignment) -> only_important.Alignment:
+    """A direction that ties everything in the embeddings before the step."""
+    start = replace(instance.case, eta0=NO_STEP)
+    return only_important.LEMMA_6.observe(
+        only_important.TiedDirection(start, only_important.tying_direction(start.sequences))
+    )
+
+
 def _at_21(rng: Stream) -> EmbeddingCase:
     case = _case(rng)
     return replace(case, log10_d=margin.lemma_21_log10_d(case))
@@ -172,7 +180,7 @@ def _local_direction(rng: Stream) -> descent.LocalDirection:
 
 
 def _without_the_ties(case: descent.LocalDirection, _: descent.PlacesCompared) -> descent.PlacesCompared | None:
-    """The descent along the solution of (18), which asks for margins and not for ties; None where it ties all the same."""
+    """The descent along the solution of (18), which asks for margins and not for ties; None where it ties, too."""
     first, second, behind = case.places
     keys = case.sequences.keys
     rows = [
@@ -209,7 +217,8 @@ LAWS: tuple[Law, ...] = (
     ),
     Law(
         margin.LEMMA_3.key,
-        "one to three sequences of four of six tokens, with repeats, N(0, I) in two or three coordinates, p N(0, I).",
+        "one to three sequences of four of six tokens, with repeats, N(0, I) in two or three coordinates, p N(0, I); "
+        "no training is in it.",
         _separation,
         {
             "1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p),
@@ -220,7 +229,7 @@ LAWS: tuple[Law, ...] = (
         only_important.LEMMA_6.key,
         _AT_10,
         _tied,
-        {"tied to 1e-3 only": _nearly_tied},
+        {"tied to 1e-3 only": _nearly_tied, NO_TRAINING: _tied_before},
     ),
     Law(
         first_step.LEMMA_12.key,
@@ -255,7 +264,7 @@ LAWS: tuple[Law, ...] = (
         descent.LEMMA_17.key,
         "one to three sequences of five tokens in three to five coordinates, one or two of them first along p, at 1, "
         "one or two second, at 0.5, the rest behind; N(0, I) across p, a head of 2 along p and N(0, I) across, one "
-        "label in ten negative, epsilon from 0.01 to 0.3.",
+        "label in ten negative, epsilon from 0.01 to 0.3; no training is in it.",
         _local_direction,
         {
             "p_hat of (18), without the ties": _without_the_ties,
@@ -286,7 +295,7 @@ LAWS: tuple[Law, ...] = (
     ),
     Law(
         margin.LEMMA_20.key,
-        "as for Lemma 3.",
+        "as for Lemma 3; no training is in it.",
         _separation,
         {"1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p)},
     ),
