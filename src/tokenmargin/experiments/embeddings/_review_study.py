@@ -108,6 +108,8 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     stream, training, held = jax.random.split(key, 3)
     found = chosen_reviews(name, config, stream, progress)
     tokens, there = token_arrays(found.dataset)
+    if found.words is not None:
+        tokens = {**tokens, "word": found.words[there]}
     positive_share = np.array((found.dataset.labels > 0).mean())
     arrays: dict[str, Any] = {
         "documents": np.array(found.dataset.n_documents),
