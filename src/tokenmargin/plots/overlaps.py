@@ -35,9 +35,7 @@ def draw_overlap(
         for curve, name in zip(curves, called, strict=True):
             middle = curve is curves[len(curves) // 2]
             ax.plot(centres, curve, color="black", lw=1.4 if middle else 0.7)
-            ax.annotate(
-                name, (centres[-1], curve[-1]), xytext=(2, 0), textcoords="offset points", fontsize=6, va="center"
-            )
+            ax.annotate(name, (1.01, curve[-1]), xycoords=ax.get_yaxis_transform(), fontsize=6, va="center")
     if len(names):
         _name_extremes(ax, x - centre, x, y, names)
     ax.axhline(0, color=GREY, lw=0.5)
@@ -54,11 +52,9 @@ def frequency_axis(ax: Any, alpha: np.ndarray) -> None:
     from matplotlib.ticker import NullLocator
 
     size = np.abs(alpha[alpha != 0])
-    least = 10.0 ** np.floor(np.log10(np.quantile(size, 0.2)))
-    ax.set_xscale("symlog", linthresh=least, linscale=0.6)
-    most = 10.0 ** np.ceil(np.log10(size.max()))
-    powers = 10.0 ** np.arange(np.log10(least), np.log10(most) + 0.5)
-    shown = powers[:: max(1, len(powers) // 2)]
+    least, most = np.floor(np.log10(np.quantile(size, 0.2))), np.ceil(np.log10(size.max()))
+    ax.set_xscale("symlog", linthresh=10.0**least, linscale=0.6)
+    shown = 10.0 ** np.array([np.round((least + most) / 2), most])
     ax.set_xticks([*(-shown[::-1]), 0, *shown])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel=r"signed frequency $\alpha_s$ (3)")
@@ -80,7 +76,7 @@ def _name_extremes(
         for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:
                 break
-            if all(abs(y[s] - other) > 0.055 * span for other in placed):
+            if all(abs(y[s] - other) > 0.07 * span for other in placed):
                 placed.append(float(y[s]))
                 ax.annotate(
                     names[int(s)],

@@ -22,7 +22,7 @@ def draw_phase(ax: Any, shares: np.ndarray, across: np.ndarray, upward: np.ndarr
     picture = ax.pcolormesh(_edges(across), _edges(upward), shares, cmap="viridis", vmin=0.0, vmax=1.0, rasterized=True)
     for axis, values in ((ax.xaxis, across), (ax.yaxis, upward)):
         step = max(1, round(float(np.ptp(values)) / 8))
-        ticks = np.arange(np.ceil(values[0]), values[-1] + 0.1, step)
+        ticks = step * np.arange(np.ceil(values[0] / step), values[-1] / step + 0.01)
         axis.set_ticks(ticks, [f"$10^{{{tick:.3g}}}$" for tick in ticks])
     for spine in ("top", "right"):
         ax.spines[spine].set_visible(True)

@@ -271,14 +271,14 @@ SHOWN = {
     "direction_error": r"$1-\cos(p,\hat p)$",
     "largest_margin": r"largest margin, $1/\|\hat p\|$",
     "margin": r"margin of $p/\|p\|$",
-    "active_pairs": "pairs that carry a multiplier",
+    "active_pairs": "active pairs (with a multiplier)",
     "selected_tokens": "distinct tokens selected",
     "selected_weight": "softmax weight on the selected tokens",
 }
 
 
 def draw(result: Result) -> Any:
-    """What is `SHOWN` over epochs, or as a table of one point, trained beside random; the tokens most often selected."""
+    """What is `SHOWN` over epochs, or a table of one point, trained beside random; the tokens most often selected."""
     from tokenmargin.plots import selections
     from tokenmargin.plots.canvas import letter, panels, style
 
@@ -322,7 +322,7 @@ def _draw_over_epochs(axes: list[Any], arrays: Arrays) -> None:
             ax.set_ylim(0, None)
         if name == "active_pairs":
             ax.axhline(int(arrays["d"]), color="black", lw=0.8, ls="--")
-            called += f" (dashed: d = {int(arrays['d'])})"
+            called = f"active pairs (dashed: d = {int(arrays['d'])})"
         ax.set_title(called)
         selections.epoch_axis(ax, arrays["epoch"])
 
