@@ -123,7 +123,8 @@ def test_the_cosine_counts_only_where_no_random_query_has_it(small, trained, ran
     one = point(trained, *random)
     assert one.n_farther == n_farther
     dataset = k_level(np.random.default_rng(0), 2, LAW)
-    assert sum(words in sentence for sentence in figure._sentences(small, dataset, [one])) == 1
+    said = figure._sentences(small, dataset, np.array(dataset.vocabulary), [one])
+    assert sum(words in sentence for sentence in said) == 1
 
 
 @pytest.mark.parametrize("points", [(), (3, 1), (1, 1), (-1, 2)])

@@ -21,6 +21,9 @@ NOISE = 3.0
 #: Bins of the posterior difference. Twenty show a shape and leave hundreds of tokens a bin at 7,000 tokens.
 BINS = 20
 
+#: Tokens that count as equally frequent: few, so that counts within a group hardly differ.
+OF_ONE_COUNT = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -80,13 +83,13 @@ def v_curve(
     )
 
 
-def rises_at_equal_count(away: np.ndarray, y: np.ndarray, count: np.ndarray, bins: int = BINS) -> bool:
+def rises_at_equal_count(away: np.ndarray, y: np.ndarray, count: np.ndarray) -> bool:
     """Whether y rises with |away| among tokens that occur about as often, left and right of 0, by more than noise.
 
     A rare token is far from the base rate by chance, and training moves its overlap by chance as well, whatever the
     labels: with shuffled ones <E_s, p> draws a V, too. Among tokens of one count it does not.
     """
-    group = _count_groups(count, bins)
+    group = _count_groups(count)
     for side in (away < 0, away > 0):
         far, overlap = (_less_group_means(values[side], group[side]) for values in (np.abs(away), y))
         if not pearson(far, overlap) * np.sqrt(side.sum()) > NOISE:  # 1/sqrt(N) is the standard error of no correlation
@@ -94,10 +97,9 @@ def rises_at_equal_count(away: np.ndarray, y: np.ndarray, count: np.ndarray, bin
     return True
 
 
-def _count_groups(count: np.ndarray, bins: int) -> np.ndarray:
-    """Groups of about equal size by count; tokens of one count stay together."""
-    ordered = np.sort(count)
-    return np.asarray(np.searchsorted(ordered, count) * bins // len(count))
+def _count_groups(count: np.ndarray) -> np.ndarray:
+    """Groups of `OF_ONE_COUNT` tokens by count; tokens of one count stay together."""
+    return np.asarray(np.searchsorted(np.sort(count), count) // OF_ONE_COUNT)
 
 
 def _less_group_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
