@@ -35,7 +35,12 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
     parser.add_argument("--instances", type=int, metavar="N", help="draw N random instances inside their hypotheses")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="with --instances: keep the counts, as JSON")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="with --instances: write the counts, as JSON; rows of other claims stay",
+    )
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="with --markdown: the counts that the page shows")
     add_scheduler(parser, "the claims")
     parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")
@@ -80,7 +85,8 @@ def _answered(given: Problem, key: str) -> ClaimAnswer:
 
 def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path | None, scheduler: str | None) -> int:
     """A row for every mutation of every claim: how often hypotheses and claim held, and the mutation failed."""
-    from tokenmargin.theory.evidence import gather_all, write_evidence
+    from tokenmargin.theory.evidence import gather_all, read_evidence, write_evidence
+    from tokenmargin.theory.registry import claims
 
     if wanted < 1:
         raise Misuse(f"--instances {wanted}: draw at least one")
@@ -93,7 +99,8 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
         rows += [] if one.asked else [(*counts, "-", "-")]
     _console.table(("claim", "inside", "not decided", "held", "mutation", "failed"), rows)
     if out is not None:
-        write_evidence(found, out)
+        table = (read_evidence(out) if out.is_file() else {}) | {one.key: one for one in found}
+        write_evidence([table[key] for key in claims() if key in table], out)
     return FAILED if any(one.held < one.inside for one in found) else HOLDS
 
 

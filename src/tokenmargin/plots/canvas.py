@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from tokenmargin.errors import MissingExtraError
@@ -48,6 +49,12 @@ def panels(
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     return figure, list(axes.flat)
+
+
+def letter(axes: Sequence[Any]) -> None:
+    """Put (a), (b), ... before the titles of panels, in reading order."""
+    for ax, which in zip(axes, ascii_lowercase, strict=False):
+        ax.set_title(f"({which}) {ax.get_title(loc='left')}")
 
 
 def shades(count: int) -> list[Any]:

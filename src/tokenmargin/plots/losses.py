@@ -29,9 +29,10 @@ def draw_training(ax: Any, loss: np.ndarray, reported: float, held_out: np.ndarr
     """Loss over epochs, the paper's order dotted, and where there is one the held-out accuracy on a second scale."""
     ax.plot(np.arange(1, len(loss) + 1), loss, color=GREY, label="loss")
     ax.axhline(reported, color="black", lw=0.8, ls=":")
-    ax.set(xlabel="epoch", title="mean logistic loss (dotted: the paper's order)", yscale="log")
+    ax.set(xlabel="epoch", yscale="log")
     if held_out is not None:
         beside = ax.twinx()
         beside.plot(np.arange(1, len(held_out) + 1), held_out, color=BLUE, lw=1)
         beside.set_ylabel("accuracy on the test split", color=BLUE)
         beside.spines["right"].set_visible(True)
+        beside.set_ylim(0.5, 1.0)

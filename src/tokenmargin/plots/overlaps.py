@@ -15,35 +15,53 @@ def draw_overlap(
     x: np.ndarray,
     y: np.ndarray,
     names: Sequence[str] = (),
-    quantiles: tuple[np.ndarray, np.ndarray] | None = None,
+    quantiles: tuple[np.ndarray, np.ndarray, Sequence[str]] | None = None,
     centre: float = 0.0,
 ) -> None:
     """One point a token, red for those below the centre and blue for those above, the most extreme named.
 
     Args:
         ax: axes.
-        x: posterior difference, shape (V,).
+        x: posterior difference or signed frequency, shape (V,).
         y: overlap, shape (V,).
         names: V names, or none to name no token.
-        quantiles: (centres, curves of shape (k, bins)) drawn over the points.
-        centre: the posterior difference of a token that says nothing.
+        quantiles: (centres, curves of shape (k, bins), a name for each) drawn over the points.
+        centre: x of a token that says nothing.
     """
     colours = np.where(x > centre, BLUE, RED)
-    ax.scatter(x, y, s=4, c=colours, alpha=0.35, linewidths=0, rasterized=True)
+    ax.scatter(x, y, s=4, c=colours, alpha=0.3, linewidths=0, rasterized=True)
     if quantiles is not None:
-        centres, curves = quantiles
-        for curve in curves:
-            middle = len(curves) // 2
-            ax.plot(centres, curve, color="black", lw=1.2 if curve is curves[middle] else 0.6)
+        centres, curves, called = quantiles
+        for curve, name in zip(curves, called, strict=True):
+            middle = curve is curves[len(curves) // 2]
+            ax.plot(centres, curve, color="black", lw=1.4 if middle else 0.7)
+            ax.annotate(name, (1.01, curve[-1]), xycoords=ax.get_yaxis_transform(), fontsize=6, va="center")
     if len(names):
         _name_extremes(ax, x - centre, x, y, names)
     ax.axhline(0, color=GREY, lw=0.5)
     ax.axvline(centre, color="black", lw=0.8, ls=":")
-    ax.set(xlabel="posterior difference (dotted: of the whole corpus)", xlim=(-1.08, 1.08))
+
+
+def posterior_axis(ax: Any) -> None:
+    """The posterior difference, from -1 to 1, with ticks that do not touch."""
+    ax.set(xlabel="posterior difference (37)", xlim=(-1.12, 1.12), xticks=(-1, -0.5, 0, 0.5, 1))
+
+
+def frequency_axis(ax: Any, alpha: np.ndarray) -> None:
+    """The signed frequency, logarithmic on both sides of 0: most tokens are rare and a few are not."""
+    from matplotlib.ticker import NullLocator
+
+    size = np.abs(alpha[alpha != 0])
+    least, most = np.floor(np.log10(np.quantile(size, 0.2))), np.ceil(np.log10(size.max()))
+    ax.set_xscale("symlog", linthresh=10.0**least, linscale=0.6)
+    shown = 10.0 ** np.array([np.round((least + most) / 2), most])
+    ax.set_xticks([*(-shown[::-1]), 0, *shown])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set(xlabel=r"signed frequency $\alpha_s$ (3)")
 
 
 def _name_extremes(
-    ax: Any, away: np.ndarray, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 5
+    ax: Any, away: np.ndarray, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 4
 ) -> None:
     """Name the tokens that stand out in both coordinates on either side, apart from one another."""
     span = float(np.ptp(y)) or 1.0
@@ -58,7 +76,7 @@ def _name_extremes(
         for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:
                 break
-            if all(abs(y[s] - other) > 0.045 * span for other in placed):
+            if all(abs(y[s] - other) > 0.07 * span for other in placed):
                 placed.append(float(y[s]))
                 ax.annotate(
                     names[int(s)],
@@ -86,4 +104,4 @@ def draw_levels(ax: Any, x: np.ndarray, y: np.ndarray, level: np.ndarray, colour
     for k, colour in enumerate(colours, start=1):
         rows = np.abs(level) == k
         ax.scatter(x[rows], y[rows], s=7, color=colour, alpha=0.8, linewidths=0, label=f"level {k}", rasterized=True)
-    ax.set(xlabel="posterior difference", xlim=(-1.08, 1.08))
+    posterior_axis(ax)

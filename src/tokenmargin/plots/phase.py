@@ -1,7 +1,8 @@
-"""Pictures of shares over a grid of two parameters whose values are far from evenly spaced: one cell a pair."""
+"""Shares over a grid of two parameters on even logarithmic axes: a cell reaches halfway to its neighbours."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tokenmargin.plots.canvas import RED
 
 
 def draw_phase(ax: Any, shares: np.ndarray, across: np.ndarray, upward: np.ndarray) -> Any:
-    """A heat map of shares, cells of one size whatever the values; returns what a colour bar is made of.
+    """A heat map of shares over logarithms; returns what a colour bar is made of.
 
     Args:
         ax: axes.
@@ -18,33 +19,45 @@ def draw_phase(ax: Any, shares: np.ndarray, across: np.ndarray, upward: np.ndarr
         across: log10 of the values along x.
         upward: log10 of the values along y.
     """
-    picture = ax.imshow(shares, origin="lower", aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
-    ax.set_xticks(np.arange(len(across)), [_power(x) for x in across], rotation=60)
-    step = max(1, len(upward) // 8)
-    ax.set_yticks(np.arange(len(upward))[::step], [_power(y) for y in upward[::step]])
+    picture = ax.pcolormesh(_edges(across), _edges(upward), shares, cmap="viridis", vmin=0.0, vmax=1.0, rasterized=True)
+    for axis, values in ((ax.xaxis, across), (ax.yaxis, upward)):
+        step = max(1, round(float(np.ptp(values)) / 8))
+        ticks = step * np.arange(np.ceil(values[0] / step), values[-1] / step + 0.01)
+        axis.set_ticks(ticks, [f"$10^{{{tick:.3g}}}$" for tick in ticks])
     for spine in ("top", "right"):
         ax.spines[spine].set_visible(True)
     return picture
 
 
-def draw_border(ax: Any, across: np.ndarray, upward: np.ndarray, corner: tuple[float, float], border: Any) -> None:
-    """The region right of x = border(y), above y = corner[1], as a red line in the cells of `draw_phase`.
+def shade_region(
+    ax: Any, across: np.ndarray, upward: np.ndarray, least: float, border: Callable[[float], float]
+) -> Any:
+    """The region x >= border(y), y >= least, hatched with a red edge; returns what a legend is made of.
 
     Args:
-        ax: axes.
-        across: log10 of the values along x, as for `draw_phase`.
+        ax: axes of `draw_phase`.
+        across: log10 of the values along x.
         upward: log10 of the values along y.
-        corner: (x, y) where the region begins.
-        border: y -> x for y from the corner on.
+        least: y from which on the region begins.
+        border: y -> least x.
     """
-    levels = np.linspace(corner[1], upward[-1], 200)
-    x = np.array([border(y) for y in levels])
-    inside = x <= across[-1]
-    columns = np.interp(x[inside], across, np.arange(len(across)))
-    rows = np.interp(levels[inside], upward, np.arange(len(upward)))
-    ax.plot(columns, rows, color=RED, lw=1.6, label="asked for by (10)")
-    ax.plot([columns[0], len(across) - 0.5], [rows[0], rows[0]], color=RED, lw=1.6)
+    levels = np.linspace(least, upward[-1], 200)
+    left = np.array([border(float(y)) for y in levels])
+    right = _edges(across)[-1]
+    inside = left <= right
+    return ax.fill_betweenx(
+        levels[inside],
+        left[inside],
+        right,
+        facecolor="none",
+        edgecolor=RED,
+        hatch="///",
+        lw=1.6,
+        label="asked for by (10)",
+    )
 
 
-def _power(exponent: float) -> str:
-    return f"$10^{{{exponent:.3g}}}$"
+def _edges(values: np.ndarray) -> np.ndarray:
+    """Borders of the cells of a row of values: halfway between neighbours, as far beyond the ends."""
+    middle = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[2 * values[0] - middle[0]], middle, [2 * values[-1] - middle[-1]]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,11 +47,27 @@ def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, look: Look, label
 def epoch_axis(ax: Any, epoch: np.ndarray) -> None:
     """Epochs on a logarithmic scale that has room for 0."""
     ax.set_xscale("symlog", linthresh=1, linscale=FIRST_STEP)
-    ax.set_xticks(epoch, [str(int(e)) for e in epoch], fontsize=7)
+    shown = epoch[:: -(-len(epoch) // 6)]  # six labels do not touch
+    ax.set_xticks(shown, [str(int(e)) for e in shown], fontsize=7)
     ax.set_xticks([], minor=True)
     ax.set_xlim(0.9 * epoch[0] - 0.3, 1.1 * epoch[-1] + 0.3)
     ax.set_xlabel("epoch")
-    ax.legend(loc="best")
+
+
+def draw_table(ax: Any, columns: Sequence[str], rows: Mapping[str, Sequence[str]]) -> None:
+    """Numbers that have no axis to lie on, as a table of words and digits."""
+    ax.set_axis_off()
+    table = ax.table(
+        cellText=list(rows.values()),
+        rowLabels=list(rows),
+        colLabels=list(columns),
+        loc="center right",
+        edges="horizontal",
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(8.5)
+    table.auto_set_column_width(list(range(len(columns))))
+    table.scale(1.0, 1.6)
 
 
 def draw_most_selected(ax: Any, names: Sequence[str], documents: np.ndarray, posterior_difference: np.ndarray) -> None:

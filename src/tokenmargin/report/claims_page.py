@@ -53,9 +53,10 @@ TECHNICAL = (
     ("[M, Lemma 10]", "at most d neighbours in general position", _M_LEMMAS, "lemma_10"),
     ("[M, Lemma 12]", "most of the attention, the largest logit", _M_LEMMAS, "lemma_12"),
     ("[M, Lemma 13]", "along the joint path", _M_LEMMAS, "12_and_13"),
+    ("[E, below (7)]", "descent with small steps follows the flow, and goes where it goes", _E_LEMMAS, "small_steps"),
+    ("[E, Lemma 8]", "the slope along any vector is a sum over pairs of tokens", _E_LEMMAS, "lemma_8"),
+    ("[E, Lemma 9]", "what descends as fast as p itself is the limit of p", _E_LEMMAS, "lemma_9"),
     ("[E, Lemma 10]", "shares of selected and other tokens", _E_LEMMAS, "shares_of_selected"),
-    ("[E, Lemma 13]", "no stationary point", _E_LEMMAS, "no_stationary_point"),
-    ("[E, Lemma 17]", "first against second place", _E_LEMMAS, "first_against_second"),
 )
 
 
@@ -106,6 +107,9 @@ def evidence_sentence(found: Evidence) -> str:
         parts.append(f"With *{name}* it failed on {failed} of {asked}{less}.")
     if found.ratio is not None:
         parts.append(f"Bound over quantity: {found.ratio:.3g} (median).")
+    for says, (held, decided, drawn) in found.asides.items():
+        open_ones = f" ({drawn - decided} more not decided)" if drawn > decided else ""
+        parts.append(f"{says} {held} of {decided}{open_ones}.")
     if found.is_vacuous:
         parts.append(f"Vacuous: *{NO_TRAINING}* passes.")
     return " ".join(parts)

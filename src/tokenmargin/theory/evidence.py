@@ -10,7 +10,7 @@ import builtins
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class Evidence:
     asked: Mapping[str, int]  #: instances on which each mutation was tried
     failed: Mapping[str, int]  #: and those on which the claim failed, as it must
     ratio: float | None  #: median of bound over quantity; None for claims that are no inequality
+    asides: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: held, decided, drawn, by what is counted
 
     @property
     def is_told_apart(self) -> bool:
@@ -100,6 +101,16 @@ def sighting(key: str, number: int, seed: int = SEED) -> Sighting:
     return Sighting(Applies.YES, outcome.holds, failed, ratio)
 
 
+def aside_sighting(key: str, place: int, number: int, seed: int = SEED) -> bool | None:
+    """Draw one instance of what is counted beside a claim, and say whether it is so; None where undecided."""
+    aside, claim = laws()[key].asides[place], claims()[key]
+    instance = aside.draw(np.random.default_rng([seed, zlib.crc32(f"{key}, {aside.says}".encode()), number]))
+    if aside.holds is not None:
+        return aside.holds(instance)
+    seen = claim.observe(instance)
+    return claim.conclude(instance, seen).holds if claim.settled(seen) else None
+
+
 def _mutations(law: Law, claim: Claim[Any, Any]) -> Mapping[str, Callable[[Any, Any], Any]]:
     return law.mutations or {OWN: lambda _, seen: claim.mutate(seen)}
 
@@ -125,10 +136,19 @@ def gather(
         share = max(inside / len(found), 1.0 / MOST_DRAWN) if found else 1.0
         more = min(max(1, round((wanted - inside) / share)), MOST_DRAWN * wanted - len(found))
         found += map(partial(sighting, key, seed=seed), range(len(found), len(found) + more))
-    return _counted(key, seed, found)
+    asides = {
+        aside.says: _counts(list(map(partial(aside_sighting, key, place, seed=seed), range(wanted))))
+        for place, aside in enumerate(laws()[key].asides)
+    }
+    return _counted(key, seed, found, asides)
 
 
-def _counted(key: str, seed: int, found: Sequence[Sighting]) -> Evidence:
+def _counts(found: Sequence[bool | None]) -> list[int]:
+    """How often it was so, decided, and drawn."""
+    return [sum(one is True for one in found), sum(one is not None for one in found), len(found)]
+
+
+def _counted(key: str, seed: int, found: Sequence[Sighting], asides: Mapping[str, Sequence[int]]) -> Evidence:
     inside = [one for one in found if one.applies is Applies.YES]
     names = dict.fromkeys(name for one in inside for name in one.failed)
     ratios = [one.ratio for one in inside if not np.isnan(one.ratio)]
@@ -143,6 +163,7 @@ def _counted(key: str, seed: int, found: Sequence[Sighting]) -> Evidence:
         asked={name: sum(name in one.failed for one in inside) for name in names},
         failed={name: sum(one.failed.get(name, False) for one in inside) for name in names},
         ratio=float(f"{np.median(ratios):.3g}") if ratios else None,
+        asides=asides,
     )
 
 

@@ -16,6 +16,21 @@ Mutation = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
+class Aside:
+    """Something counted beside a claim: its conclusion where its hypotheses do not hold, or a hypothesis on its own.
+
+    Args:
+        says: what is counted on what, in words that the counts follow.
+        draw: an instance from a random stream.
+        holds: whether it is so on an instance; None where that was not decided. The claim's conclusion when absent.
+    """
+
+    says: str
+    draw: Callable[[np.random.Generator], Any]
+    holds: Callable[[Any], bool | None] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Law:
     """How instances of a claim are drawn, and what must not pass for it on them.
 
@@ -26,6 +41,7 @@ class Law:
         mutations: false observations by name; the claim's own where none are named.
         ratio: (instance, observation) -> bound over quantity, for a claim that is an inequality.
         times: how many times as many instances as of other claims are gathered.
+        asides: what is counted beside, on as many instances each.
     """
 
     key: str
@@ -34,6 +50,7 @@ class Law:
     mutations: Mapping[str, Mutation] = field(default_factory=dict)
     ratio: Callable[[Any, Any], float] | None = None
     times: int = 1
+    asides: tuple[Aside, ...] = ()
 
 
 def aside(u: np.ndarray) -> np.ndarray:

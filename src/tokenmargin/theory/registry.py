@@ -8,6 +8,7 @@ from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.embeddings import lemma2_12_first_step as first_step_claims
 from tokenmargin.theory.embeddings import lemma3_20_21_margin as selection_margin_claims
 from tokenmargin.theory.embeddings import lemma6_19_only_important as only_important_claims
+from tokenmargin.theory.embeddings import lemma13_17_descent as descent_claims
 from tokenmargin.theory.embeddings import thm5_lemma14_18_selection as selection_claims
 from tokenmargin.theory.maxmargin import lemma2_11_feasibility as lemma_02_feasibility
 from tokenmargin.theory.maxmargin import lemma3_key as lemma_03_key
@@ -33,6 +34,7 @@ def claims() -> dict[str, Claim[Any, Any]]:
         lemma_07_cone.CLAIMS,
         lemma_08_dominance.CLAIMS,
         first_step_claims.CLAIMS,
+        descent_claims.CLAIMS,
         selection_claims.CLAIMS,
         only_important_claims.CLAIMS,
         selection_margin_claims.CLAIMS,

@@ -90,8 +90,11 @@ def test_random_queries_differ_from_the_trained_one_and_from_one_another(result)
 
 
 def test_the_figure_draws_all_points_and_a_single_one(result, alone):
-    assert len(figure.draw(result).get_axes()) == 6
-    assert len(figure.draw(alone[4]).get_axes()) == 6
+    """Six quantities over epochs, or in one table, and the tokens beside them."""
+    assert len(figure.draw(result).get_axes()) == 8
+    single = figure.draw(alone[4]).get_axes()
+    assert len(single) == 2
+    assert len(single[0].tables) == 1
 
 
 ROW = QueryRow(3, 0, 0.5, 9, 1, 4, 0.0, True, 2.0, 0.5, 0.1, 0.2, 0.9, 0.1)
@@ -120,7 +123,8 @@ def test_the_cosine_counts_only_where_no_random_query_has_it(small, trained, ran
     one = point(trained, *random)
     assert one.n_farther == n_farther
     dataset = k_level(np.random.default_rng(0), 2, LAW)
-    assert sum(words in sentence for sentence in figure._sentences(small, dataset, [one])) == 1
+    said = figure._sentences(small, dataset, np.array(dataset.vocabulary), [one])
+    assert sum(words in sentence for sentence in said) == 1
 
 
 @pytest.mark.parametrize("points", [(), (3, 1), (1, 1), (-1, 2)])

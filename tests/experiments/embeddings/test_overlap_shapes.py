@@ -5,7 +5,13 @@ import pytest
 
 from tokenmargin.data.statistics import pearson
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.embeddings._overlap_shapes import binned, quantile_curves, s_curve, v_curve
+from tokenmargin.experiments.embeddings._overlap_shapes import (
+    binned,
+    quantile_curves,
+    rises_at_equal_count,
+    s_curve,
+    v_curve,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, 2000)
@@ -45,3 +51,14 @@ def test_quantiles_are_ordered_and_correlation_is_numpys():
     assert pearson(X, X + NOISE) == pytest.approx(np.corrcoef(X, X + NOISE)[0, 1])
     # A constant has no correlation with anything: not 0, which would say that one was measured.
     assert np.isnan(pearson(X, np.ones_like(X)))
+
+
+def test_a_v_that_rarity_draws_is_no_v_at_equal_count():
+    """Rare tokens are far from 0 and have large overlaps, by chance: a V over all, none among tokens of one count."""
+    count = RNG.integers(1, 200, X.size)
+    away = X / np.sqrt(count)
+    rare = 1 / np.sqrt(count) + 0.1 * NOISE
+    assert all(side.rises for side in v_curve(away, rare))
+    assert not rises_at_equal_count(away, rare, count)
+    assert rises_at_equal_count(away, rare + 5 * np.abs(away), count)
+    assert not rises_at_equal_count(away, rare - 5 * np.abs(away), count)

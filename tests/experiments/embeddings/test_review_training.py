@@ -21,7 +21,8 @@ LAW = KLevel(irrelevant=60, sizes=(10, 15, 20), relevant_share=0.3, levels=(0.35
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("counts")
     dataset = k_level(np.random.default_rng(0), 400, LAW)
-    save_reviews(Reviews("imdb", dataset, np.arange(400) >= 200), out)
+    words = np.array([f"word{token}" for token in range(dataset.vocabulary_size)])
+    save_reviews(Reviews("imdb", dataset, np.arange(400) >= 200, words), out)
     save_reviews(Reviews("yelp", dataset), out)
     return out
 
@@ -35,7 +36,9 @@ def test_what_is_saved_is_loaded(folder):
     found = load_reviews(folder, "imdb")
     assert found.is_test.sum() == 200
     assert found.dataset.vocabulary_size == LAW.vocabulary_size
+    assert found.words[3] == "word3"
     assert load_reviews(folder, "yelp").is_test is None
+    assert load_reviews(folder, "yelp").words is None
     with pytest.raises(DataAbsentError, match="full_scale count"):
         load_reviews(folder / "elsewhere", "imdb")
     with pytest.raises(InvalidInputError, match="imdb and yelp"):
@@ -60,6 +63,7 @@ def test_reviews_are_read_once_and_keep_their_split(monkeypatch):
     assert len(opened) == 1
     assert found.dataset.n_documents == 119
     np.testing.assert_array_equal(found.is_test, np.arange(119) >= 69)
+    assert found.words.tolist() == list(found.dataset.vocabulary)  # whole words here
 
 
 def test_a_part_has_both_classes_and_keeps_its_split(folder):
@@ -82,7 +86,7 @@ def test_training_shows_the_s_and_both_treatments(folder, layers):
     assert numbers
     assert not any(np.isnan(x).any() for x in numbers)
     figure = draw_reviews(joined({"yelp": study}), layers)
-    assert len(figure.get_axes()) == 6
+    assert len(figure.get_axes()) == 10  # two overlaps over (37) and over (3), and the loss, of two treatments
 
 
 def test_held_out_accuracy_is_measured_after_every_epoch(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,13 @@ from tokenmargin.data.synthetic import KLevel
 from tokenmargin.first_step.bounds import loss_bound_log10_d
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.case import EmbeddingCase
-from tokenmargin.theory.embeddings.lemma2_12_first_step import LEMMA_2, LEMMA_12, lemma_2_log10_d
+from tokenmargin.theory.embeddings.lemma2_12_first_step import (
+    LEMMA_2,
+    LEMMA_12,
+    lemma_2_log10_d,
+    stepped,
+    telling_log10_d,
+)
 
 seeds = st.integers(0, 10**6)
 
@@ -36,6 +44,20 @@ def test_lemma_2_holds_whenever_it_applies(seed, log10_eta0, further):
         assert case.step.largest_error < 0.2 * case.step.bound  # 11 is generous
     else:
         assert "events (14)" in outcome.because
+
+
+@pytest.mark.parametrize("times", [0.0, -1.0, 10.0], ids=["no step", "wrong sign", "tenfold step"])
+def test_lemma_2_has_teeth_from_a_telling_width_on(times):
+    """At the least width of the lemma these pass: the bound is longer than every movement. At (220 nT)^4 none does."""
+    data = single_relevant(np.random.default_rng(0), 2, 2)
+    narrow = EmbeddingCase(data, 1.0, 3.0, explicit=True)
+    narrow = replace(narrow, log10_d=lemma_2_log10_d(narrow))
+    wide = replace(narrow, log10_d=telling_log10_d(data), explicit=False)
+    assert LEMMA_2.check(narrow).holds
+    assert LEMMA_2.check(wide).holds
+    assert LEMMA_2.conclude(narrow, stepped(narrow.step, times)).holds is True
+    assert LEMMA_2.conclude(wide, stepped(wide.step, times)).holds is False
+    np.testing.assert_allclose(stepped(wide.step, 1.0).token_errors, wide.step.token_errors, atol=1e-15)
 
 
 def test_the_inequality_in_the_proof_of_lemma_2_is_false():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tokenmargin import EmbeddedSequences
 from tokenmargin.data import Selection, scores, selection_of
-from tokenmargin.margin import Status, att_svm
+from tokenmargin.margin import Status, att_svm, least_norm
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.lemma3_20_21_margin import (
     LEMMA_3,
@@ -47,6 +47,17 @@ class TestLemma3:
         assert constraint_matrix(solution).tolist() == [[1.0, 0.0], [2.0, 1.0]]
         np.testing.assert_allclose(solution.p, [1.0, 0.0], atol=1e-12)
         np.testing.assert_allclose(printed_solution(solution), [1.0, -1.0], atol=1e-12)
+
+    def test_18_drops_the_ties_of_9(self):
+        """Tokens (1, 0), (2, 1), (0, 0), the first two tied: (9) gives (1, -1), and (18), without p in P, (1, 0)."""
+        tokens = np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 0.0]])
+        data = EmbeddedSequences([tokens], [1], [1.0, 0.0])
+        tied = att_svm(data, Selection([[True, True, False]]))
+        np.testing.assert_allclose(tied.p, [1.0, -1.0], atol=1e-12)
+        loose = least_norm(tokens[:2] - tokens[2], np.ones(2))
+        np.testing.assert_allclose(loose.p, [1.0, 0.0], atol=1e-12)
+        assert selection_of(data, tied.p) == tied.selection
+        assert selection_of(data, loose.p).chosen.tolist() == [[False, True, False]]
 
     def test_share_of_random_selections_for_which_it_is_wrong(self):
         """Here M has full row rank, so that M p = 1 can be solved, and is still not what is optimal."""

@@ -13,11 +13,15 @@ from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings.case import EmbeddingCase, least_step
+from tokenmargin.theory.embeddings.lemma3_20_21_margin import lemma_21_log10_d
 from tokenmargin.theory.embeddings.lemma6_19_only_important import (
     LEMMA_6,
     LEMMA_19,
+    Rivals,
     TiedDirection,
+    lemma_19_as_printed,
     only_important_error,
+    printed_widths_log10_d,
     rivals,
     tying_direction,
 )
@@ -112,6 +116,23 @@ class TestLemma19:
         assert only_important_error(case, case.limit) <= SAME_VELOCITY
         tied = replace(case.limit, selection=Selection([[True, True], [True, False]]))
         assert only_important_error(case, tied) == np.inf
+
+    def test_as_printed_it_asks_for_a_mu_and_two_widths(self):
+        """Were every rival twice as long, the hypotheses would hold at a d of both widths, and not below."""
+        case = in_regime(single_relevant(np.random.default_rng(0), 2, 2))
+        assert lemma_19_as_printed(case)[0] is Applies.NO  # as on every data set that was enumerated
+        assert "not above" in lemma_19_as_printed(case)[1]
+        table = Rivals(norm=1.0, least_rival_norm=2.0, n_feasible=1, n_selections=1, winner=None)
+        assert table.largest_mu == 0.5
+        assert lemma_19_as_printed(case, table)[0] is Applies.YES
+        n, T, eta0 = 2, 2, case.eta0
+        first = 4 * np.log10(2816 * T * n**2 * (1 + 2 * eta0) / 1e-9)
+        assert printed_widths_log10_d(case, 1e-9) == pytest.approx(first)
+        assert printed_widths_log10_d(case, 1.0) >= lemma_21_log10_d(case)
+        narrow = replace(table, least_rival_norm=1 + 1e-12)  # a mu so small that the width of (10) does not do
+        applies, because = lemma_19_as_printed(case, narrow)
+        assert applies is Applies.NO
+        assert "widths for mu" in because
 
     def test_too_many_selections_are_refused(self):
         with pytest.raises(TooLargeError, match="selections"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin.data.statistics import pearson
 from tokenmargin.errors import InvalidInputError
 
 #: A step down of fewer standard errors than this is noise: one of nineteen independent steps of a flat curve exceeds 3
@@ -19,6 +20,9 @@ NOISE = 3.0
 
 #: Bins of the posterior difference. Twenty show a shape and leave hundreds of tokens a bin at 7,000 tokens.
 BINS = 20
+
+#: Tokens that count as equally frequent: few, so that counts within a group hardly differ.
+OF_ONE_COUNT = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +81,30 @@ def v_curve(
         binned(-away[away < 0], with_query[away < 0], half),
         binned(away[away > 0], with_query[away > 0], half),
     )
+
+
+def rises_at_equal_count(away: np.ndarray, y: np.ndarray, count: np.ndarray) -> bool:
+    """Whether y rises with |away| among tokens that occur about as often, left and right of 0, by more than noise.
+
+    A rare token is far from the base rate by chance, and training moves its overlap by chance as well, whatever the
+    labels: with shuffled ones <E_s, p> draws a V, too. Among tokens of one count it does not.
+    """
+    group = _count_groups(count)
+    for side in (away < 0, away > 0):
+        far, overlap = (_less_group_means(values[side], group[side]) for values in (np.abs(away), y))
+        if not pearson(far, overlap) * np.sqrt(side.sum()) > NOISE:  # 1/sqrt(N) is the standard error of no correlation
+            return False
+    return True
+
+
+def _count_groups(count: np.ndarray) -> np.ndarray:
+    """Groups of `OF_ONE_COUNT` tokens by count; tokens of one count stay together."""
+    return np.asarray(np.searchsorted(np.sort(count), count) // OF_ONE_COUNT)
+
+
+def _less_group_means(values: np.ndarray, group: np.ndarray) -> np.ndarray:
+    sizes = np.maximum(np.bincount(group), 1)
+    return np.asarray(values - (np.bincount(group, weights=values) / sizes)[group])
 
 
 def base_rate(posterior_difference: np.ndarray, count: np.ndarray) -> float:

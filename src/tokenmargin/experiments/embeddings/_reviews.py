@@ -21,11 +21,15 @@ NAMES = ("imdb", "yelp")
 
 @dataclass(frozen=True, eq=False)
 class Reviews:
-    """A counted data set, and which of its documents belong to the test split where there is one."""
+    """A counted data set, and which of its documents belong to the test split where there is one.
+
+    `words` has for each token the word that it most often came from: "waste" for the piece "was".
+    """
 
     name: str
     dataset: TokenDataset
     is_test: np.ndarray | None = None
+    words: np.ndarray | None = None
 
     def part(self, documents: int, rng: np.random.Generator, longest: int = 0) -> Reviews:
         """So many documents drawn at random, half of each class as far as they last, and the tokens they hold.
@@ -47,7 +51,8 @@ class Reviews:
         seen = np.asarray(part.counts.sum(axis=0)) >= max(2, round(50 * len(rows) / len(signs)))
         part = part.restrict_vocabulary(seen, drop_empty=True)
         kept = np.setdiff1d(np.arange(len(rows)), part.dropped)
-        return Reviews(self.name, part, None if self.is_test is None else self.is_test[rows][kept])
+        words = None if self.words is None else self.words[seen]
+        return Reviews(self.name, part, None if self.is_test is None else self.is_test[rows][kept], words)
 
 
 def reviews(name: str, counts: str = "", progress: Progress = silent) -> Reviews:
@@ -73,23 +78,30 @@ _READ: dict[tuple[str, str], Reviews] = {}
 
 
 def save_reviews(found: Reviews, folder: Path) -> None:
-    """Write counts, and the split where there is one, as .npz files without any text."""
+    """Write counts, and the split and the words of tokens where there are any, as .npz files without any text."""
     folder.mkdir(parents=True, exist_ok=True)
     found.dataset.save(folder / f"{found.name}.npz")
     if found.is_test is not None:
         np.savez_compressed(folder / f"{found.name}-split.npz", is_test=found.is_test)
+    if found.words is not None:
+        np.savez_compressed(folder / f"{found.name}-words.npz", words=found.words)
 
 
 def load_reviews(folder: Path, name: str) -> Reviews:
     """Read what `save_reviews` wrote."""
-    file, split = folder / f"{name}.npz", folder / f"{name}-split.npz"
+    file = folder / f"{name}.npz"
     if not file.is_file():
         raise DataAbsentError(f"{file} does not exist: make it with `python -m benchmarks.full_scale count {folder}`.")
-    is_test = None
-    if split.is_file():
-        with np.load(split) as arrays:
-            is_test = arrays["is_test"]
-    return Reviews(name, TokenDataset.load(file), is_test)
+    is_test = _array(folder / f"{name}-split.npz", "is_test")
+    return Reviews(name, TokenDataset.load(file), is_test, _array(folder / f"{name}-words.npz", "words"))
+
+
+def _array(file: Path, name: str) -> np.ndarray | None:
+    """One array of a file, None where there is no such file."""
+    if not file.is_file():
+        return None
+    with np.load(file) as arrays:
+        return np.asarray(arrays[name])
 
 
 def _read(name: str, progress: Progress) -> Reviews:
@@ -98,6 +110,8 @@ def _read(name: str, progress: Progress) -> Reviews:
 
     texts = imdb(progress=progress) if name == "imdb" else yelp(progress=progress)
     corpus = tokenize(texts, drop_empty=True, progress=progress)
+    tokens = range(corpus.dataset.vocabulary_size)
+    words = np.array([next(iter(corpus.word_map.words_of(token)), "") for token in tokens])
     if name != "imdb" or corpus.splits is None:  # the Kaggle copy has none
-        return Reviews(name, corpus.dataset)
-    return Reviews(name, corpus.dataset, np.array(corpus.splits) == "test")
+        return Reviews(name, corpus.dataset, words=words)
+    return Reviews(name, corpus.dataset, np.array(corpus.splits) == "test", words)

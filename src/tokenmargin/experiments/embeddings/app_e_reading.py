@@ -19,7 +19,7 @@ from tokenmargin._progress import Progress
 from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words
 from tokenmargin.experiments.embeddings._reading_changes import OPEN, READING, SCALES, chosen_changes, in_short
-from tokenmargin.experiments.embeddings._review_study import LOSS_PLACE, ONE_ORDER, TrainingOutcome, training_outcome
+from tokenmargin.experiments.embeddings._review_study import TrainingOutcome, loss_numbers, training_outcome
 from tokenmargin.experiments.embeddings._review_training import (
     ONE_LAYER,
     TWO_LAYERS,
@@ -143,16 +143,17 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         for depth in config.depths:
             place = Place(name, depth)
             tried[place], arrays[name][depth] = _settings_tried(place, config, key, progress)
+    return Result(arrays, *judged(tried))
+
+
+def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[str, ...], dict[str, Any]]:
+    """Numbers, sentences and table of what was tried: the losses of every setting are held against the paper's."""
     distances = _distances(tried)
     numbers = [
-        Number(
-            f"{place.words}: log10 of the last loss",
-            outcomes[READING].log10_last_loss,
-            tolerance=ONE_ORDER,
-            paper=place.log10_loss,
-            place=LOSS_PLACE,
-        )
+        number
         for place, outcomes in tried.items()
+        for setting, outcome in outcomes.items()
+        for number in loss_numbers(f"{place.words}, {in_short(setting)}", outcome, DEPTHS[place.depth])
     ]
     numbers += [
         Number(f"largest distance to the paper's orders: {in_short(setting)}", far)
@@ -162,7 +163,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         place.words: {in_short(setting): in_words(outcome) for setting, outcome in outcomes.items()}
         for place, outcomes in tried.items()
     }
-    return Result(arrays, tuple(numbers), _sentences(tried, distances), table)
+    return tuple(numbers), _sentences(tried, distances), table
 
 
 def _settings_tried(
@@ -173,6 +174,7 @@ def _settings_tried(
     stream, training = jax.random.split(key)
     found = chosen_reviews(place.name, base, stream, progress)
     tokens, there = token_arrays(found.dataset)
+    positive_share = float((found.dataset.labels > 0).mean())
     outcomes, losses = {}, {}
     changes = chosen_changes(config.only, config.d, place.depth)
     expect_training(
@@ -188,7 +190,7 @@ def _settings_tried(
         for k in range(config.seeds):
             again = f"{setting}#{k + 1}" if k else setting
             part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
-            outcomes[again] = training_outcome(tokens, part.arrays(there), layers)
+            outcomes[again] = training_outcome(tokens, part.arrays(there), layers, positive_share)
             losses[again] = part.records["loss"]
     return outcomes, losses
 

@@ -87,14 +87,17 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     stream, training, baseline = jax.random.split(key, 3)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(stream)))
     found = reviews("imdb", config.counts, progress)
-    dataset = found.part(config.documents, rng).dataset
+    part = found.part(config.documents, rng)
+    dataset = part.dataset
+    names = np.array(dataset.vocabulary) if part.words is None else part.words
     expect_training(progress, dataset, OneLayer(width=config.d), epochs=config.points[-1], batch_size=config.batch_size)
     points = _points(config, dataset, training, baseline, progress)
     table = {
         "points": [point.flat() for point in points],
         "pairs that limit the margin most at the end": [list(pair) for pair in points[-1].support],
     }
-    return Result(_arrays(config, dataset, points), _numbers(points), _sentences(config, dataset, points), table)
+    arrays = _arrays(config, dataset, names, points)
+    return Result(arrays, _numbers(points), _sentences(config, dataset, names, points), table)
 
 
 def _points(
@@ -155,19 +158,19 @@ def _absent() -> Arrays:
     raise LookupError
 
 
-def _arrays(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> dict[str, Any]:
+def _arrays(config: Settings, dataset: TokenDataset, names: np.ndarray, points: list[MarginPoint]) -> dict[str, Any]:
     """Of shape (points,) for the trained query and (points, random queries) for the random ones."""
-    names = ("epoch", "loss", "accuracy", "query_norm")
+    of_point = ("epoch", "loss", "accuracy", "query_norm")
     columns = [field.name for field in fields(QueryRow)]
     most = points[-1].most_selected()
-    return {name: np.array([getattr(point, name) for point in points]) for name in names} | {
+    return {name: np.array([getattr(point, name) for point in points]) for name in of_point} | {
         "d": np.array(config.d),
         "trained": {name: np.array([getattr(point.trained, name) for point in points]) for name in columns},
         "random": {
             name: np.array([[getattr(row, name) for row in point.random] for point in points]) for name in columns
         },
         "most_selected": {
-            "token": np.array(dataset.vocabulary)[most],
+            "token": names[most],
             "documents": points[-1].selected_in[most],
             "posterior_difference": token_statistics(dataset).posterior_difference[most],
         },
@@ -208,10 +211,12 @@ def _median(values: list[float]) -> float:
     return float(np.median(values))
 
 
-def _sentences(config: Settings, dataset: TokenDataset, points: list[MarginPoint]) -> tuple[str, ...]:
+def _sentences(
+    config: Settings, dataset: TokenDataset, names: np.ndarray, points: list[MarginPoint]
+) -> tuple[str, ...]:
     end, slowest = points[-1], max(point.seconds for point in points)
     trained = end.trained
-    often = ", ".join(f"'{dataset.vocabulary[s]}' {end.selected_in[s]:,}" for s in end.most_selected()[:5])
+    often = ", ".join(f"'{names[s]}' {end.selected_in[s]:,}" for s in end.most_selected()[:5])
     return (
         f"imdb: {dataset.n_documents:,} reviews, {dataset.vocabulary_size:,} tokens; one layer, d = {config.d}, "
         f"{end.epoch} epochs, loss {end.loss:.3f}, accuracy {end.accuracy:.4f}.",
@@ -261,40 +266,65 @@ def _on_norm(points: list[MarginPoint]) -> str:
     )
 
 
+#: What is shown of trained and random queries: the column, and what it is called.
+SHOWN = {
+    "direction_error": r"$1-\cos(p,\hat p)$",
+    "largest_margin": r"largest margin, $1/\|\hat p\|$",
+    "margin": r"margin of $p/\|p\|$",
+    "active_pairs": "active pairs (with a multiplier)",
+    "selected_tokens": "distinct tokens selected",
+    "selected_weight": "softmax weight on the selected tokens",
+}
+
+
 def draw(result: Result) -> Any:
-    """Angle, margin and support over epochs, trained beside random; the tokens most often selected at the end."""
+    """What is `SHOWN` over epochs, or a table of one point, trained beside random; the tokens most often selected."""
     from tokenmargin.plots import selections
-    from tokenmargin.plots.canvas import panels, style
+    from tokenmargin.plots.canvas import letter, panels, style
 
     arrays = result.arrays
-    epoch, d = arrays["epoch"], int(arrays["d"])
+    epoch, most = arrays["epoch"], arrays["most_selected"]
+    names = [str(token) for token in most["token"]]
     with style():
-        figure, axes = panels(2, 3, 12.0, 6.6)
-        for own, look, lighter, label in (
-            (arrays["trained"], selections.TRAINED, selections.TRAINED_LIGHTER, "trained query"),
-            (arrays["random"], selections.RANDOM, selections.RANDOM_LIGHTER, "random queries"),
-        ):
-            selections.draw_query(axes[0], epoch, own["direction_error"], look, label)
-            selections.draw_query(axes[1], epoch, own["largest_margin"], look, f"largest: {label}")
-            selections.draw_query(axes[1], epoch, own["margin"], lighter, f"reached: {label}")
-            selections.draw_query(axes[2], epoch, own["active_pairs"], look, label)
-            selections.draw_query(axes[3], epoch, own["selected_tokens"], look, label)
-            selections.draw_query(axes[4], epoch, own["selected_weight"], look, label)
-        axes[2].axhline(d, color="black", lw=0.8, ls="--", label=f"d = {d}")
-        axes[0].set(title=r"(a) $1-\cos(p,\hat p)$", yscale="log")
-        axes[1].set(title=r"(b) margin: largest $1/\|\hat p\|$, and that of $p/\|p\|$", yscale="log")
-        least = min(arrays["trained"]["margin"].min(), arrays["random"]["margin"].min())
-        axes[1].set_ylim(1e-3 * least, None)  # a legend's room
-        axes[2].set(title="(c) pairs that carry a multiplier", ylim=(0, None))
-        axes[3].set(title="(d) distinct tokens selected", ylim=(0, None))
-        axes[4].set(title="(e) softmax weight on the selected tokens", ylim=(0, None))
-        for ax in axes[:5]:
-            selections.epoch_axis(ax, epoch)
-        most = arrays["most_selected"]
-        names = [str(token) for token in most["token"]]
-        selections.draw_most_selected(axes[5], names, most["documents"], most["posterior_difference"])
-        axes[5].set(title="(f) selected most often at the end", xlabel="reviews (blue: positive token, red: negative)")
+        figure, axes = panels(1, 2, 10.5, 3.6) if len(epoch) == 1 else panels(2, 4, 13.0, 6.0)
+        if len(epoch) == 1:
+            cells = {
+                called: [f"{np.median(arrays[which][name]):.3g}" for which in ("trained", "random")]
+                for name, called in SHOWN.items()
+            }
+            selections.draw_table(axes[0], ("trained query", "random queries, median"), cells)
+            axes[0].set_title(f"after epoch {int(epoch[0])}, d = {int(arrays['d'])}")
+        else:
+            _draw_over_epochs(axes[:6], arrays)
+            handles, labels = axes[0].get_legend_handles_labels()
+            axes[7].legend(handles, labels, loc="center left", frameon=False, fontsize=9)
+            axes[7].set_axis_off()
+        last = axes[1] if len(epoch) == 1 else axes[6]
+        selections.draw_most_selected(last, names, most["documents"], most["posterior_difference"])
+        last.set(title="selected most often at the end", xlabel="reviews (blue: positive token, red: negative)")
+        letter([ax for ax in axes if ax.axison or ax is axes[0]])
     return figure
+
+
+def _draw_over_epochs(axes: list[Any], arrays: Arrays) -> None:
+    """A panel for each quantity; logarithmic where it spans decades."""
+    from tokenmargin.plots import selections
+
+    for ax, (name, called) in zip(axes, SHOWN.items(), strict=True):
+        for which, look, label in (
+            ("trained", selections.TRAINED, "trained query"),
+            ("random", selections.RANDOM, "random queries"),
+        ):
+            selections.draw_query(ax, arrays["epoch"], arrays[which][name], look, label)
+        if name in ("direction_error", "largest_margin", "margin"):
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(0, None)
+        if name == "active_pairs":
+            ax.axhline(int(arrays["d"]), color="black", lw=0.8, ls="--")
+            called = f"active pairs (dashed: d = {int(arrays['d'])})"
+        ax.set_title(called)
+        selections.epoch_axis(ax, arrays["epoch"])
 
 
 EXPERIMENTS = (

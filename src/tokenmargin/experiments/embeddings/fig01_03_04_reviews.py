@@ -23,7 +23,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     TwoLayerSettings,
 )
 from tokenmargin.experiments.embeddings._reviews import NAMES
-from tokenmargin.experiments.experiment import Experiment, Result
+from tokenmargin.experiments.experiment import Arrays, Experiment, Result
 
 
 def joined(studies: Mapping[str, Result]) -> Result:
@@ -36,27 +36,63 @@ def joined(studies: Mapping[str, Result]) -> Result:
     )
 
 
+#: The quantiles of the overlaps that are drawn, and what they are called.
+QUANTILES = {0.1: "10%", 0.5: "median", 0.9: "90%"}
+
+
 def draw_reviews(result: Result, layers: Layers) -> Any:
-    """A row for each data set and treatment: <E_s, p>, <E_s, v>, and the loss with the held-out accuracy beside it."""
-    from tokenmargin.plots.canvas import panels, style
+    """A column for each data set and treatment; both overlaps over (37) and over (3), and the loss, on equal scales."""
+    from tokenmargin.plots.canvas import letter, panels, style
     from tokenmargin.plots.losses import draw_training
+    from tokenmargin.plots.overlaps import frequency_axis, posterior_axis
+
+    columns = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
+    rows = [(which, over) for over in ("posterior_difference", "signed_frequency") for which in OVERLAPS]
+    with style():
+        figure, axes = panels(len(rows) + 1, len(columns), 3.5 * len(columns), 13.0)
+        for k, (name, treatment) in enumerate(columns):
+            study = result.arrays[name]
+            own = axes[k :: len(columns)]
+            for ax, (which, over) in zip(own, rows, strict=False):
+                _draw_one(ax, study["tokens"], study[treatment], which, over)
+                where = frequency_axis if over == "signed_frequency" else None
+                posterior_axis(ax) if where is None else where(ax, study["tokens"]["signed_frequency"])
+            own[0].set_title(f"{DISPLAYED[name]}, {TREATMENTS[treatment]}")
+            held = study.get("held_out_accuracy") if treatment == "reading" else None
+            draw_training(own[-1], np.asarray(study[treatment]["records"]["loss"]), 10.0**layers.log10_loss, held)
+        _equal_scales(axes, len(columns))
+        for row, (which, _) in enumerate(rows):
+            axes[row * len(columns)].set_ylabel(rf"$\langle E_s, {OVERLAPS[which]}\rangle$, in standard deviations")
+        axes[-len(columns)].set_ylabel("mean logistic loss\n(dotted: the paper's order)")
+        letter(axes)
+        return figure
+
+
+#: The two overlaps, and the letters of the vectors.
+OVERLAPS = {"with_query": "p", "with_head": "v"}
+
+#: The data sets as they are written.
+DISPLAYED = {"imdb": "IMDB", "yelp": "Yelp"}
+
+
+def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
+    """One overlap, in units of its standard deviation over the tokens, over (37) or (3)."""
     from tokenmargin.plots.overlaps import draw_overlap
 
-    rows = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
-    with style():
-        figure, axes = panels(len(rows), 3, 12, 3.3 * len(rows))
-        for k, (name, treatment) in enumerate(rows):
-            left, middle, right = axes[3 * k : 3 * k + 3]
-            study = result.arrays[name]
-            tokens, training = study["tokens"], study[treatment]
-            x, names = tokens["posterior_difference"], [str(token) for token in tokens["token"]]
-            for ax, which, letter in ((left, "with_query", "p"), (middle, "with_head", "v")):
-                y = training[which]
-                draw_overlap(ax, x, y, names, quantile_curves(x, y), base_rate(x, tokens["count"]))
-                ax.set_title(rf"{name}, {TREATMENTS[treatment]}: $\langle E_s, {letter}\rangle$")
-            held = study.get("held_out_accuracy") if treatment == "reading" else None
-            draw_training(right, np.asarray(training["records"]["loss"]), 10.0**layers.log10_loss, held)
-        return figure
+    x, y = np.asarray(tokens[over]), training[which] / (float(np.std(training[which])) or 1.0)
+    curves = (*quantile_curves(x, y, tuple(QUANTILES)), tuple(QUANTILES.values()))
+    is_posterior = over == "posterior_difference"
+    names = [str(word) for word in tokens.get("word", tokens["token"])] if is_posterior else ()
+    draw_overlap(ax, x, y, names, curves, base_rate(x, tokens["count"]) if is_posterior else 0.0)
+
+
+def _equal_scales(axes: list[Any], columns: int) -> None:
+    """One range of y for every row of panels, wide enough for all of its panels."""
+    for start in range(0, len(axes), columns):
+        row = axes[start : start + columns]
+        low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
+        for ax in row:
+            ax.set_ylim(low, high)
 
 
 def _experiment(

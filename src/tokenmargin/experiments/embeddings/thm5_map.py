@@ -150,7 +150,9 @@ def _judged(rows: np.ndarray) -> list[Number]:
     ):
         exceptions = float((_column(rows, name) == 0).sum())
         numbers.append(Number.exact(f"regime (10): data sets {words}", exceptions, at_most=0))
-    velocity, direction = _column(rows, "velocity_error"), _column(rows, "direction_error")
+    # The theorem speaks of selections that hold the important tokens: of any other there is no angle.
+    velocity = np.where(_column(rows, "selects_important") == 1, _column(rows, "velocity_error"), np.nan)
+    direction = _column(rows, "direction_error")
     loose = float((_column(rows, "tight_share") < 1).mean())
     return [
         *numbers,
@@ -213,27 +215,33 @@ def _sentences(grid: PhaseGrid, shares: PhaseMap, rows: np.ndarray) -> list[str]
     ]
 
 
+#: log10 d up to which the panels on the left zoom in: beyond it nothing changes up to the widths of (10).
+NEAR = 9.0
+
+
 def draw(result: Result) -> Any:
-    """The map with the border of (10), and beside it what is not decided."""
+    """The map on an even axis of log d up to the widths of (10), shaded, and beside it the part where things happen."""
     from tokenmargin.plots import canvas, phase
 
     a = result.arrays
     n, T = int(a["n"]), int(a["T"])
-    corner_eta0 = 4.0 * n**2 * T**2
-    corner = (theorem_log10_d(n + T, 0.1, corner_eta0), float(np.log10(corner_eta0)))
+    log10_d, log10_eta0 = a["log10_d"], a["log10_eta0"]
+    near = log10_d <= NEAR
+    shares = (("only_important", "select important tokens only"), ("undecided", "not decided"))
     with canvas.style():
-        figure, axes = canvas.panels(1, 2, 11.0, 4.6)
-        titles = ("share of draws that select important tokens only", "share not decided")
-        for ax, name, title in zip(axes, ("only_important", "undecided"), titles, strict=True):
-            picture = phase.draw_phase(ax, a[name], a["log10_d"], a["log10_eta0"])
-            ax.set(title=f"{title} (n = {n}, T = {T})", xlabel="width d")
-            figure.colorbar(picture, ax=ax, shrink=0.85)
-            if corner[1] < a["log10_eta0"][-1] and corner[0] < a["log10_d"][-1]:
-                phase.draw_border(
-                    ax, a["log10_d"], a["log10_eta0"], corner, lambda y: theorem_log10_d(n + T, 0.1, 10.0**y)
-                )
-                ax.legend(loc="lower right")
+        figure, axes = canvas.panels(1, 3, 13.0, 3.9)
+        for ax, (name, title), part in zip(axes, (shares[0], *shares), (near | True, near, near), strict=True):
+            picture = phase.draw_phase(ax, a[name][:, part], log10_d[part], log10_eta0)
+            ax.set(title=f"draws that {title}" if name == "only_important" else title, xlabel="width d")
+        least = float(np.log10(4.0 * n**2 * T**2))
+        if least < log10_eta0[-1]:
+            region = phase.shade_region(
+                axes[0], log10_d, log10_eta0, least, lambda y: theorem_log10_d(n + T, 0.1, 10.0**y)
+            )
+            figure.legend(handles=[region], loc="outside lower left", frameon=False)
+        figure.colorbar(picture, ax=axes, shrink=0.85, label=f"share of draws (n = {n}, T = {T})")
         axes[0].set_ylabel(r"step size $\eta_0$")
+        canvas.letter(axes)
     return figure
 
 

@@ -74,7 +74,13 @@ class NegativeGaps:
         return NegativeGaps(self.saturated + other.saturated, self.every + other.every)
 
     def numbers(self, whose: str) -> list[Number]:
-        """Both shares against the paper's bound."""
+        """Both shares against the paper's bound; NaN where no trial saturated, as there was no gap to be negative."""
+        if not self.saturated.trials:
+            nothing = Share(0, 0)
+            return NegativeGaps(nothing, nothing)._numbers(whose)
+        return self._numbers(whose)
+
+    def _numbers(self, whose: str) -> list[Number]:
         return [
             _against_the_paper(f"{whose}: share of negative gaps, of saturated trials", self.saturated),
             _against_the_paper(f"{whose}: share of negative gaps, of all trials", self.every),

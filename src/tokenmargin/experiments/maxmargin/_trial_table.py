@@ -137,9 +137,7 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         Number("stable: share of negative gaps, of saturated trials", stable.negative_gaps().saturated.value),
         Number.exact("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0),
         Number("decided: mixed limits, of which a part is finite", float(decided.column("mixed").sum())),
-        Number.exact(
-            "decided: diverging trials that are not an LMM", float((decided.ended("is_lmm") == 0).sum()), at_most=0
-        ),
+        Number.exact("decided: diverging trials that are not an LMM", _exceptions(decided.ended("is_lmm")), at_most=0),
         Number("decided: median 1 - cos(p, p_mm)", _average(decided.ended("error"), np.nanmedian), at_most=1e-11),
         Number("decided: largest 1 - cos(p, p_mm)", _average(decided.ended("error"), np.nanmax), at_most=1e-6),
         Number.exact(
@@ -157,6 +155,11 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))
     said = printed.negative_gaps().sentence("As printed")
     return numbers, [said, *(_conjecture(printed, decided, d) for d in decided.widths), _proxy(printed)]
+
+
+def _exceptions(flags: np.ndarray) -> float:
+    """How many are not so; NaN if there is none to ask, which confirms nothing."""
+    return float((flags == 0).sum()) if flags.size else float("nan")
 
 
 def _average(values: np.ndarray, reduce: Callable[[np.ndarray], Any] = np.nanmean) -> float:

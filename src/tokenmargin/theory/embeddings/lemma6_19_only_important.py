@@ -2,11 +2,7 @@
 
 Lemma 6 rules out the one direction that ties all tokens of *all* documents. Between that and the important tokens alone
 lie mixed selections, ties in some documents and not in others, which neither Lemma 6 nor [E, Thm 5] rules out. They do
-not occur either, whatever their margins: let u be the limit direction and suppose that it ties the important token * of
-a document with an irrelevant token j. Take p_hat with p_hat'E_s = 1 on important and 0 on irrelevant tokens. By
-[E, Lemma 8], d(p'p_hat)/dt is a sum of terms g q_* q_i (gamma_* - gamma_i) > 0, of which the tied pair's is at least
-exp(-o(|p|)); in d(p'u)/dt tied pairs drop out and what is left is at most C exp(-c|p|). So p'p_hat grows by exp(c|p|/2)
-per unit of p'u, which |p'p_hat| <= |p| |p_hat| forbids.
+not occur either, whatever their margins: `docs/ties.md` has the argument, and what it repairs in [E, Lemma 18].
 """
 
 from __future__ import annotations
@@ -26,6 +22,7 @@ from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
+from tokenmargin.theory.embeddings.lemma3_20_21_margin import lemma_21_log10_d
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY, SAME_VELOCITY_REASON, on_the_border
 
 #: Most selections that `rivals` enumerates: each costs a quadratic program of about a millisecond.
@@ -133,8 +130,9 @@ LEMMA_19: Claim[EmbeddingCase, Limit] = Claim(
     inside=on_the_border,
     outside=lambda: on_the_border(-JUST_BELOW),
     mutate=lambda limit: replace(limit, selection=Selection(np.ones_like(limit.selection.chosen))),
-    correction="The paper asks that every other selection have a smaller margin. That fails on every data set that we "
-    "enumerated (see `rivals`) and is not needed. The remark |p_hat| ~ sqrt(number of selected tokens) is false.",
+    correction="The paper asks that every other selection have a smaller margin, by a mu with which d must grow. That "
+    "fails on every data set that was enumerated (`lemma_19_as_printed`) and is not needed. The remark "
+    "|p_hat| ~ sqrt(number of selected tokens) is false.",
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
@@ -160,6 +158,11 @@ class Rivals:
     def hypothesis_holds(self) -> bool:
         """Whether some mu > 0 exists."""
         return self.norm < self.least_rival_norm
+
+    @property
+    def largest_mu(self) -> float:
+        """1 - |p_hat|/|p_hat'|, which every mu of the hypothesis is below; negative where there is none."""
+        return 1.0 - self.norm / self.least_rival_norm
 
 
 @checked
@@ -195,6 +198,32 @@ def _rows_with(important: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
         row[others] = flags
         options.append(row)
     return options
+
+
+def printed_widths_log10_d(case: EmbeddingCase, mu: float) -> float:
+    """log10 of the larger of the two widths of [E, Lemma 19], (2816 T n^2 (1 + 2 eta0)/mu)^4 and that of Lemma 21."""
+    n, T = case.dataset.n_documents, int(case.dataset.lengths.max())
+    first = 4 * float(np.log10(2816.0 * T * n**2 * (1 + 2 * case.eta0) / mu))
+    return max(first, lemma_21_log10_d(case))
+
+
+def lemma_19_as_printed(case: EmbeddingCase, found: Rivals | None = None) -> tuple[Applies, str]:
+    """The hypotheses that [E, Lemma 19] prints: (10), every other selection longer by some mu, and both widths.
+
+    Args:
+        case: data set, step and draw.
+        found: its rivals; enumerated when absent.
+    """
+    applies, because = _lemma_19_applies(case)
+    if applies is not Applies.YES:
+        return applies, because
+    table = rivals(case) if found is None else found
+    if not table.hypothesis_holds:
+        return Applies.NO, f"Another selection has |p_hat'| = {table.least_rival_norm:.4g}, not above {table.norm:.4g}."
+    needed = printed_widths_log10_d(case, table.largest_mu)
+    if case.log10_d < needed:
+        return Applies.NO, f"d = 10^{case.log10_d:.4g} is below 10^{needed:.4g}, the widths for mu."
+    return Applies.YES, f"mu = {table.largest_mu:.3g} and d is above both widths."
 
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_6, LEMMA_19)

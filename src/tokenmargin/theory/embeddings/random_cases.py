@@ -12,17 +12,19 @@ import numpy as np
 
 from tokenmargin.attention import Limit
 from tokenmargin.attention.limit import LimitKind
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.first_step.bounds import Inequality, error_bound, loss_bound_log10_d
-from tokenmargin.first_step.step import FirstStep, mean_loss
-from tokenmargin.margin import MarginSolution, att_svm
+from tokenmargin.first_step.step import mean_loss
+from tokenmargin.margin import MarginSolution, att_svm, least_norm
+from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.embeddings import lemma2_12_first_step as first_step
 from tokenmargin.theory.embeddings import lemma3_20_21_margin as margin
 from tokenmargin.theory.embeddings import lemma6_19_only_important as only_important
+from tokenmargin.theory.embeddings import lemma13_17_descent as descent
 from tokenmargin.theory.embeddings import thm5_lemma14_18_selection as selection
 from tokenmargin.theory.embeddings.case import EmbeddingCase
 from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_case
-from tokenmargin.theory.law import NO_TRAINING, Law
+from tokenmargin.theory.law import NO_TRAINING, Aside, Law
 
 #: (n, T) of the data sets; the vocabulary is drawn with them.
 SIZES = ((4, 3), (4, 4), (6, 3), (6, 4))
@@ -34,7 +36,17 @@ _DATA = (
     "data of [E, Assumption 4] with (n, T) = (4, 3), (4, 4), (6, 3) or (6, 4), T - 1 to 2T irrelevant tokens, every "
     "other set with relevant tokens that repeat, "
 )
-_AT_10 = _DATA + "eta0 = 4 n^2 T^2 and d the least of (10), drawn in Gram space."
+_INFINITE = " At such a d the draw lies below the last bit of float64 beside 1: these are runs at d = infinity."
+_AT_10 = _DATA + "eta0 = 4 n^2 T^2 and d the least of (10), drawn in Gram space." + _INFINITE
+
+#: Widths at which embeddings are drawn explicitly: far below (10), where the draw is felt.
+EXPLICIT = (256, 1024, 4096)
+
+#: (n, T) of the data sets whose selections are enumerated: at most 256 each.
+ENUMERATED = ((2, 2), (2, 3), (2, 4), (4, 2), (4, 3))
+
+#: Logits of tied tokens, beside margins of 1, from which on a vector does not tie them.
+UNTIED = 1e-3
 
 Stream = np.random.Generator
 
@@ -44,20 +56,27 @@ def _case(rng: Stream) -> EmbeddingCase:
     return study_case(Theorem5Study(), n, T, int(rng.integers(2**20)), int(rng.integers(2**31)))
 
 
+def _explicit(rng: Stream, *, d: int) -> EmbeddingCase:
+    """The same with explicit embeddings of width d."""
+    n, T = SIZES[int(rng.integers(len(SIZES)))]
+    study = Theorem5Study(explicit_log10_d=float(np.log10(d)))
+    return study_case(study, n, T, int(rng.integers(2**20)), int(rng.integers(2**31)))
+
+
+def _at_width(d: int) -> Aside:
+    says = f"Below (10), on such data with explicit embeddings of width {d}, the conclusion held on"
+    return Aside(says, partial(_explicit, d=d))
+
+
+def _few_selections(rng: Stream) -> EmbeddingCase:
+    n, T = ENUMERATED[int(rng.integers(len(ENUMERATED)))]
+    return study_case(Theorem5Study(), n, T, int(rng.integers(2**20)), int(rng.integers(2**31)))
+
+
 def _wide(rng: Stream) -> EmbeddingCase:
     """At d = (220 n T)^4, where the bound of [E, Lemma 2] is a tenth of the least movement, and at any step size."""
     case = _case(rng)
-    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
-    return replace(case, eta0=float(10.0 ** rng.uniform(-2, 3)), log10_d=4 * float(np.log10(220 * nT)))
-
-
-def _stepped(_: EmbeddingCase, step: FirstStep, *, times: float) -> FirstStep:
-    """The step, were E and p to move `times` as far: the errors of (5) in the plane of v and what is across it."""
-    asked = 0.5 * step.eta0 * step.alpha
-    along = step.token_head_change
-    across = np.sqrt(np.maximum(step.token_errors**2 - (along - asked) ** 2, 0.0))
-    errors = np.hypot(times * along - asked, times * across)
-    return replace(step, token_errors=errors, query_error=abs(times) * step.query_error)
+    return replace(case, eta0=float(10.0 ** rng.uniform(-2, 3)), log10_d=first_step.telling_log10_d(case.dataset))
 
 
 def _for_the_loss(rng: Stream) -> EmbeddingCase:
@@ -110,6 +129,14 @@ def _nearly_tied(instance: only_important.TiedDirection, _: only_important.Align
     return only_important.LEMMA_6.observe(replace(instance, direction=instance.direction + 1e-3 * velocity))
 
 
+def _tied_before(instance: only_important.TiedDirection, _: only_important.Alignment) -> only_important.Alignment:
+    """A direction that ties everything in the embeddings before the step."""
+    start = replace(instance.case, eta0=NO_STEP)
+    return only_important.LEMMA_6.observe(
+        only_important.TiedDirection(start, only_important.tying_direction(start.sequences))
+    )
+
+
 def _at_21(rng: Stream) -> EmbeddingCase:
     case = _case(rng)
     return replace(case, log10_d=margin.lemma_21_log10_d(case))
@@ -121,6 +148,52 @@ def _of_the_start(case: EmbeddingCase, _: MarginSolution) -> MarginSolution:
     return att_svm(start.sequences, start.important)
 
 
+def _at_13(rng: Stream, *, printed: bool = False) -> EmbeddingCase:
+    """At any step size, and the d of [E, Lemma 13] as corrected; or as printed, explicit."""
+    case = replace(_case(rng), eta0=float(10.0 ** rng.uniform(-1, 2)))
+    width = descent.printed_log10_d(case) if printed else descent.lemma_13_log10_d(case)
+    return replace(case, log10_d=width, explicit=printed)
+
+
+def _gap_of_the_start(case: EmbeddingCase, seen: descent.NoStationaryPoint) -> descent.NoStationaryPoint:
+    """Scores and descent in the embeddings before the step, wherever p goes."""
+    start = replace(case, eta0=NO_STEP)
+    gamma, chosen = scores(start.sequences), start.important.chosen
+    gap = np.where(chosen, gamma, np.inf).min(axis=1) - np.where(chosen, -np.inf, gamma).max(axis=1)
+    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
+    least = float(gap.min()) * 4 * nT / case.eta0
+    return replace(seen, least_gap=least, least_descent=descent.least_descent(start))
+
+
+def _local_direction(rng: Stream) -> descent.LocalDirection:
+    """p along the first axis, on which the tokens have their places; N(0, I) across it."""
+    n, T, d = int(rng.integers(1, 4)), 5, int(rng.integers(3, 6))
+    keys = rng.normal(size=(n, T, d))
+    for i in range(n):
+        first, second = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+        places = [1.0] * first + [0.5] * second + rng.uniform(-0.5, 0.2, T - first - second).tolist()
+        keys[i, :, 0] = rng.permutation(places)
+    head = np.concatenate([[2.0], rng.normal(size=d - 1)])
+    labels = rng.choice([-1.0, 1.0], size=n, p=[0.1, 0.9])
+    epsilon = float(10.0 ** rng.uniform(-2, -0.5))
+    return descent.LocalDirection(EmbeddedSequences(keys, labels, head), tuple(np.eye(d)[0].tolist()), epsilon)
+
+
+def _without_the_ties(case: descent.LocalDirection, _: descent.PlacesCompared) -> descent.PlacesCompared | None:
+    """The descent along the solution of (18), which asks for margins and not for ties; None where it ties, too."""
+    first, second, behind = case.places
+    keys = case.sequences.keys
+    rows = [
+        keys[i, s] - keys[i, t]
+        for i in range(len(keys))
+        for s in np.flatnonzero(first[i])
+        for t in np.flatnonzero(second[i] | behind[i])
+    ]
+    loose = least_norm(np.array(rows), np.ones(len(rows))).p
+    ties = [np.ptp((keys[i] @ loose)[first[i]]) for i in range(len(keys))]
+    return descent.places_compared(case, loose) if max(ties) > UNTIED else None
+
+
 _LIMIT_MUTATIONS = {NO_TRAINING: _where_p_was, "|p| stays bounded": _bounded, "turned back": _turned_back}
 
 LAWS: tuple[Law, ...] = (
@@ -129,21 +202,23 @@ LAWS: tuple[Law, ...] = (
         _AT_10,
         _case,
         _LIMIT_MUTATIONS,
+        asides=tuple(_at_width(d) for d in EXPLICIT),
     ),
     Law(
         first_step.LEMMA_2.key,
         _DATA + "eta0 from 0.01 to 1000 and d = (220 n T)^4, drawn in Gram space.",
         _wide,
         {
-            NO_TRAINING: partial(_stepped, times=0.0),
-            "wrong sign": partial(_stepped, times=-1.0),
-            "tenfold step": partial(_stepped, times=10.0),
+            NO_TRAINING: lambda _, step: first_step.stepped(step, 0.0),
+            "wrong sign": lambda _, step: first_step.stepped(step, -1.0),
+            "tenfold step": lambda _, step: first_step.stepped(step, 10.0),
         },
         ratio=lambda _, step: error_bound(step).right / error_bound(step).left,
     ),
     Law(
         margin.LEMMA_3.key,
-        "one to three sequences of four of six tokens, with repeats, N(0, I) in two or three coordinates, p N(0, I).",
+        "one to three sequences of four of six tokens, with repeats, N(0, I) in two or three coordinates, p N(0, I); "
+        "no training is in it.",
         _separation,
         {
             "1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p),
@@ -154,20 +229,48 @@ LAWS: tuple[Law, ...] = (
         only_important.LEMMA_6.key,
         _AT_10,
         _tied,
-        {"tied to 1e-3 only": _nearly_tied},
+        {"tied to 1e-3 only": _nearly_tied, NO_TRAINING: _tied_before},
     ),
     Law(
         first_step.LEMMA_12.key,
-        _DATA + "eta0 from n T to 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space.",
+        _DATA + "eta0 from n T to 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space." + _INFINITE,
         _for_the_loss,
         {NO_TRAINING: partial(_loss_after, times=0.0), "wrong sign": partial(_loss_after, times=-1.0)},
         ratio=lambda _, bound: bound.right / bound.left,
+    ),
+    Law(
+        descent.LEMMA_13.key,
+        _DATA + "eta0 from 0.1 to 100 and the d that the corrected lemma asks for, drawn in Gram space.",
+        _at_13,
+        {
+            NO_TRAINING: _gap_of_the_start,
+            "|p| stays bounded": lambda _, seen: replace(seen, limit=replace(seen.limit, kind=LimitKind.FINITE)),
+        },
+        ratio=lambda _, seen: 1.0 / seen.least_gap,
+        asides=(
+            Aside(
+                "At the d that the lemma prints, with explicit embeddings, the conclusion held on",
+                partial(_at_13, printed=True),
+            ),
+        ),
     ),
     Law(
         selection.LEMMA_14.key,
         _AT_10,
         _case,
         _LIMIT_MUTATIONS,
+    ),
+    Law(
+        descent.LEMMA_17.key,
+        "one to three sequences of five tokens in three to five coordinates, one or two of them first along p, at 1, "
+        "one or two second, at 0.5, the rest behind; N(0, I) across p, a head of 2 along p and N(0, I) across, one "
+        "label in ten negative, epsilon from 0.01 to 0.3; no training is in it.",
+        _local_direction,
+        {
+            "p_hat of (18), without the ties": _without_the_ties,
+            "its mutation": lambda _, seen: descent.LEMMA_17.mutate(seen),
+        },
+        ratio=lambda case, seen: case.epsilon * seen.leading / abs(seen.total - seen.leading),
     ),
     Law(
         selection.LEMMA_18.key,
@@ -180,10 +283,19 @@ LAWS: tuple[Law, ...] = (
         _AT_10,
         _case,
         _LIMIT_MUTATIONS,
+        asides=(
+            Aside(
+                "The hypothesis as printed, a mu > 0 and both widths, all selections enumerated on such data with "
+                "(n, T) = (2, 2), (2, 3), (2, 4), (4, 2) or (4, 3), held on",
+                _few_selections,
+                lambda case: only_important.lemma_19_as_printed(case)[0] is Applies.YES,
+            ),
+            *(_at_width(d) for d in EXPLICIT),
+        ),
     ),
     Law(
         margin.LEMMA_20.key,
-        "as for Lemma 3.",
+        "as for Lemma 3; no training is in it.",
         _separation,
         {"1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p)},
     ),

@@ -1,0 +1,238 @@
+"""What the gradient of p does: [E, Lemmas 13 and 17] as claims, with their constants, and ties in Lemma 17."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from tokenmargin.attention import AttentionRisk, Limit
+from tokenmargin.attention.limit import LimitKind
+from tokenmargin.data import EmbeddedSequences, scores, secondary_selection, selection_of
+from tokenmargin.first_step.bounds import embedding_bounds_log10_d
+from tokenmargin.margin import MarginSolution, Status, att_svm
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
+from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
+from tokenmargin.theory.problem import given
+
+#: Logit of two tokens of a document over its others at which descent is looked at: they hold all but 1e-8 of the
+#: softmax, and their own pair decides the sign.
+RAISED = 20.0
+
+#: Share of the remainder that [E, Lemma 17] leaves, in the instances here.
+EPSILON = 0.1
+
+#: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied
+#: pairs, 1e-16 each, would be a hundredth of it.
+RESOLVED = 1e-13
+
+
+def printed_log10_d(case: EmbeddingCase) -> float:
+    """log10 of the d that [E, Lemma 13] prints, max{256, (2 log(V^2/delta))^2, V + 3}."""
+    V = case.dataset.vocabulary_size
+    return max(embedding_bounds_log10_d(V, case.delta), float(np.log10(V + 3)))
+
+
+def lemma_13_log10_d(case: EmbeddingCase) -> float:
+    """The same and (8nT(1 + 11 eta0)/eta0)^4, which leaves half of the score gap eta0/(2nT) whatever the errors."""
+    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
+    return max(printed_log10_d(case), 4 * float(np.log10(8 * nT * (1 + 11 * case.eta0) / case.eta0)))
+
+
+@dataclass(frozen=True, eq=False)
+class NoStationaryPoint:
+    """Where the flow goes, and what keeps it from stopping."""
+
+    limit: Limit
+    least_gap: float  #: least score of an important token over another of its document, in units of eta0/(4nT)
+    least_descent: float  #: least cosine of -grad L(p) with the proof's direction of a token, over points p
+
+
+def least_descent(case: EmbeddingCase) -> float:
+    """Least cosine of -grad L(p) with p_hat, over documents and their tokens j.
+
+    p_hat has p_hat'E_s = 1 on the important token s of the document and 0 on every other token; p raises s and j. By
+    [E, Lemma 8] the sign is that of gamma_s - gamma_j.
+    """
+    data, E = case.sequences, case.step.tokens
+    inverse, risk, least = np.linalg.pinv(E), AttentionRisk(data), np.inf
+    ids = np.repeat(case.dataset.counts.indices, case.dataset.counts.data).reshape(data.n_inputs, data.n_places)
+    for i in range(data.n_inputs):
+        important = int(ids[i, case.important.chosen[i]][0])
+        towards = inverse[:, important]
+        for j in set(ids[i].tolist()) - {important}:
+            field = risk.field(RAISED * (inverse[:, important] + inverse[:, j]))
+            least = min(least, float(towards @ field / (np.linalg.norm(towards) * np.linalg.norm(field))))
+    return float(least)
+
+
+def no_stationary_point(case: EmbeddingCase) -> NoStationaryPoint:
+    """Follow the flow, and look at the scores and the descent that [E, Lemma 13] rests on."""
+    gamma, chosen = scores(case.sequences), case.important.chosen
+    gap = np.where(chosen, gamma, np.inf).min(axis=1) - np.where(chosen, -np.inf, gamma).max(axis=1)
+    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
+    return NoStationaryPoint(case.limit, float(gap.min()) * 4 * nT / case.eta0, least_descent(case))
+
+
+def _lemma_13_error(_: EmbeddingCase, seen: NoStationaryPoint) -> float:
+    """How far the least score gap is below eta0/(4nT); infinite unless p diverges and every direction descends."""
+    if not seen.limit.diverges or not seen.least_descent > 0:
+        return float("inf")
+    return max(0.0, 1.0 - seen.least_gap)
+
+
+def _at_lemma_13_width(shift: float) -> EmbeddingCase:
+    case = EmbeddingCase(small_dataset(), 1.0, 3.0, seed=1)
+    return replace(case, log10_d=lemma_13_log10_d(case) + shift)
+
+
+LEMMA_13: Claim[EmbeddingCase, NoStationaryPoint] = Claim(
+    key="embeddings-lemma13",
+    paper="E",
+    label="Lemma 13",
+    statement="With one relevant token a document and d >= (8nT(1 + 11 eta0)/eta0)^4 beside what is printed, the "
+    "important token outscores every other of its document by eta0/(4nT) or more, the direction that raises it alone "
+    "descends at every p, and |p| grows without bound.",
+    tolerance=ROUNDING,
+    tolerance_reason=ROUNDING_REASON,
+    hypotheses=lambda case: examine(case, lemma_13_log10_d(case), single_relevant=True),
+    observe=no_stationary_point,
+    error=_lemma_13_error,
+    inside=lambda: _at_lemma_13_width(0.0),
+    outside=lambda: _at_lemma_13_width(-JUST_BELOW),
+    mutate=lambda seen: replace(seen, limit=replace(seen.limit, kind=LimitKind.FINITE)),
+    correction="The printed conditions on d do not give the score gap: the initial scores and the errors of (6) must "
+    "be small beside eta0/nT, too.",
+    settled=lambda seen: not seen.limit.stalled,
+    needs=CASE_NEEDS,
+    of_problem=case_of,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalDirection:
+    """Sequences, a direction p that may tie tokens, and the share epsilon that [E, Lemma 17] may be off by."""
+
+    sequences: EmbeddedSequences
+    p: tuple[float, ...]
+    epsilon: float = EPSILON
+
+    @property
+    def unit(self) -> np.ndarray:
+        """p/|p|, shape (d,)."""
+        return np.asarray(self.p) / np.linalg.norm(self.p)
+
+    @property
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tokens in the first place, in the second, and behind [E, (8), (20), (21)], each of shape (n, T)."""
+        first, second = selection_of(self.sequences, self.p).chosen, secondary_selection(self.sequences, self.p)
+        return first, second, self.sequences.mask & ~first & ~second
+
+    @property
+    def solution(self) -> MarginSolution:
+        """(9) for what p selects, ties kept: p_hat."""
+        return att_svm(self.sequences, selection_of(self.sequences, self.p))
+
+    @property
+    def local_gap(self) -> float:
+        """mu of [E, Def. 16]: the least sum over first places of gamma_i - gamma_j, over second places j."""
+        first, second, _ = self.places
+        gamma = scores(self.sequences)
+        sums = np.where(first, gamma, 0.0).sum(axis=1)[:, None] - first.sum(axis=1)[:, None] * gamma
+        return float(sums[second].min())
+
+    @property
+    def logit_gap(self) -> float:
+        """tau_1 of [E, (22)]: the least logit between neighbouring places, along the unit direction."""
+        first, second, behind = self.places
+        logits = self.sequences.keys @ self.unit
+        ends = [np.where(place, logits, np.nan) for place in (first, second, behind)]
+        gaps = [np.nanmin(one, axis=1) - np.nanmax(other, axis=1) for one, other in _neighbours(ends)]
+        return float(np.nanmin(np.concatenate(gaps)))
+
+
+def _neighbours(ends: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """First with second place, second place with what is behind, in documents that have both."""
+    pairs = []
+    for one, other in pairwise(ends):
+        both = np.isfinite(one).any(axis=1) & np.isfinite(other).any(axis=1)
+        pairs.append((one[both], other[both]))
+    return pairs
+
+
+def radius(case: LocalDirection) -> float:
+    """R = log((T + T^2) C_3 C_4/epsilon)/tau_1, C_3 = 2 |p_hat| max|E_s|, C_4 = 2T max|gamma|/mu [E, Lemma 17]."""
+    T, data = case.sequences.n_places, case.sequences
+    C3 = 2 * float(np.linalg.norm(case.solution.p)) * float(np.linalg.norm(data.keys, axis=2).max())
+    C4 = 2 * T * float(np.abs(scores(data)[data.mask]).max()) / case.local_gap
+    return float(np.log((T + T**2) * C3 * C4 / case.epsilon)) / case.logit_gap
+
+
+@dataclass(frozen=True)
+class PlacesCompared:
+    """-p_hat' grad L at R p, and the part of it that is of first against second places, in one unit."""
+
+    total: float
+    leading: float
+    resolved: bool  #: whether the leading part stands out from rounding
+
+
+def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> PlacesCompared:
+    """Both sides of [E, Lemma 17] at its radius, for p_hat or for another vector `towards`."""
+    (first, second, _), data = case.places, case.sequences
+    hat = case.solution.p if towards is None else towards
+    point = radius(case) * case.unit
+    direction, log_unit = AttentionRisk(data).descent_direction(point)
+    gamma, logits, raised = scores(data), np.where(data.mask, data.keys @ point, -np.inf), data.keys @ hat
+    shares = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+    slope = -np.logaddexp(0.0, (np.exp(shares) * np.where(data.mask, gamma, 0.0)).sum(axis=1))
+    leading = 0.0
+    for k in range(data.n_inputs):
+        i, j = np.ix_(np.flatnonzero(first[k]), np.flatnonzero(second[k]))
+        weights = np.exp(slope[k] + shares[k, i] + shares[k, j] - log_unit) / data.n_inputs
+        leading += float((weights * (raised[k, i] - raised[k, j]) * (gamma[k, i] - gamma[k, j])).sum())
+    size = float(np.linalg.norm(hat) * np.linalg.norm(direction))
+    return PlacesCompared(float(hat @ direction), leading, leading > RESOLVED * size)
+
+
+def _lemma_17_applies(case: LocalDirection) -> tuple[Applies, str]:
+    if not np.any(case.p):
+        return Applies.NO, "0 is no direction."
+    if not case.places[1].any():
+        return Applies.NO, "p selects every token: there is no second place."
+    if not case.local_gap > 0:
+        return Applies.NO, "Some token in the second place outscores the first: p is not locally optimal (Def. 16)."
+    if case.solution.status is not Status.OPTIMAL:
+        return Applies.NOT_DECIDED, "The max-margin problem of the selection was not solved."
+    return Applies.YES, f"mu = {case.local_gap:.3g} and tau_1 = {case.logit_gap:.3g} are positive."
+
+
+def _tied_direction() -> LocalDirection:
+    """One sequence whose first two tokens tie, and score 1 and 0.8 against 0.2 and 0."""
+    keys = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.4], [0.5, 0.0, 0.0], [0.0, -1.0, 0.0]]
+    return LocalDirection(EmbeddedSequences([keys], [1], [0.4, 1.0, -0.5]), (0.0, 1.0, 0.0))
+
+
+LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
+    key="embeddings-lemma17",
+    paper="E",
+    label="Lemma 17",
+    statement="At p = R p_bar, with p_bar locally optimal, ties allowed, and R >= log((T + T^2) C_3 C_4/epsilon)/tau_1,"
+    " the descent along the max-margin vector that makes the same selection, ties included, is that of the first "
+    "against the second places, up to a share epsilon.",
+    tolerance=ROUNDING,
+    tolerance_reason=ROUNDING_REASON,
+    hypotheses=_lemma_17_applies,
+    observe=places_compared,
+    error=lambda case, seen: max(0.0, abs(seen.total / seen.leading - 1.0) - case.epsilon),
+    inside=_tied_direction,
+    outside=lambda: replace(_tied_direction(), p=(0.0, -1.0, 0.0)),
+    mutate=lambda seen: replace(seen, total=2.0 * seen.leading),
+    settled=lambda seen: seen.resolved,
+    needs=("tokens", "p"),
+    of_problem=lambda problem: LocalDirection(given(problem.sequences), given(problem.p)),
+)
+
+CLAIMS: tuple[Claim, ...] = (LEMMA_13, LEMMA_17)
