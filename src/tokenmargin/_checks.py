@@ -203,6 +203,8 @@ def _fits(value: Any, hint: Any) -> bool:
         if kind is not bool and is_flag:
             return False
         return isinstance(value, STANDS_FOR[kind]) or (kind is float and _is_scalar(value))
+    if isinstance(value, np.ma.MaskedArray) and (kind is np.ndarray or hasattr(kind, "array_type")):
+        return False  # JAX refuses it, and NumPy forgets its mask
     if hasattr(kind, "array_type"):  # a shape of jaxtyping: the dtype of real numbers does not matter
         return isinstance(value, kind) or (
             isinstance(value, np.ndarray)
@@ -210,8 +212,6 @@ def _fits(value: Any, hint: Any) -> bool:
             and value.ndim == len(getattr(kind, "dims", ()))
             and "float64" in getattr(kind, "dtypes", ())
         )
-    if isinstance(value, np.ma.MaskedArray) and kind is np.ndarray:
-        return False  # JAX refuses it, and NumPy forgets its mask
     try:
         return isinstance(value, kind)
     except TypeError:  # a protocol that cannot be asked at run time

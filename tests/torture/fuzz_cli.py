@@ -23,6 +23,9 @@ from tokenmargin.cli import main as command_line
 
 COUNT = 2_000
 
+#: How words that are no text become bytes and words again, as in `sys.argv`.
+BYTES = ("utf-8", "surrogateescape")
+
 #: Exit codes that the command line documents.
 DOCUMENTED = {0, 1, 2, 3, 130}
 
@@ -72,7 +75,7 @@ def words_of(rng: random.Random) -> list[str]:
         elif kind == 3:
             words[at : at + 1] = words[at : at + 1] * 2
         elif at < len(words):
-            words[at] = mutated(words[at].encode(), [w.encode() for w in WORDS], rng).decode("utf-8", "surrogateescape")
+            words[at] = mutated(words[at].encode(*BYTES), [w.encode() for w in WORDS], rng).decode(*BYTES)
     return words
 
 
@@ -114,7 +117,6 @@ def said(words: list[str], place: Path) -> str | None:
 def main(count: int = COUNT, seed: int = 0) -> int:
     """The number of different failures."""
     rng, found, tried, here = random.Random(seed), Counter[str](), 0, Path.cwd()
-    examples: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="tokenmargin-torture-") as place:
         os.chdir(place)  # what a command writes beside itself is written here
         try:
@@ -125,14 +127,15 @@ def main(count: int = COUNT, seed: int = 0) -> int:
                 tried += 1
                 wrong = said(words, Path(place))
                 if wrong is not None:
+                    if wrong[:120] not in found:
+                        print(f"  {wrong[:120]}\n    {words}", flush=True)
                     found[wrong[:120]] += 1
-                    examples.setdefault(wrong[:120], words)
                 if Path(place, "ran").exists():
                     found["a word was run as a program"] += 1
         finally:
             os.chdir(here)
     for wrong, times in found.items():
-        print(f"  {times} times {wrong}\n    {examples.get(wrong)}")
+        print(f"  {times} times {wrong}")
     print(f"{tried} command lines: {len(found)} failures")
     return len(found)
 

@@ -99,17 +99,17 @@ def killed_in_a_write(work: Callable[[], None], moment: random.Random) -> Callab
     return armed
 
 
-def main(count: int = 100, wait: float = 0.01) -> int:
+def main(count: int = 100, seed: int = 0, wait: float = 0.01) -> int:
     """Kill one and two layers so many times in all, and compare; the number of failures."""
     failures = 0
     for layers in (1, 2):
-        failures += kills(layers, count // 2, wait)
+        failures += kills(layers, count // 2, wait, seed=seed)
     return failures
 
 
-def kills(layers: int, count: int, wait: float, files_left: list[int] | None = None) -> int:
+def kills(layers: int, count: int, wait: float, files_left: list[int] | None = None, seed: int = 0) -> int:
     """Kill one training so many times, let it end, and compare; as often anew as it ends before it is killed."""
-    moment, failures, done = random.Random(SEED + layers), 0, 0
+    moment, failures, done = random.Random(SEED + layers + 1000 * seed), 0, 0
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         compiled_once(place / "compiled")

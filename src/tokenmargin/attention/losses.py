@@ -1,4 +1,4 @@
-"""CustomLoss losses, with what a saturated softmax needs of them: log|l'| instead of l' [M, Assumption A].
+"""Decreasing losses, with what a saturated softmax needs of them: log|l'| instead of l' [M, Assumption A].
 
 A gradient past saturation is a sum of tiny weights; their logarithms add up without underflow, so every loss offers
 log|l'(u)| and its derivative l''/l'. Losses are values: compare, hash and pass them around.
@@ -7,11 +7,14 @@ log|l'(u)| and its derivative l''/l'. Losses are values: compare, hash and pass 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from tokenmargin._checks import array_of, shown
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 
@@ -52,15 +55,15 @@ class Logistic(Loss):
 
     def value(self, u: AnyArray) -> AnyArray:
         """log(1 + exp(-u))."""
-        return jax.nn.softplus(-u)
+        return jax.nn.softplus(-_real(u))
 
     def log_slope(self, u: AnyArray) -> AnyArray:
         """-log(1 + exp(u))."""
-        return -jax.nn.softplus(u)
+        return -jax.nn.softplus(_real(u))
 
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-sigmoid(u)."""
-        return -jax.nn.sigmoid(u)
+        return -jax.nn.sigmoid(_real(u))
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """l'' <= 1/4 and |l'| <= 1 everywhere."""
@@ -72,19 +75,19 @@ class Exponential(Loss):
 
     def value(self, u: AnyArray) -> AnyArray:
         """exp(-u)."""
-        return jnp.exp(-u)
+        return jnp.exp(-_real(u))
 
     def log_slope(self, u: AnyArray) -> AnyArray:
         """-u."""
-        return -u
+        return -_real(u)
 
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-1."""
-        return -jnp.ones_like(u)
+        return -jnp.ones_like(_real(u))
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """Both are largest at the left end."""
-        largest = float(jnp.exp(-low))
+        largest = float(jnp.exp(-_real(low)))
         return largest, largest
 
 
@@ -93,15 +96,15 @@ class Correlation(Loss):
 
     def value(self, u: AnyArray) -> AnyArray:
         """-u."""
-        return -u
+        return -_real(u)
 
     def log_slope(self, u: AnyArray) -> AnyArray:
         """0."""
-        return jnp.zeros_like(u)
+        return jnp.zeros_like(_real(u))
 
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """0."""
-        return jnp.zeros_like(u)
+        return jnp.zeros_like(_real(u))
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """l'' = 0 and |l'| = 1."""
@@ -141,10 +144,21 @@ correlation = Correlation()
 
 
 def _elementwise(function: Callable[[AnyArray], AnyArray], u: AnyArray) -> AnyArray:
-    for _ in range(jnp.ndim(u)):
+    numbers = _real(u)
+    for _ in range(jnp.ndim(numbers)):
         function = jax.vmap(function)
-    return function(u)
+    return function(numbers)
 
 
 def _elementwise_derivative(function: Callable[[AnyArray], AnyArray], u: AnyArray) -> AnyArray:
     return _elementwise(jax.grad(lambda x: function(x)), u)
+
+
+def _real(u: Any) -> Any:
+    """u where it is real numbers; JAX itself has foreign errors for masked arrays and for integers beyond its own."""
+    if isinstance(u, jax.Array | float):
+        return u
+    numbers = array_of(u, "u", "real numbers")
+    if isinstance(u, np.ma.MaskedArray) or numbers.dtype.kind not in "fiub":
+        raise InvalidInputError(f"u must be real numbers without a mask, got {shown(u)}.")
+    return numbers if numbers.dtype.kind == "f" else numbers.astype(float)

@@ -13,3 +13,7 @@ INTERRUPTED = 130
 
 class Misuse(Exception):
     """The command line does not say what to do; the message does."""
+
+    def __str__(self) -> str:
+        """One line, whatever lines the words have that it quotes."""
+        return " ".join(super().__str__().split())

@@ -11,10 +11,10 @@ import builtins
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -41,6 +41,9 @@ COMPUTED_BY = (
     "probe",
     "experiments",
 )
+
+#: An input of a part.
+Given = TypeVar("Given")
 
 #: What reading a file that was cut short or changed raises.
 DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError)
@@ -171,6 +174,33 @@ def part_made_elsewhere(folder: str, name: str, settings: object) -> tuple[dict[
 
 def _part_path(folder: str, name: str, settings: object) -> Path:
     return Path(folder) / f"{name}-{hashlib.sha256(repr(settings).encode()).hexdigest()[:16]}.npz"
+
+
+def keeping(folder: str, name: str, settings: object, map: Map = builtins.map) -> Map:
+    """A `map` whose answers, arrays each, are parts of a study: those in the folder are not computed again.
+
+    Args:
+        folder: where parts lie; "" keeps nothing.
+        name: of the parts, good for file names; they are numbered.
+        settings: what all inputs follow from, told by its `repr`.
+        map: applied to what is missing.
+    """
+
+    def kept(compute: Callable[[Any], Arrays], inputs: Iterable[Any]) -> Iterator[Arrays]:
+        every = list(inputs)
+        return parts(folder, _numbered(name, len(every)), settings, compute, every, map)
+
+    return kept
+
+
+def missing(folder: str, name: str, settings: object, inputs: Sequence[Given]) -> list[Given]:
+    """The inputs of `keeping` that are still to be computed: what a forecast is about."""
+    paths = [_part_path(folder, each, settings) for each in _numbered(name, len(inputs))]
+    return [given for given, path in zip(inputs, paths, strict=True) if not folder or not path.is_file()]
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{name}-{number}" for number in range(count)]
 
 
 def _kept_part(path: Path, settings: object) -> dict[str, Any] | None:

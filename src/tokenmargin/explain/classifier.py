@@ -179,7 +179,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             )
         if sample_weight is not None or self.class_weight is not None:
             raise InvalidInputError("training with a width has no weights: leave them out, or use width=None.")
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        with _in_our_words():
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return fit_embeddings(
             counts,
             targets,

@@ -181,7 +181,8 @@ def deciding_tokens(
     counts = checked_counts(counts)  # sorted, without zeros: the pattern that attention has too
     n, V = counts.shape
     numbered = targets.shape == (n,) and targets.dtype.kind in "iu" and targets.min() >= 0
-    if not numbered or targets.max() >= len(classes) or len(vocabulary) != V or len(words or vocabulary) != V:
+    all_named = len(vocabulary) == V and (words is None or len(words) == V)
+    if not numbered or targets.max() >= len(classes) or not all_named:
         raise InvalidInputError(
             f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
             f"got targets of shape {targets.shape} and {len(vocabulary)} names."

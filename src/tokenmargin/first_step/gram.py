@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from tokenmargin._checks import checked, positive
+from tokenmargin._checks import checked, not_negative, positive
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -40,6 +40,7 @@ def gram_step(dataset: TokenDataset, eta0: float, log10_d: float, key: jax.Array
 def step_from_gram(dataset: TokenDataset, eta0: float, log10_d: float, gram: ArrayLike) -> FirstStep:
     """The same step from a given Gram matrix of (v, E0_1, ..., E0_V, p0), see `gram_of`; d enters [E, (6)] only."""
     positive(eta0, "eta0")
+    not_negative(log10_d, "log10_d")
     start = coordinates_of(gram)
     if len(start.tokens) != dataset.vocabulary_size:
         raise InvalidInputError(

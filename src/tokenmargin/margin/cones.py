@@ -86,8 +86,8 @@ def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bo
     point, centre = real_array(p, "p", "(d,)"), real_array(axis, "axis", "(d,)")
     not_negative(mu, "mu")
     not_negative(radius, "radius")
-    norm, axis_norm = length(point), length(centre)
-    if point.shape != centre.shape or not axis_norm:
+    if point.shape != centre.shape or not centre.any():
         raise InvalidInputError(f"p has shape {point.shape}, axis {centre.shape}: give two vectors, axis not 0.")
+    norm, axis_norm = length(point), length(centre)
     cosine = float((point / norm) @ (centre / axis_norm)) if norm else 0.0
     return norm >= radius and cosine >= 1.0 - mu

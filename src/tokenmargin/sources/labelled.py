@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from tokenmargin._checks import whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.reading import ReadingReport, total
@@ -49,8 +50,7 @@ class LabelledTexts:
 
     def chunks(self, size: int = CHUNK, progress: Progress = silent) -> Iterator[TextChunk]:
         """Read the source from its beginning, `size` texts at a time."""
-        if size < 1:
-            raise InvalidInputError(f"chunks of {size} texts: give at least 1.")
+        whole_number(size, "size", 1)
         done = 0
         for chunk in self.read(size):
             yield chunk

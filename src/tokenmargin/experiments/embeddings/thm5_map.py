@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
+from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.first_step.bounds import theorem_log10_d
+from tokenmargin.theory.embeddings.case import EmbeddingCase
 from tokenmargin.theory.embeddings.selection_study import (
     COLUMNS,
     NORMS,
@@ -22,6 +25,7 @@ from tokenmargin.theory.embeddings.selection_study import (
     PhaseGrid,
     PhaseMap,
     Theorem5Study,
+    case_blocks,
     decided,
     phase_cases,
     phase_shares,
@@ -33,6 +37,9 @@ from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCIT
 #: log10 d of the phase diagram: dense where something happens, sparse up to the widths of (10).
 WIDTHS = (1.505, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 24.0, 40.0, 60.0, 80.0)
 
+
+#: Name of the finished parts.
+BLOCKS = "data-sets"
 
 #: Data sets from which on a few are timed first, and how many.
 LONG_CASES, TIMED_CASES = 2000, 128
@@ -62,6 +69,8 @@ class Settings(Config):
     """Phase diagram: widths."""
     norms: tuple[float, ...] = NORMS
     """Phase diagram: norm to which p is followed, and then again where that decides nothing."""
+    resume: str = ""
+    """Folder for finished blocks of data sets."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -93,11 +102,11 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         study_cases(explicit, seed),
     ]
     every = [case for part in parts for case in part]  # together, so that each (n, T) is compiled once
-    if map is builtins.map and len(every) >= LONG_CASES:
-        few = every[:: len(every) // TIMED_CASES]
-        sample = partial(decided, few, norms=config.norms)
-        expect_study(progress, {f"{len(few)} data sets": (sample, len(every) / len(few))})
-    found = iter(decided(every, progress, config.norms, map))
+    settings = (replace(config, resume=""), seed)
+    if map is builtins.map:
+        left = store.missing(config.resume, BLOCKS, settings, case_blocks(every))
+        _expect([case for block in left for case in block], config.norms, progress)
+    found = iter(decided(every, progress, config.norms, store.keeping(config.resume, BLOCKS, settings, map)))
     limits = [[next(found) for _ in part] for part in parts]
     shares = phase_shares(grid, parts[0], limits[0])
     in_gram, on_embeddings = table(parts[1], limits[1]), table(parts[2], limits[2])
@@ -116,6 +125,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
     tables = {"regime (10), Gram space": by_size(in_gram), "explicit embeddings": by_size(on_embeddings)}
     numbers = _judged(in_gram) + _reported(on_embeddings) + _looseness(grid, shares)
     return Result(arrays, tuple(numbers), tuple(_sentences(grid, shares, in_gram)), tables)
+
+
+def _expect(cases: Sequence[EmbeddingCase], norms: tuple[float, ...], progress: Progress) -> None:
+    """Say how long many data sets will take, from a few of them."""
+    if len(cases) >= LONG_CASES:
+        few = cases[:: len(cases) // TIMED_CASES]
+        sample = partial(decided, few, norms=norms)
+        expect_study(progress, {f"{len(few)} data sets": (sample, len(cases) / len(few))})
 
 
 def _column(rows: np.ndarray, name: str) -> np.ndarray:

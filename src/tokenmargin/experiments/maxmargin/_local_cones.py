@@ -29,15 +29,14 @@ class LocalEnds:
     away: int = 0
     undecided: int = 0
 
-    def with_path(self, path: LocalPath) -> LocalEnds:
-        """One path more."""
-        settled = bool(path.converged[-2:].all())
-        toward = settled and converges_to_axis(path) > STAYS_AWAY
+    def with_end(self, end: np.ndarray) -> LocalEnds:
+        """One path more, by its `path_end`."""
+        norm, distance, settled, toward = end.tolist()
         return LocalEnds(
-            [*self.norm, float(path.norms[-1] / path.radii[-1])],
-            [*self.distance, float(path.distances[-1] / path.epsilon)],
-            self.toward + toward,
-            self.away + (settled and not toward),
+            [*self.norm, norm],
+            [*self.distance, distance],
+            self.toward + bool(toward),
+            self.away + bool(settled and not toward),
             self.undecided + (not settled),
         )
 
@@ -52,6 +51,18 @@ class Cone:
     epsilon: float
     radii: Sequence[float] | np.ndarray
     inner_radius: float
+
+
+def block_ends(cones: Sequence[Cone]) -> dict[str, np.ndarray]:
+    """How the paths in some cones end, a row of `path_end` each."""
+    return {"ends": np.array([path_end(path_in(cone)) for cone in cones])}
+
+
+def path_end(path: LocalPath) -> tuple[float, float, bool, bool]:
+    """|p_bar|/R and (1 - cos)/epsilon at the end, whether the path is settled there, and if it goes to the axis."""
+    settled = bool(path.converged[-2:].all())
+    toward = settled and bool(converges_to_axis(path) > STAYS_AWAY)
+    return float(path.norms[-1] / path.radii[-1]), float(path.distances[-1] / path.epsilon), settled, toward
 
 
 def path_in(cone: Cone) -> LocalPath:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,10 +22,11 @@ from tokenmargin._progress import Progress
 from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
 from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
-from tokenmargin.experiments.maxmargin._local_cones import Around, Cone, LocalEnds, cones_of, draw_ends, path_in
+from tokenmargin.experiments.maxmargin._local_cones import Around, Cone, LocalEnds, block_ends, cones_of, draw_ends
 from tokenmargin.margin import (
     MarginSolution,
     att_svm_batch,
@@ -57,6 +59,9 @@ RATE = "ray plus a bounded vector"
 #: Largest KKT residual |G - (G'u)u|/|G| of a path: logits of size 1e5 round to 1e-11, margins go down to 1e-2.
 KKT = 1e-8
 
+#: Local paths of one finished part, and the name of such parts.
+BLOCK, BLOCKS = 12, "local-paths"
+
 #: Local paths from which on a few are timed first, and how many.
 LONG_CONES, TIMED_CONES = 200, 12
 
@@ -83,6 +88,8 @@ class Settings(Config):
     """1 - cos of the half-angle of the cones around directions that are not LMM."""
     inner_radius: float = 5.0
     """R0 of those cones."""
+    resume: str = ""
+    """Folder for finished paths."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -101,11 +108,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
     residual, certified = 0.0, 0
     exponents: dict[tuple[str, str], float] = {}
     for name, problem in PROBLEMS.items():
-        panel, worst, proved = _comparison(problem(), config)
-        arrays[name] = panel
-        residual, certified = max(residual, worst), certified + proved
+        fixed = (config.radii, config.steps)
+        found = store.part(config.resume, f"figure-1{name}", fixed, partial(_comparison, problem(), config))
+        panel = arrays[name] = found["panel"]
+        residual, certified = max(residual, float(found["residual"])), certified + int(found["certified"])
+        progress(len(exponents) // len(WAYS) + 1, len(PROBLEMS), "problems of Fig. 1")
         exponents |= {(name, way): _exponent(panel[way]["norm"], panel[way]["distance"]) for way in WAYS}
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    seed = np.asarray(jax.random.key_data(key)).ravel()
+    rng = np.random.default_rng(seed)
     ends = {kind: LocalEnds([], []) for kind in ("other", "random", "lmm")}
     outside, radii = 0, []
     cones: list[Cone] = []
@@ -117,12 +127,16 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         cones += cones_of(data, solutions, around, rng)
         radii += [radii_of(solution) for solution in solutions if has_radii(solution)]
         progress(j + 1, config.problems, "random problems")
-    if map is builtins.map and len(cones) >= LONG_CONES:
-        few = cones[:: len(cones) // TIMED_CONES]
-        times = len(cones) / len(few)
-        expect_study(progress, {f"{len(few)} local paths": (lambda: [path_in(cone) for cone in few], times)})
-    for done, (cone, path) in enumerate(zip(cones, map(path_in, cones), strict=True), start=1):
-        ends[cone.kind] = ends[cone.kind].with_path(path)
+    blocks = [cones[begin : begin + BLOCK] for begin in range(0, len(cones), BLOCK)]
+    settings, done = (replace(config, resume=""), seed.tolist()), 0
+    if map is builtins.map:
+        left = store.missing(config.resume, BLOCKS, settings, blocks)
+        _expect([cone for block in left for cone in block], progress)
+    spread = store.keeping(config.resume, BLOCKS, settings, map)
+    for block, followed in zip(blocks, spread(block_ends, blocks), strict=True):
+        for cone, end in zip(block, followed["ends"], strict=True):
+            ends[cone.kind] = ends[cone.kind].with_end(end)
+        done += len(block)
         progress(done, len(cones), "local paths")
     arrays["local"] = {
         kind: {"norm": np.array(end.norm), "distance": np.array(end.distance)} for kind, end in ends.items()
@@ -136,7 +150,14 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
     return Result(arrays, numbers, _sentences(arrays, exponents, ends))
 
 
-def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[Arrays, float, bool]:
+def _expect(cones: Sequence[Cone], progress: Progress) -> None:
+    """Say how long many local paths will take, from a few of them."""
+    if len(cones) >= LONG_CONES:
+        few = cones[:: len(cones) // TIMED_CONES]
+        expect_study(progress, {f"{len(few)} local paths": (lambda: block_ends(few), len(cones) / len(few))})
+
+
+def _comparison(sequences: EmbeddedSequences, config: Settings) -> Arrays:
     """Norms and distances of the three ways, the path's largest KKT residual, and whether it is certified."""
     target = global_margin(sequences).direction
     path = enumerated_path(sequences, logistic, np.geomspace(1.0, 1e5, config.radii))
@@ -156,7 +177,8 @@ def _comparison(sequences: EmbeddedSequences, config: Settings) -> tuple[Arrays,
     bounded = given(PathCase(sequences).bounded)
     levels = panel["path"]["norm"] * bounded.solution.margin
     panel["path"]["bound"] = np.array([bounded.bound(level) for level in levels])
-    return panel, float(path.residuals.max()), certify_path(path).certified
+    certified = np.array(certify_path(path).certified)
+    return {"panel": panel, "residual": np.array(path.residuals.max()), "certified": certified}
 
 
 def _exponent(norms: np.ndarray, distances: np.ndarray) -> float:

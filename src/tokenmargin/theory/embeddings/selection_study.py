@@ -8,7 +8,7 @@ what is needed.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +18,7 @@ from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
+from tokenmargin.attention.limit import LimitKind, LimitVerdict
 from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.bounds import initial_events, theorem_log10_d
@@ -112,25 +113,62 @@ def theorem5_study(
     return table(cases, decided(cases, progress, map=map))
 
 
+@dataclass(frozen=True, eq=False)
+class CaseEnd(LimitVerdict):
+    """What the table and the map ask of a limit, which is little enough to be kept in a file."""
+
+    kind: LimitKind
+    selection: Selection
+    velocity: np.ndarray  #: shape (r,), in the case's own coordinates
+    direction: np.ndarray  #: shape (r,)
+
+
 def decided(
     cases: Sequence[EmbeddingCase],
     progress: Progress = silent,
     norms: tuple[float, ...] = NORMS,
     map: Map = builtins.map,
-) -> list[Limit]:
+) -> list[CaseEnd]:
     """The limits of the cases, followed to the first of `norms`, those left undecided to the next.
 
-    Cases are taken in blocks, whatever `map` is: the same bytes come out wherever they are computed.
+    Cases are taken in blocks, whatever `map` is: the same bytes come out wherever they are computed. A block is
+    answered in arrays (`decided_block`), so that a `map` can keep what is done.
     """
-    blocks = [cases[begin : begin + BLOCK] for begin in range(0, len(cases), BLOCK)]
-    found: list[Limit] = []
-    for block in map(partial(_decided, norms=norms), blocks):
-        found += block
+    found: list[CaseEnd] = []
+    for block in map(partial(decided_block, norms=norms), case_blocks(cases)):
+        found += ends_of(block)
         progress(len(found), len(cases), "problems")
     return found
 
 
-def _decided(cases: Sequence[EmbeddingCase], norms: tuple[float, ...]) -> list[Limit]:
+def case_blocks(cases: Sequence[EmbeddingCase]) -> list[Sequence[EmbeddingCase]]:
+    """The cases in the blocks in which they are decided."""
+    return [cases[begin : begin + BLOCK] for begin in range(0, len(cases), BLOCK)]
+
+
+def decided_block(cases: Sequence[EmbeddingCase], norms: tuple[float, ...]) -> dict[str, np.ndarray]:
+    """The ends of some cases as arrays, one after the other: kinds, sizes (n, T, r), and what is of those sizes."""
+    found = _limits(cases, norms)
+    return {
+        "kinds": np.array([limit.kind.value for limit in found]),
+        "sizes": np.array([(*limit.selection.chosen.shape, len(limit.velocity)) for limit in found]),
+        "chosen": np.concatenate([limit.selection.chosen.ravel() for limit in found]),
+        "velocities": np.concatenate([limit.velocity for limit in found]),
+        "directions": np.concatenate([limit.direction for limit in found]),
+    }
+
+
+def ends_of(block: Mapping[str, np.ndarray]) -> list[CaseEnd]:
+    """The ends that `decided_block` put into arrays."""
+    n, T, r = block["sizes"].T
+    places, coordinates = np.cumsum(n * T)[:-1], np.cumsum(r)[:-1]
+    flags = np.split(block["chosen"], places)
+    chosen = [Selection(flag.reshape(size)) for flag, size in zip(flags, block["sizes"][:, :2], strict=True)]
+    vectors = (np.split(block[name], coordinates) for name in ("velocities", "directions"))
+    return list(map(CaseEnd, map(LimitKind, block["kinds"].tolist()), chosen, *vectors))
+
+
+def _limits(cases: Sequence[EmbeddingCase], norms: tuple[float, ...]) -> list[Limit]:
     found = limits(cases, Flow(until_norm=norms[0]))
     for norm in norms[1:]:
         undecided = [j for j, limit in enumerate(found) if limit.stalled]
@@ -140,7 +178,7 @@ def _decided(cases: Sequence[EmbeddingCase], norms: tuple[float, ...]) -> list[L
     return found
 
 
-def table(cases: Sequence[EmbeddingCase], found: Sequence[Limit]) -> np.ndarray:
+def table(cases: Sequence[EmbeddingCase], found: Sequence[CaseEnd]) -> np.ndarray:
     """Compare each limit with the important tokens and with (9)."""
     rows = np.full((len(cases), len(COLUMNS)), np.nan)
     column = {name: rows[:, j] for j, name in enumerate(COLUMNS)}
@@ -222,7 +260,7 @@ def phase_cases(grid: PhaseGrid, seed: int) -> list[EmbeddingCase]:
     ]
 
 
-def phase_shares(grid: PhaseGrid, cases: Sequence[EmbeddingCase], found: Sequence[Limit]) -> PhaseMap:
+def phase_shares(grid: PhaseGrid, cases: Sequence[EmbeddingCase], found: Sequence[CaseEnd]) -> PhaseMap:
     """Count the limits of `phase_cases`."""
     shape = (len(grid.eta0), len(grid.log10_d), grid.draws)
     only = [limit.diverges and limit.selection == case.important for case, limit in zip(cases, found, strict=True)]
