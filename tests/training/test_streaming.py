@@ -12,7 +12,14 @@ import scipy.sparse as sp
 
 from tokenmargin import AdamW, OneLayer, TokenDataset, TwoLayer, token_statistics, train
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training import DocumentStream, GradientDescent, StepSchedule, count_batches, document_batches
+from tokenmargin.training import (
+    Checkpoint,
+    DocumentStream,
+    GradientDescent,
+    StepSchedule,
+    count_batches,
+    document_batches,
+)
 from tokenmargin.training._program import epoch_function
 from tokenmargin.training._streaming import in_runs, lengths_of
 
@@ -147,6 +154,42 @@ def test_it_starts_from_a_run_over_the_same_vocabulary():
     other = replace(stream, data=corpus(V=13))
     with pytest.raises(InvalidInputError, match="token"):
         train(other, ONE, AdamW(lr=0.01), epochs=1, start=first, **COMMON)
+
+
+class Stop(Exception):
+    """An interruption between two epochs."""
+
+
+def trained(stream, epochs, **more):
+    run = train(stream, ONE, AdamW(lr=0.05), epochs=epochs, schedule=StepSchedule((3,)), **COMMON, **more)
+    arrays, notes = run.archived()
+    del arrays["epoch_seconds"]
+    return run, ({name: array.tobytes() for name, array in arrays.items()}, notes)
+
+
+def test_an_interrupted_run_ends_in_the_same_bytes(tmp_path):
+    stream, held_out = ListStream(corpus()), corpus(20, seed=5)
+    _, whole = trained(stream, 5, validation=held_out)
+    kept, seen = Checkpoint(tmp_path, every=1), []
+
+    def stop(epoch, _):
+        if epoch == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        trained(stream, 5, validation=held_out, checkpoint=kept, on_epoch=stop)
+    assert kept.files()
+    assert trained(stream, 5, validation=held_out, checkpoint=kept, on_epoch=lambda e, _: seen.append(e))[1] == whole
+    assert seen == [3, 4, 5]
+    for other in (replace(stream, data=corpus(seed=1)), replace(stream, sizes=(20, 7, 1, 17))):
+        with pytest.raises(InvalidInputError, match="data: saved a stream of 45 documents"):
+            trained(other, 5, validation=held_out, checkpoint=kept)
+
+
+def test_a_run_goes_on_as_if_it_had_never_ended():
+    stream = ListStream(corpus())
+    _, whole = trained(stream, 4)
+    assert trained(stream, 2, start=trained(stream, 2)[0])[1] == whole
 
 
 def test_a_method_that_takes_everything_at_once_is_refused():

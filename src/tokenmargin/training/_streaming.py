@@ -7,7 +7,9 @@ that one compilation serves all runs of all epochs but the last of each, and a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,23 +17,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import whole_number
-from tokenmargin._progress import Progress, silent
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._guards import check_numbers, check_parameters, coefficients
+from tokenmargin.training._guards import coefficients
 from tokenmargin.training._layouts import shelf_layouts
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
+from tokenmargin.training._under_way import Passed, Rule, Training
 from tokenmargin.training.batches import batch_factory, batches_of
 from tokenmargin.training.count_batches import count_batches, count_sizes, cut_counts
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, document_batches
 from tokenmargin.training.document_stream import DocumentStream
-from tokenmargin.training.evaluate import BestEpoch
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.records import records_of
-from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
-from tokenmargin.training.training_run import TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 #: Lengths that stand for those of all documents where sizes are derived from them.
 MOST_LENGTHS = 100_000
@@ -43,66 +40,69 @@ MEANS = 2
 Cut = Callable[[sp.csr_array, np.ndarray], Batches]
 
 
-def train_stream(
+@dataclass(frozen=True)
+class Runs:
+    """How the documents of a stream are cut: into runs of whole batches, each run in arrays of one size."""
+
+    batch_size: int
+    steps: int  #: of a run
+    cut: Cut
+
+    def of(self, pieces: Iterator[tuple[sp.csr_array, np.ndarray]]) -> Iterator[tuple[Batches, int]]:
+        """The batches of one run after the other, and how many documents each has."""
+        for counts, labels in in_runs(pieces, self.steps * self.batch_size):
+            yield self.cut(counts, labels), len(labels)
+
+
+def runs_of(
     stream: DocumentStream,
     model: Trainable,
     optimiser: Optimiser,
-    parameters: Tree,
-    *,
-    epochs: int,
     batch_size: int,
-    schedule: StepSchedule | WarmUp,
-    batches: BatchFactory | None = None,
-    best: BestEpoch | None = None,
-    progress: Progress = silent,
-    on_epoch: Callable[[int, Tree], None] | None = None,
-) -> TrainingRun:
-    """`train` on a stream, from parameters that it may overwrite; what it is told means what it means there."""
-    kind = parameters.embeddings.dtype.name
+    kind: str,
+    batches: BatchFactory | None,
+) -> Runs:
+    """The runs of a stream, of about as many documents as it holds in memory itself."""
     size = _batch_size(stream, optimiser, batch_size)
-    together = max(1, min(stream.documents_held, stream.n_documents) // size)  # steps of a run
-    cut = cut_for(stream, model, size, together * size, kind, batches)
-    posterior = jnp.asarray(stream.statistics().posterior_difference.astype(kind))
-    state = TrainingState(parameters, ())
-    measured: list[np.ndarray] = []
-    rates: list[float] = []
-    steps = 0
-    for epoch in range(1, epochs + 1):
-        rises = schedule.multipliers(epoch - 1, -(-stream.n_documents // size))
-        table = coefficients(optimiser, steps, optimiser.lr * rises).astype(kind)
-        done, means = 0, np.zeros(MEANS)
-        for counts, labels in in_runs(stream.epoch(epoch - 1), together * size):
-            source = cut(counts, labels)
-            if not steps and not done:
-                state = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
-            rows = source.rows(np.arange(len(labels)))
-            data = EpochData(source.on_device, posterior, rows, table[done : done + len(rows)])
+    steps = max(1, min(stream.documents_held, stream.n_documents) // size)
+    return Runs(size, steps, cut_for(stream, model, size, steps * size, kind, batches))
+
+
+class OnStream(Training):
+    """A training on a stream; the order of an epoch is the stream's own, by the epoch's number."""
+
+    def __init__(self, runs: Runs, rule: Rule, parameters: Tree) -> None:
+        """The optimiser's state has the shapes of gradients, which are asked of the first run of documents."""
+        assert isinstance(rule.dataset, DocumentStream)
+        self._stream, self._runs = rule.dataset, runs
+        pieces = runs.of(self._stream.epoch(0))
+        first = next(pieces)
+        self._first: tuple[tuple[Batches, int], Iterator[tuple[Batches, int]]] | None = (first, pieces)
+        state = TrainingState(parameters, initial_state(rule.optimiser, rule.model, first[0], parameters))
+        super().__init__(rule, state)
+        self._kind = parameters.embeddings.dtype.name
+        self._posterior = jnp.asarray(self._stream.statistics().posterior_difference.astype(self._kind))
+
+    def one_pass(self) -> Passed:
+        """One run of documents after the other."""
+        model, optimiser, n = self.rule.model, self.rule.optimiser, self._stream.n_documents
+        rises = self.rule.schedule.multipliers(self.epochs, -(-n // self._runs.batch_size))
+        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self._kind)
+        state, done, means = self.state, 0, np.zeros(MEANS)
+        for source, documents in self._documents():
+            rows = source.rows(np.arange(documents))
+            data = EpochData(source.on_device, self._posterior, rows, table[done : done + len(rows)])
             state, numbers = epoch_function(model)(program_of(model, source, rows), type(optimiser), state, data)
             last, done = np.asarray(numbers, dtype=np.float64), done + len(rows)
-            means += last[:MEANS] * (len(labels) / stream.n_documents)
-        measured.append(np.concatenate([means, last[MEANS:]]))
-        rates.append(float(optimiser.lr * rises[-1]))
-        steps += done
-        check_numbers(measured[-1], None if best is None else best.see(state.parameters), epoch, rates[-1])
-        progress(epoch, epochs, "training")
-        if on_epoch is not None:
-            on_epoch(epoch, state.parameters)
-        if best is not None and best.is_over:
-            break
-    kept = state.parameters if best is None or best.epoch == 0 else best.parameters
-    check_parameters(kept, rates)
-    return TrainingRun(
-        parameters=kept,
-        records=records_of(measured, rates),
-        model=model,
-        optimiser=optimiser,
-        steps=steps,
-        vocabulary=stream.vocabulary,
-        class_names=stream.class_names,
-        validation=None if best is None else best.records(),
-        best_epoch=None if best is None else best.epoch,
-        batches=batches,
-    )
+            means += last[:MEANS] * (documents / n)
+        return Passed(state, np.concatenate([means, last[MEANS:]]), float(optimiser.lr * rises[-1]), done)
+
+    def _documents(self) -> Iterator[tuple[Batches, int]]:
+        """The runs of the next epoch; the first one of all was cut already."""
+        began, self._first = self._first, None
+        if began is None or self.epochs > 0:
+            return self._runs.of(self._stream.epoch(self.epochs))
+        return chain([began[0]], began[1])
 
 
 def _batch_size(stream: DocumentStream, optimiser: Optimiser, batch_size: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin.data.statistics import TokenStatistics
 
 
@@ -50,3 +51,12 @@ class DocumentStream(ABC):
     @abstractmethod
     def statistics(self) -> TokenStatistics:
         """Of all documents."""
+
+    def content(self) -> str:
+        """What a checkpoint says of the documents: their sums over all, and the first of them in their order."""
+        told = self.statistics()
+        sums = [getattr(told, name) for name in sorted(vars(told))]
+        counts, labels = next(iter(self.epoch(0)))
+        first = (counts.indptr, counts.indices, counts.data, labels)
+        whole = fingerprint(self.vocabulary, self.class_names, self.documents_held, sums, self.distinct_tokens(), first)
+        return f"a stream of {self.n_documents} documents of {self.vocabulary_size} tokens, {whole}"

@@ -5,16 +5,14 @@ What a model must offer is `Trainable`, what batches must offer `Batches`; an op
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._archive import Archive
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
@@ -24,7 +22,7 @@ from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._guards import check_numbers, check_parameters, coefficients
+from tokenmargin.training._guards import coefficients
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training._start import (
     check_both_classes,
@@ -33,17 +31,17 @@ from tokenmargin.training._start import (
     starting_parameters,
     streams,
 )
-from tokenmargin.training._streaming import train_stream
+from tokenmargin.training._streaming import OnStream, runs_of
+from tokenmargin.training._under_way import Passed, Rule, Training, carried_on
 from tokenmargin.training.batches import batches_of, token_dataset
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.document_stream import DocumentStream
-from tokenmargin.training.evaluate import BestEpoch, Trained, best_epoch
+from tokenmargin.training.evaluate import Trained, best_epoch
 from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.records import records_of
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
-from tokenmargin.training.training_run import Position, TrainingRun
+from tokenmargin.training.training_run import TrainingRun
 from tokenmargin.training.warm_up import WarmUp
 
 __all__ = ["streams", "train"]
@@ -152,24 +150,15 @@ def train(
         options |= {} if batches is None else {"batches": batches}
         return train_images(dataset, model, optimiser, **options)
     kind = checked_dtype(model, optimiser, epochs, dtype)
-    if isinstance(dataset, DocumentStream):
-        if checkpoint is not None:
-            raise InvalidInputError("a training on a stream keeps no checkpoints: go on from a run with start=run.")
-        parameters = starting_parameters(start, vocabulary, streams(key)[0], dataset, model, kind)
-        best = best_epoch(validation, patience, dataset, model, (kind, batches))
-        told: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "schedule": schedule, "batches": batches}
-        told |= {"progress": progress, "on_epoch": on_epoch}
-        return train_stream(dataset, model, optimiser, parameters, best=best, **told)
-    check_both_classes(token_dataset(dataset, "the data set to train on"))
-    source = batches_of(dataset, model, dataset.n_documents if optimiser.full_batch else batch_size, kind, batches)
+    make = _made_for(dataset, model, optimiser, batch_size, kind, batches)
     begin, numbers = key_numbers(key)
 
     def belongs_to() -> dict[str, str]:
         given = {"batch_size": batch_size, "dtype": kind, "patience": patience, "batches": batches, "key": numbers}
         values = {"model": model, "optimiser": optimiser, "schedule": schedule} | given
         words = {k: v for name, value in values.items() for k, v in in_words(name, value).items()}
-        read = {"data": dataset, "validation": validation}
-        words |= {name: "none" if each is None else _content(each) for name, each in read.items()}
+        words |= {"data": dataset.content() if isinstance(dataset, DocumentStream) else _content(dataset)}
+        words |= {"validation": "none" if validation is None else _content(validation)}
         return words | {"start": _started_from(start)} | computed_by(*COMPUTED_BY)
 
     # Before anything large is made: what belongs to another run is refused at once.
@@ -179,130 +168,48 @@ def train(
     # Random numbers need room of their own: it must be free again before the optimiser's state takes its own.
     jax.block_until_ready(parameters)
     best = best_epoch(validation, patience, dataset, model, (kind, batches))
-    state = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
-    training = _Training(dataset, model, optimiser, batches, schedule, source, best, state, numbers)
-    if isinstance(start, TrainingRun) and training.is_that_of(start):
-        training.take_up(start)
-    last = training.epochs + epochs
-
-    keeper.expect(state)
-    with keeper:
-        if found is not None:
-            training.resume(found, last)
-        for epoch in range(training.epochs + 1, last + 1):
-            if training.is_over:
-                break
-            training.one_epoch()
-            progress(epoch, last, "training")
-            if on_epoch is not None:
-                on_epoch(epoch, training.state.parameters)
-            keeper.after(epoch, lambda: training.run().archived(), last=training.is_over or epoch == last)
-    run = training.run()
-    check_parameters(run.parameters, training.rates)
-    return run
+    training = make(Rule(dataset, model, optimiser, batches, schedule, best, numbers), parameters)
+    del parameters  # an epoch overwrites them
+    return carried_on(training, keeper, found, epochs, start=start, progress=progress, on_epoch=on_epoch)
 
 
-@dataclass(eq=False)
-class _Training:
-    """A training under way: all that an epoch changes, and the run that it amounts to so far."""
-
-    dataset: TokenDataset
-    model: Any
-    optimiser: Optimiser
-    batches: Any  # as given to `train`
-    schedule: StepSchedule | WarmUp
-    source: Batches
-    best: BestEpoch | None
-    state: TrainingState
-    key: tuple[int, ...]  # numbers that seed the orders of documents
-    measured: list[np.ndarray] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    steps: int = 0
-    is_over: bool = False  # whether patience is at its end
-
-    def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.key)
-        self._kind = self.state.parameters.embeddings.dtype.name
-        self._posterior = jnp.asarray(token_statistics(self.dataset).posterior_difference.astype(self._kind))
-
-    @property
-    def epochs(self) -> int:
-        """Epochs done."""
-        return len(self.measured)
-
-    def one_epoch(self) -> None:
-        """The next epoch."""
-        begin, n = time.perf_counter(), self.source.n_documents
-        rows = self.source.rows(np.arange(n) if self.optimiser.full_batch else self.rng.permutation(n))
-        rises = self.schedule.multipliers(self.epochs, len(rows))
-        table = coefficients(self.optimiser, self.steps, self.optimiser.lr * rises).astype(self._kind)
-        data = EpochData(self.source.on_device, self._posterior, rows, table)
-        program = program_of(self.model, self.source, rows)
-        self.state, numbers = epoch_function(self.model)(program, type(self.optimiser), self.state, data)
-        self.measured.append(np.asarray(numbers))
-        self.rates.append(float(self.optimiser.lr * rises[-1]))
-        self.steps += len(rows)
-        loss = None if self.best is None else self.best.see(self.state.parameters)
-        check_numbers(self.measured[-1], loss, self.epochs, self.rates[-1])
-        self.is_over = self.best is not None and self.best.is_over
-        self.seconds.append(time.perf_counter() - begin)
-
-    def run(self) -> TrainingRun:
-        """What there is after the epochs done."""
-        best = self.best
-        return TrainingRun(
-            parameters=self.state.parameters if best is None or best.epoch == 0 else best.parameters,
-            records=records_of(self.measured, self.rates),
-            model=self.model,
-            optimiser=self.optimiser,
-            steps=self.steps,
-            vocabulary=self.dataset.vocabulary,
-            class_names=self.dataset.class_names,
-            validation=None if best is None else best.records(),
-            best_epoch=None if best is None else best.epoch,
-            batches=self.batches,
-            position=Position(self.state, self.key, dict(self.rng.bit_generator.state)),
-            epoch_seconds=np.array(self.seconds),
-        )
-
-    def is_that_of(self, run: TrainingRun) -> bool:
-        """Whether a run was made by the same rule, so that its next epoch can be the next here."""
-        if run.position is None or run.optimiser != self.optimiser or not bool(run.model == self.model):
-            return False
-        return [_kind(x) for x in jax.tree.leaves(run.position.state)] == [
-            _kind(x) for x in jax.tree.leaves(self.state)
-        ]
-
-    def take_up(self, run: TrainingRun) -> None:
-        """Stand where a run stood after its last epoch."""
-        assert run.position is not None
-        columns = list(run.records.columns().values())
-        self.measured, self.rates = list(np.stack(columns[:-1], axis=1)), columns[-1].tolist()
-        self.seconds, self.steps = run.epoch_seconds.tolist(), run.steps
-        # Copies, as an epoch overwrites its arrays; they lie where those that they replace lie.
-        self.state = jax.tree.map(
-            lambda own, kept: jax.device_put(jnp.array(kept, copy=True), own.sharding), self.state, run.position.state
-        )
-        if run.position.key == self.key:
-            self.rng.bit_generator.state = run.position.orders
-        if self.best is not None:
-            self.best.take_up(run.validation, run.best_epoch, run.parameters, self.epochs)
-
-    def resume(self, found: Archive, last: int) -> None:
-        """Stand where a checkpoint was written."""
-        run = TrainingRun.from_archive(found, self.model, self.optimiser, like=self.state.parameters)
-        if len(run.records) > last:
-            raise InvalidInputError(
-                f"the checkpoint has seen {len(run.records)} epochs, more than the {last} asked for: ask for as many, "
-                "or give another folder."
-            )
-        self.take_up(run)
-        self.is_over = self.best is not None and self.best.is_over
+def _made_for(
+    dataset: TokenDataset | DocumentStream,
+    model: Trainable,
+    optimiser: Optimiser,
+    batch_size: int,
+    kind: str,
+    batches: BatchFactory | None,
+) -> Callable[[Rule, Tree], Training]:
+    """What makes a training of a rule and its first parameters, once it is clear that the documents can be cut."""
+    if isinstance(dataset, DocumentStream):
+        return partial(OnStream, runs_of(dataset, model, optimiser, batch_size, kind, batches))
+    check_both_classes(token_dataset(dataset, "the data set to train on"))
+    size = dataset.n_documents if optimiser.full_batch else batch_size
+    return partial(_InMemory, batches_of(dataset, model, size, kind, batches))
 
 
-def _kind(leaf: Any) -> tuple[tuple[int, ...], str]:
-    return tuple(leaf.shape), leaf.dtype.name
+class _InMemory(Training):
+    """A training on a data set in memory, shuffled anew for every epoch."""
+
+    def __init__(self, source: Batches, rule: Rule, parameters: Tree) -> None:
+        state = TrainingState(parameters, initial_state(rule.optimiser, rule.model, source, parameters))
+        self._shuffles = np.random.default_rng(rule.key)
+        super().__init__(rule, state, rng=self._shuffles)
+        self._source = source
+        self._kind = parameters.embeddings.dtype.name
+        assert isinstance(rule.dataset, TokenDataset)
+        self._posterior = jnp.asarray(token_statistics(rule.dataset).posterior_difference.astype(self._kind))
+
+    def one_pass(self) -> Passed:
+        model, optimiser, n = self.rule.model, self.rule.optimiser, self._source.n_documents
+        rows = self._source.rows(np.arange(n) if optimiser.full_batch else self._shuffles.permutation(n))
+        rises = self.rule.schedule.multipliers(self.epochs, len(rows))
+        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self._kind)
+        data = EpochData(self._source.on_device, self._posterior, rows, table)
+        program = program_of(model, self._source, rows)
+        state, numbers = epoch_function(model)(program, type(optimiser), self.state, data)
+        return Passed(state, np.asarray(numbers), float(optimiser.lr * rises[-1]), len(rows))
 
 
 def _content(dataset: TokenDataset) -> str:

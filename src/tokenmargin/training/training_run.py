@@ -41,7 +41,8 @@ class Position:
 
     state: TrainingState  #: parameters after the last epoch, and what the optimiser keeps of them
     key: tuple[int, ...]  #: numbers of the key
-    orders: dict[str, Any]  #: of the stream of document orders, as NumPy's bit generator gives it
+    #: of the document orders, as NumPy's bit generator gives it; empty of a stream of documents, which has its own
+    orders: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

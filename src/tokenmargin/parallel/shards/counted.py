@@ -137,6 +137,10 @@ class CountedShards:
 
     def statistics(self) -> TokenStatistics:
         """Signed frequency, posterior difference, counts and class of every token: `token_statistics` of all texts."""
+        return self._statistics
+
+    @cached_property
+    def _statistics(self) -> TokenStatistics:
         own = self._sums
         return statistics_of_sums(
             self.vocabulary, self.signed_frequency(), own["positive"], own["negative"], own["document_count"]
