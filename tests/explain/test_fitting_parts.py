@@ -12,6 +12,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain import FitSettings, fit_parts, fitting_parts
 from tokenmargin.explain._objective import Documents, PenalisedLoss, log_idf
 from tokenmargin.text import count_tokens, plain_recipe
+from tokenmargin.training import Checkpoint
 
 SETTINGS = FitSettings(plain_recipe(minimum_count=1), show_texts=False)
 
@@ -76,6 +77,35 @@ def test_a_large_corpus_is_learnt_from_whole_and_measured_on_a_sample(corpus, mo
     assert any("of the" in sentence and "texts learnt from" in sentence for sentence in found.report.reading)
     # The values are those of a fit to (nearly) all texts, not of a fit to the sample.
     assert np.corrcoef(found.model.tokens.value[:, 0], whole.model.tokens.value[:, 0])[0, 1] > 0.98
+
+
+class Stop(Exception):
+    """An interruption in the middle of the fit."""
+
+
+def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path):
+    counted, targets = corpus
+    monkeypatch.setattr(fitting_parts, "SAMPLE", 130)
+    monkeypatch.setattr(fitting_parts, "JUDGED", 60)
+    whole, steps = fitted(corpus), []
+
+    def go_on(progress=lambda *_: None, targets=targets):
+        given = (parts_of((counted, targets)), len(targets), counted.vocabulary, ("bad", "good"), SETTINGS)
+        return fit_parts(*given, checkpoint=Checkpoint(tmp_path, every=1), progress=progress)
+
+    def stop(done, total, what):
+        if what == "fitting" and total == fitting_parts.MOST_STEPS and done == 4:
+            raise Stop
+
+    with pytest.raises(Stop):
+        go_on(stop)
+    found = go_on(lambda done, total, what: steps.append(done) if what == "fitting" else None)
+    assert steps[0] == 4  # three steps were kept, and so was the fit to the sample
+    assert found.metrics == whole.metrics
+    for name in ("score", "value", "intercept"):
+        assert getattr(found.model.tokens, name).tobytes() == getattr(whole.model.tokens, name).tobytes()
+    with pytest.raises(InvalidInputError, match="texts: saved 330 of"):
+        go_on(targets=np.roll(targets, 1))
 
 
 def test_copies_of_texts_learnt_from_are_counted(corpus):

@@ -29,6 +29,7 @@ def fitted_shards(
     say: Callable[[str], None],
 ) -> FittedTexts:
     """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
+    from tokenmargin.explain.fit_folder import fit_checkpoint
     from tokenmargin.explain.fitting import FitSettings, Origin
     from tokenmargin.explain.fitting_parts import fit_parts
     from tokenmargin.parallel import map_of
@@ -50,6 +51,13 @@ def fitted_shards(
     left_out = (("holds no frequent token", counted.n_dropped, ""),) if counted.n_dropped else ()
     for sentence in (*said, *recipe.notes):
         say(sentence)
+    origin = Origin(
+        known.file.name,
+        command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
+        reading=said,
+        rows_left_out=left_out,
+        files={path.name: digest(path) for path in sorted(known.file.glob("*.parquet"))},
+    )
     negative, positive = counted.classes
     return fit_parts(
         lambda: ((part.counts, (part.labels > 0).astype(np.int64)) for part in counted.parts()),
@@ -57,12 +65,7 @@ def fitted_shards(
         counted.vocabulary,
         (str(negative), str(positive)),
         FitSettings(recipe, share, known.seed, show_texts=False),
-        origin=Origin(
-            known.file.name,
-            command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
-            reading=said,
-            rows_left_out=left_out,
-            files={path.name: digest(path) for path in sorted(known.file.glob("*.parquet"))},
-        ),
+        origin=origin,
         progress=progress,
+        checkpoint=fit_checkpoint(unfinished, origin),
     )

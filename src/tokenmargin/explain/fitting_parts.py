@@ -12,15 +12,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._lbfgs import minimise
+from tokenmargin.explain._lbfgs import Search, minimise
 from tokenmargin.explain._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
 from tokenmargin.explain.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
-from tokenmargin.explain.fitting import CountedPart, FitSettings, FittedTexts, Origin, judged_fit, train_tokens
+from tokenmargin.explain.fitting import (
+    COMPUTED_BY,
+    CountedPart,
+    FitSettings,
+    FittedTexts,
+    Origin,
+    judged_fit,
+    train_tokens,
+)
 from tokenmargin.explain.text_model import TextModel
 from tokenmargin.explain.token_model import TokenModel
 from tokenmargin.text import TokenCounter
+from tokenmargin.training.checkpoint import Checkpoint, Keeper, Stages, computed_by
 
 #: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and texts to judge by.
 SAMPLE, JUDGED = 40_000, 20_000
@@ -42,6 +52,7 @@ def fit_parts(
     *,
     origin: Origin | None = None,
     progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
     """What `fit_texts` gives, from counts: no texts are shown, and nothing is fitted again to resampled texts.
 
@@ -53,6 +64,7 @@ def fit_parts(
         settings: `test_share` is held out, and at most 20,000 texts.
         origin: where the texts came from, for the page.
         progress: called as progress(done, total, what).
+        checkpoint: where the fit to a sample, and the newest steps of the fit to all, are kept and taken up.
     """
     if settings.bootstrap:
         raise InvalidInputError("fitting again to resampled texts needs all counts in memory: leave bootstrap out.")
@@ -61,9 +73,11 @@ def fit_parts(
     for part in (learnt, judged):
         if len(np.unique(part.targets)) < 2:
             raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
-    first = train_tokens(learnt, 2, settings.seed, progress)
-    grown = dealt.n_learnt / len(learnt.targets)
-    tokens = fitted_to_parts(dealt.learnt, first, grown, log_idf_of(dealt.held_by, dealt.n_learnt), progress)
+    stages = Stages(checkpoint, dealt.belongs_to)
+    first = train_tokens(learnt, 2, settings.seed, progress, stages)
+    grown, start = dealt.n_learnt / len(learnt.targets), log_idf_of(dealt.held_by, dealt.n_learnt)
+    keeper = Keeper(stages.checkpoint("all"), dealt.belongs_to)
+    tokens = fitted_to_parts(dealt.learnt, first, grown, start, progress, keeper)
     model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
     known = {"train_documents": dealt.n_learnt, "repeated_test_documents": dealt.repeated(judged)}
     told = origin or Origin()
@@ -78,7 +92,12 @@ def fit_parts(
 
 
 def fitted_to_parts(
-    parts: Parts, sample: Fitted, grown: float, start: np.ndarray, progress: Progress = silent
+    parts: Parts,
+    sample: Fitted,
+    grown: float,
+    start: np.ndarray,
+    progress: Progress = silent,
+    keeper: Keeper | None = None,
 ) -> TokenModel:
     """The fit of `fit_tokens` to documents of which one part is in memory at a time; it begins at a fit to a sample.
 
@@ -88,6 +107,7 @@ def fitted_to_parts(
         grown: how many times the documents of the sample there are; the ridge grows with its root.
         start: log idf of all documents, where the ridge pulls scores to, shape (V,).
         progress: called as progress(steps, most, "fitting").
+        keeper: of the newest steps.
     """
     model = sample.model
     objective = PenalisedLoss(parts, model.value.shape[1], model.power, start)
@@ -97,8 +117,17 @@ def fitted_to_parts(
         progress(step, MOST_STEPS, "fitting")
         return False
 
-    begin = objective.coordinates(Parameters(model.score, model.value, model.intercept))
-    found = minimise(objective.value_and_gradient, begin, max_iter=MOST_STEPS, tol=TOLERANCE, stop=stop)
+    begin: np.ndarray | Search = objective.coordinates(Parameters(model.score, model.value, model.intercept))
+    with keeper or Keeper(None, dict) as keeps:
+        kept = keeps.latest()
+        found = minimise(
+            objective.value_and_gradient,
+            begin if kept is None else Search.from_arrays(kept.arrays),
+            max_iter=MOST_STEPS,
+            tol=TOLERANCE,
+            stop=stop,
+            after=lambda search: keeps.after(len(search.values) - 1, lambda: (search.arrays(), {})),
+        )
     return TokenModel(*objective.parameters(found.x), model.power)
 
 
@@ -111,6 +140,7 @@ class _Dealt:
         self.sampled_share = self.judged_share + min(1.0, SAMPLE / n_documents)
         self.held_by = np.zeros(V)
         self.n_learnt = 0
+        self.content = ""  # of all parts seen
 
     def _dealt(self) -> Iterator[tuple[sp.csr_array, np.ndarray, np.ndarray]]:
         for number, (counts, targets) in enumerate(self.parts()):
@@ -126,6 +156,7 @@ class _Dealt:
             self.n_learnt += int((~is_judged).sum())
             for kept, chosen in zip(picked, (~is_judged & (draw < self.sampled_share), is_judged), strict=True):
                 kept.append((sp.csr_array(counts[chosen]), targets[chosen]))
+            self.content = fingerprint(self.content, counts.indptr, counts.indices, counts.data, targets)
             done += len(targets)
             progress(done, self.n_documents, "reading counts")
         learnt, judged = (
@@ -135,6 +166,12 @@ class _Dealt:
             for kept in picked
         )
         return learnt, judged
+
+    def belongs_to(self) -> dict[str, str]:
+        """What a fit depends on: all texts, once `samples` has seen them, and how they were dealt."""
+        how = {"seed": str(self.seed), "held out": repr(self.judged_share), "sampled": repr(self.sampled_share)}
+        texts = f"{self.n_documents} of {self.V} tokens, {self.content}"
+        return {"texts": texts} | how | computed_by(*COMPUTED_BY, device=False)
 
     def learnt(self) -> Iterator[Documents]:
         """The texts learnt from, part by part."""
