@@ -1,7 +1,7 @@
 """More than one process: a study on a cluster against the same study here, memory of counting, and a forecast tested.
 
 python -m benchmarks.parallel                        studies on a local cluster against the serial ones, in turns
-python -m benchmarks.parallel --memory 100000 2000000    peak memory of counting, streaming and training on so many
+python -m benchmarks.parallel --memory 100000 2000000    peak memory of counting, training and a fit on so many texts
 python -m benchmarks.parallel --expected             what figures say they will take against what docs/results records
 python -m benchmarks.parallel --step 8192 512        a training step here against its forecast
 python -m benchmarks.parallel --forecast             the table of docs/devices.md
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +29,9 @@ ROUNDS, PROBLEMS, SEEDS = 5, 150, 12
 BLOCKS, TRIALS, DATA_SETS = 8, 128, 32
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 DOCUMENTS_A_FILE, WORDS_A_DOCUMENT, VOCABULARY, TOGETHER = 50_000, 30, 5000, 2
+
+#: Share of the synthetic texts that hold a word of their class.
+TELLING = 0.7
 
 #: An H200: vendor's bandwidths of memory and NVLink (one direction), and of a 400 Gbit/s adapter for each device.
 H200 = {"memory_bandwidth": 4.8e12, "link_bandwidth": 450e9, "network_bandwidth": 50e9}
@@ -88,20 +91,33 @@ def theorem_sweep(over: Any) -> None:
 
 
 def memory(sizes: list[int]) -> None:
+    """Peak memory of what passes over a corpus on disk, each in a process of its own."""
+    print("| documents | Parquet | counts | counting, statistics | training, one epoch | tokenmargin fit FOLDER |")
+    print("|---|---|---|---|---|---|", flush=True)
+    peaks: dict[str, list[int]] = {work: [] for work in MEMORY_OF}
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            write_texts(Path(folder) / "texts", size)
-            command = [sys.executable, "-m", "benchmarks.parallel", "--memory-child", folder]
-            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-            counting, streaming, training, on_disk = (int(number) / 2**20 for number in told)
-            print(
-                f"{size:,} documents ({on_disk:.0f} MiB of counts): peak {counting:.0f} MiB after counting and "
-                f"statistics, {streaming:.0f} MiB after an epoch of {TOGETHER} parts at a time, {training:.0f} MiB "
-                "after training on such an epoch"
-            )
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_texts(folder / "texts", size)
+            on_disk = {}
+            for work, found in peaks.items():
+                command = [sys.executable, "-m", "benchmarks.parallel", "--memory-child", work, name]
+                told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+                found.append(int(told[-1]))
+                on_disk[work] = sum(path.stat().st_size for path in folder.rglob("*.npz"))
+                if work == "training":  # its counts are not those of the next, which writes its own
+                    shutil.rmtree(folder / "counts")
+            texts = sum(path.stat().st_size for path in (folder / "texts").iterdir())
+        cells = [
+            f"{number / 2**20:,.0f} MiB" for number in (texts, on_disk["counting"], *(p[-1] for p in peaks.values()))
+        ]
+        print(f"| {size:,} | {' | '.join(cells)} |", flush=True)
+    grown = ", ".join(f"{work} {found[-1] / found[0]:.2f}" for work, found in peaks.items())
+    print(f"peak of the last over that of the first, where the documents are {sizes[-1] / sizes[0]:g} times: {grown}")
 
 
 def write_texts(folder: Path, size: int) -> None:
+    """Random words, of which the first hundred are more frequent in texts of their class."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -109,33 +125,48 @@ def write_texts(folder: Path, size: int) -> None:
     rng, words = np.random.default_rng(0), np.array([f"w{k}x" for k in range(VOCABULARY)])
     for number, begin in enumerate(range(0, size, DOCUMENTS_A_FILE)):
         own = min(DOCUMENTS_A_FILE, size - begin)
-        texts = [" ".join(words[ids]) for ids in rng.integers(0, VOCABULARY, (own, WORDS_A_DOCUMENT))]
-        table = pa.table({"text": texts, "label": rng.integers(0, 2, own)})
-        pq.write_table(table, folder / f"{number:05d}.parquet")
+        ids, labels = rng.integers(0, VOCABULARY, (own, WORDS_A_DOCUMENT)), rng.integers(0, 2, own)
+        ids[:, 0] = np.where(rng.random(own) < TELLING, rng.integers(0, 50, own) + 50 * labels, ids[:, 0])
+        texts = [" ".join(words[row]) for row in ids]
+        pq.write_table(pa.table({"text": texts, "label": labels}), folder / f"{number:05d}.parquet")
 
 
-def memory_child(folder: Path) -> None:
+def count(folder: Path) -> None:
+    from tokenmargin.parallel.shards import count_shards
+    from tokenmargin.text import Recipe
+
+    count_shards(folder / "texts", folder / "counts", Recipe(word_piece=False), drop_empty=True).statistics()
+
+
+def train_on_counts(folder: Path) -> None:
     import jax
 
     from tokenmargin import AdamW, OneLayer, train
-    from tokenmargin.parallel.shards import ShardStream, count_shards
-    from tokenmargin.text import Recipe
+    from tokenmargin.parallel.shards import CountedShards, ShardStream
+    from tokenmargin.training import Checkpoint
 
-    counted = count_shards(folder / "texts", folder / "counts", Recipe(word_piece=False), drop_empty=True)
-    counted.statistics()
-    counting = peak()
-    stream = ShardStream(counted, 0, together=TOGETHER)
-    for _ in stream.epoch(0):
-        pass
-    streaming = peak()
-    train(stream, OneLayer(width=4), AdamW(lr=1e-3), epochs=1, key=jax.random.key(0), batch_size=512)
-    on_disk = sum(path.stat().st_size for path in (folder / "counts").rglob("*.npz"))
-    print(counting, streaming, peak(), on_disk)
+    stream = ShardStream(CountedShards(folder / "counts"), 0, together=TOGETHER)
+    how: dict[str, Any] = {"batch_size": 512, "checkpoint": Checkpoint(folder / "checkpoint")}
+    train(stream, OneLayer(width=4), AdamW(lr=1e-3), epochs=1, key=jax.random.key(0), **how)
+
+
+def fit(folder: Path) -> None:
+    from tokenmargin.cli import main as command_line
+
+    assert command_line(["fit", str(folder / "texts"), "--out", str(folder / "fit"), "--quiet"]) == 0
+
+
+#: What is measured, by name.
+MEMORY_OF: dict[str, Callable[[Path], None]] = {"counting": count, "training": train_on_counts, "fit": fit}
 
 
 def peak() -> int:
-    """Largest resident memory of this process so far, in bytes."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Largest resident memory of this process so far, in bytes.
+
+    By its own memory map: `ru_maxrss` of a process that was started by another begins with the other's.
+    """
+    said = [line.split() for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return 1024 * int(said[0][1])
 
 
 def step(V: int, d: int) -> None:
@@ -203,7 +234,7 @@ def forecast() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memory", type=int, nargs="+")
-    parser.add_argument("--memory-child", type=Path)
+    parser.add_argument("--memory-child", nargs=2, metavar=("WORK", "FOLDER"))
     parser.add_argument("--step", type=int, nargs=2)
     parser.add_argument("--forecast", action="store_true")
     parser.add_argument("--expected", nargs="*", metavar="RESULT")
@@ -212,7 +243,8 @@ def main() -> None:
     if chosen.memory:
         memory(chosen.memory)
     elif chosen.memory_child:
-        memory_child(chosen.memory_child)
+        MEMORY_OF[chosen.memory_child[0]](Path(chosen.memory_child[1]))
+        print(peak())
     elif chosen.step:
         step(*chosen.step)
     elif chosen.forecast:

@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(found)}; all when none is named")
     parser.add_argument("--count", type=int, help="how often; each module has its own number")
+    parser.add_argument("--seed", type=int, default=0, help="of what is random; other seeds try other things")
     known = parser.parse_args()
     if unknown := set(known.names) - set(found):
         parser.error(f"there is no {', '.join(sorted(unknown))}")
@@ -24,7 +25,7 @@ def main() -> int:
     for name in known.names or found:
         begin = time.perf_counter()
         run = importlib.import_module(f"tests.torture.{name}").main
-        failures[name] = run() if known.count is None else run(known.count)
+        failures[name] = run(seed=known.seed) if known.count is None else run(known.count, seed=known.seed)
         print(f"{name}: {failures[name]} failures, {time.perf_counter() - begin:.0f} s", flush=True)
     return int(any(failures.values()))
 

@@ -78,16 +78,16 @@ def by_mutation(count: int, place: Path, seed: int = 0) -> int:
     return hunt.report()
 
 
-def by_atheris(count: int, place: Path) -> int:
+def by_atheris(count: int, place: Path, seed: int = 0) -> int:
     """In a process of its own, which libFuzzer ends; the first byte of an input picks its format."""
     report = place / "report.json"
     corpus = place / "corpus"
     corpus.mkdir()
     for number, (name, form) in enumerate(formats().items()):
-        for k, seed in enumerate(form.seeds):
-            (corpus / f"{name.replace(' ', '-')}-{k}").write_bytes(bytes([number]) + seed)
+        for k, right in enumerate(form.seeds):
+            (corpus / f"{name.replace(' ', '-')}-{k}").write_bytes(bytes([number]) + right)
     command = [sys.executable, "-m", "tests.torture.fuzz_files", "--inside", f"-runs={count}", "-max_len=20000"]
-    command += ["-seed=1", "-timeout=60", "-rss_limit_mb=8192", "-verbosity=0", str(corpus)]
+    command += [f"-seed={seed + 1}", "-timeout=60", "-rss_limit_mb=8192", "-verbosity=0", str(corpus)]
     ended = subprocess.run(command, env=os.environ | {REPORT: str(report)}, capture_output=True, text=True)
     if not report.is_file():
         print(ended.stdout[-2000:], ended.stderr[-4000:])
@@ -122,13 +122,13 @@ def inside(arguments: list[str]) -> None:
     atheris.Fuzz()
 
 
-def main(count: int = COUNT) -> int:
+def main(count: int = COUNT, seed: int = 0) -> int:
     """The number of failures."""
     with tempfile.TemporaryDirectory(prefix="tokenmargin-torture-") as place:
         if find_spec("atheris") is None:
-            return by_mutation(count, Path(place))
+            return by_mutation(count, Path(place), seed)
         half = count // 2  # libFuzzer knows bytes better, ours knows where one file of an input ends
-        return by_atheris(count - half, Path(place)) + by_mutation(half, Path(place))
+        return by_atheris(count - half, Path(place), seed) + by_mutation(half, Path(place), seed)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""SIGKILL at random moments of a training with checkpoints: the end has the bytes of the uninterrupted run.
+"""SIGKILL at random moments of every kind of training with checkpoints: the end has the bytes of the uninterrupted run.
 
-Every life of the training is a fork of one process that has imported everything and started no thread of JAX. Half are
+Every life of a training is a fork of one process that has imported everything and started no thread of JAX. Half are
 killed after a random time, half inside a random write of a checkpoint, before, in the middle of or after it.
 """
 
@@ -14,13 +14,20 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 
 from tokenmargin import _archive
 from tokenmargin.data import TokenDataset
+from tokenmargin.explain import FitSettings, fit_parts
+from tokenmargin.explain.fit_embeddings import fit_embeddings
+from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
 from tokenmargin.models import OneLayer, TwoLayer
+from tokenmargin.text import plain_recipe
 from tokenmargin.training import AdamW, Checkpoint, StepSchedule, train
+from tokenmargin.training.image_training import train_images
 
 EPOCHS = 40
 
@@ -30,35 +37,92 @@ SEED = 20261116
 #: Exit code of a life that came to its end.
 DONE = 0
 
+Arrays = dict[str, Any]
 
-def small() -> TokenDataset:
+
+def small(documents: int = 24) -> TokenDataset:
     """Documents that take microseconds an epoch."""
     rng = np.random.default_rng(0)
-    return TokenDataset(rng.integers(0, 3, (24, 30)) + np.eye(24, 30, dtype=int), rng.permutation([-1, 1] * 12))
+    counts = rng.integers(0, 3, (documents, 30)) + np.eye(documents, 30, dtype=int)
+    return TokenDataset(counts + (counts.sum(axis=1, keepdims=True) == 0), rng.permutation([-1, 1] * (documents // 2)))
 
 
-def life(layers: int, folder: Path | None, out: Path, wait: float) -> None:
-    """Train to the end, and write all that the run says but the time it took."""
-    import jax
+def _trained(what: Callable[[], tuple[Any, Any, Any]]) -> Callable[..., Arrays]:
+    """Of what, made in the fork: data, model and validation set."""
 
-    data = small()
-    model = OneLayer(width=8) if layers == 1 else TwoLayer(width=8)
-    run = train(
-        data,
-        model,
-        AdamW(lr=0.05),
-        epochs=EPOCHS,
-        key=jax.random.key(3),
-        batch_size=8,
-        schedule=StepSchedule((15, 30)),
-        validation=data if layers == 2 else None,
-        checkpoint=None if folder is None else Checkpoint(folder, every=1),
-        # Epochs of microseconds would leave most of the life to the start: these take about as long as a save.
-        on_epoch=lambda *_: time.sleep(wait),
-    )
-    arrays, _ = run.archived()
-    arrays.pop("epoch_seconds")
-    _archive.write_archive(out, arrays, {"steps": run.steps}, {})
+    def work(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
+        data, model, validation = what()
+        how: Any = {"batch_size": 8, "schedule": StepSchedule((15, 30)), "validation": validation}
+        how |= {"checkpoint": checkpoint, "on_epoch": wait}
+        run = train(data, model, AdamW(lr=0.05), epochs=EPOCHS, key=jax.random.key(3), **how)
+        arrays, _ = run.archived()
+        del arrays["epoch_seconds"]
+        return arrays | {"steps": run.steps}
+
+    return work
+
+
+def _stream() -> tuple[Any, Any, Any]:
+    from tests.training.test_streaming import ListStream, corpus  # which has a key, and so starts JAX
+
+    return ListStream(corpus()), OneLayer(width=6), corpus(20, seed=5)
+
+
+def _pictures(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
+    from tests.training.test_image_training import MODEL, bright_or_dark
+
+    how: Any = {"batch_size": 16, "checkpoint": checkpoint, "on_epoch": wait}
+    run = train_images(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)
+    leaves = {f"leaf/{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(run.parameters))}
+    return leaves | {"loss": run.records.loss, "accuracy": run.records.accuracy, "steps": run.steps}
+
+
+def _fitted(found: Fitted) -> Arrays:
+    model, ridges = found.model, np.array(found.ridges_tried)
+    numbers = {"losses": np.array(found.losses), "held out": np.array(found.held_out_losses), "ridges": ridges}
+    return {"score": model.score, "value": model.value, "intercept": model.intercept} | numbers
+
+
+def _tokens(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
+    data = small(200)
+    how: Any = {"checkpoint": checkpoint, "progress": wait, "tol": 0.0, "max_iter": EPOCHS, "ridge_value": 0.01}
+    return _fitted(fit_tokens(data.counts, (data.labels > 0).astype(int), 2, validation=np.arange(200) % 4 == 0, **how))
+
+
+def _embeddings(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
+    data = small(200)
+    how: Any = {"checkpoint": checkpoint, "progress": wait, "epochs": EPOCHS, "validation": np.arange(200) % 4 == 0}
+    targets = (data.labels > 0).astype(int)
+    return _fitted(fit_embeddings(data.counts, targets, width=4, key=jax.random.key(2), batch_size=50, **how))
+
+
+def _parts(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
+    data, settings = small(200), FitSettings(plain_recipe(minimum_count=1), show_texts=False)
+    pieces = [(data.counts[k : k + 50], (data.labels[k : k + 50] > 0).astype(np.int64)) for k in range(0, 200, 50)]
+    told: Any = {"checkpoint": checkpoint, "progress": wait}
+    found = fit_parts(lambda: iter(pieces), 200, data.vocabulary, ("no", "yes"), settings, **told)
+    model = found.model.tokens
+    numbers = {name: value for name, value in found.metrics.items() if isinstance(value, float | int)}
+    return {"score": model.score, "value": model.value, "intercept": model.intercept} | numbers
+
+
+#: (checkpoint, what is called after every step) -> all that the training says but the time it took.
+LIVES: dict[str, Callable[..., Arrays]] = {
+    "one layer": _trained(lambda: (small(), OneLayer(width=8), None)),
+    "two layers": _trained(lambda: (small(), TwoLayer(width=8), small())),
+    "a stream": _trained(_stream),
+    "pictures": _pictures,
+    "scores and values": _tokens,
+    "embeddings of a classifier": _embeddings,
+    "a corpus in parts": _parts,
+}
+
+
+def life(kind: str, folder: Path | None, out: Path, wait: float) -> None:
+    """Train to the end, and write all that came of it."""
+    # Epochs of microseconds would leave most of the life to the start: these take about as long as a save.
+    arrays = LIVES[kind](None if folder is None else Checkpoint(folder, every=1), lambda *_: time.sleep(wait))
+    _archive.write_archive(out, {name: np.asarray(value) for name, value in arrays.items()}, {}, {})
 
 
 def forked(work: Callable[[], None], kill_after: float | None = None) -> int:
@@ -100,29 +164,27 @@ def killed_in_a_write(work: Callable[[], None], moment: random.Random) -> Callab
 
 
 def main(count: int = 100, seed: int = 0, wait: float = 0.01) -> int:
-    """Kill one and two layers so many times in all, and compare; the number of failures."""
-    failures = 0
-    for layers in (1, 2):
-        failures += kills(layers, count // 2, wait, seed=seed)
-    return failures
+    """Kill all kinds of training so many times in all, each as often, and compare; the number of failures."""
+    shares = [count // len(LIVES) + (place < count % len(LIVES)) for place in range(len(LIVES))]
+    return sum(kills(kind, share, wait, seed=seed) for kind, share in zip(LIVES, shares, strict=True) if share)
 
 
-def kills(layers: int, count: int, wait: float, files_left: list[int] | None = None, seed: int = 0) -> int:
+def kills(kind: str, count: int, wait: float, files_left: list[int] | None = None, seed: int = 0) -> int:
     """Kill one training so many times, let it end, and compare; as often anew as it ends before it is killed."""
-    moment, failures, done = random.Random(SEED + layers + 1000 * seed), 0, 0
+    moment, failures, done = random.Random(f"{SEED}, {kind}, {seed}"), 0, 0
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         compiled_once(place / "compiled")
-        forked(lambda: life(layers, None, place / "whole.npz", 0.0))
+        forked(lambda: life(kind, None, place / "whole.npz", 0.0))
         begin = time.monotonic()
-        forked(lambda: life(layers, None, place / "whole.npz", wait))
+        forked(lambda: life(kind, None, place / "whole.npz", wait))
         takes = time.monotonic() - begin
         whole = (place / "whole.npz").read_bytes()
-        trial = 0
+        trial, taken_up = 0, 0
         while done < count:
             trial += 1
             folder, out = place / f"trial-{trial}", place / f"trial-{trial}.npz"
-            work = lambda folder=folder, out=out: life(layers, folder, out, wait)  # noqa: E731
+            work = lambda folder=folder, out=out: life(kind, folder, out, wait)  # noqa: E731
             ended = 1
             while done < count:
                 if moment.random() < 0.5:
@@ -134,20 +196,24 @@ def kills(layers: int, count: int, wait: float, files_left: list[int] | None = N
                 if ended != -signal.SIGKILL:
                     return failures + 1
                 done += 1
+                left = len(list(folder.rglob("*.npz")))
+                taken_up += left > 0
                 if files_left is not None:
-                    files_left.append(len(list(folder.glob("step-*.npz"))))
+                    files_left.append(left)
             ended = forked(work) if ended != DONE else ended
             if ended != DONE or out.read_bytes() != whole:
                 failures += 1
-                print(f"{layers} layers, trial {trial}: another end than that of the uninterrupted run", flush=True)
-        print(f"{layers} layers: {done} kills in {trial} trainings of {takes:.1f} s, {failures} failures", flush=True)
+                print(f"{kind}, trial {trial}: another end than that of the uninterrupted run", flush=True)
+        print(
+            f"{kind}: {done} kills in {trial} trainings of {takes:.1f} s, {taken_up} of them with something to go on "
+            f"from, {failures} failures",
+            flush=True,
+        )
     return failures
 
 
 def compiled_once(folder: Path) -> None:
     """Programs are compiled by the first life, and read by the others."""
-    import jax
-
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -207,9 +207,9 @@ def undecided_share(found: Counter[tuple[str, str, str]]) -> float:
     return sum(times for key, times in posed.items() if key[2] == UNDECIDED) / max(1, sum(posed.values()))
 
 
-def main(count: int = COUNT) -> int:
+def main(count: int = COUNT, seed: int = 0) -> int:
     """Print what was found; failures are wrong verdicts, and one more where too many were left undecided."""
-    found, wrong = hunt(count)
+    found, wrong = hunt(count, seed)
     for kind in PROBLEMS:
         sums = [sum(times for key, times in found.items() if key[::2] == (kind, said)) for said in VERDICTS]
         print(f"{kind:18s}", ", ".join(f"{times:5d} {said}" for times, said in zip(sums, VERDICTS, strict=True)))

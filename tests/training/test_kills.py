@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 from tests.torture.kills import kills
 found = []
-failures = kills(1, 10, 0.003, found)
+failures = kills("one layer", 10, 0.003, found)
 print("taken up:", sum(count > 0 for count in found), "failures:", failures)
 """
 
