@@ -304,6 +304,22 @@ def test_progress_is_a_line_a_minute_where_output_is_redirected(capsys, monkeypa
     ]
 
 
+def test_the_time_left_counts_what_came_before_the_first_word_and_not_what_was_kept(capsys, monkeypatch):
+    from tokenmargin.cli import _console
+
+    now = [0.0]
+    monkeypatch.setattr(_console.time, "monotonic", lambda: now[0])
+    for kept in (0, 80):
+        now[0] = 0.0
+        with _console.progress("check") as progress:
+            for done in range(1, kept + 1):  # read from files, at once
+                progress(done, 100, "instances")
+            for done in range(kept + 1, kept + 11):
+                now[0] += 10.0
+                progress(done, 100, "instances")
+        assert capsys.readouterr().err == f"check: instances: {kept + 6}%, about {940 - 10 * kept} s left\n"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (

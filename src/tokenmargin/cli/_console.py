@@ -100,23 +100,37 @@ class _LineAMinute:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.said = time.monotonic()
-        self.began: dict[str, float] = {}
+        self.said = self.heard = time.monotonic()
+        self.marks: dict[str, list[tuple[float, int]]] = {}  # (when, done) of each kind of work, a second apart
 
     def __call__(self, done: int, total: int | None, what: str) -> None:
         """Say how far the work has come, if a minute has passed."""
         now = time.monotonic()
-        begin = self.began.setdefault(what, now)
+        # Work that is first heard of when some of it is done began when something was last heard of.
+        marks = self.marks.setdefault(what, [(self.heard if done else now, 0)])
+        self.heard = now
+        if now - marks[-1][0] >= 1.0:
+            marks.append((now, done))
         if now - self.said < SECONDS_BETWEEN_LINES:
             return
         self.said = now
         far = f"{done:,}" if total is None else f"{done / max(total, 1):.0%}"
-        left = f", about {(now - begin) * (total - done) / done:.0f} s left" if total and done else ""
+        left = "" if total is None else seconds_left(marks, (now, done), total)
         self.say(f"{what}: {far}{left}")
 
     def say(self, sentence: str) -> None:
         """A line in the log."""
         print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
+
+
+def seconds_left(marks: Sequence[tuple[float, int]], now: tuple[float, int], total: int) -> str:
+    """What is left, at the speed of the later half of the time so far: what was finished before came at once."""
+    middle = (marks[0][0] + now[0]) / 2
+    later = max((mark for mark in marks if mark[0] <= middle), default=marks[0])
+    when, done = marks[0] if later[1] == now[1] else later
+    if now[1] == done:
+        return ""
+    return f", about {(now[0] - when) * (total - now[1]) / (now[1] - done):.0f} s left"
 
 
 def _console() -> Console:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import builtins
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -176,12 +177,19 @@ def gather_all(
     progress: Progress = silent,
 ) -> list[Evidence]:
     """`gather` for several claims, one after the other, and more where a law says so."""
-    named, found = list(keys), []
-    for done, key in enumerate(named):
-        progress(done, len(named), f"evidence for {key}")
-        times = laws()[key].times if key in laws() else 1  # an unknown key is gather's to refuse
-        found.append(gather(key, wanted * times, seed, map=map))
-    progress(len(named), len(named), "evidence")
+    # An unknown key is gather's to refuse.
+    sizes = {key: wanted * (laws()[key].times if key in laws() else 1) for key in keys}
+    found: list[Evidence] = []
+    for key, size in sizes.items():
+        before, drawn = sum(sizes[one.key] for one in found), count(1)
+
+        def heard(*given: Any, before: int = before, size: int = size, drawn: Iterator[int] = drawn) -> Iterator[Any]:
+            for one in map(*given):
+                yield one
+                # A law that is often outside its hypotheses draws more than it is asked for.
+                progress(before + min(next(drawn), size), sum(sizes.values()), "instances")
+
+        found.append(gather(key, size, seed, map=heard))
     return found
 
 
