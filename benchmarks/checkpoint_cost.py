@@ -80,8 +80,11 @@ def main() -> None:
             taken[how].append((took, count, 100 * seconds / took))
     for how, rows in taken.items():
         seconds, count, share = np.median(np.array(rows), axis=0)
+        shares, ratios = np.array(rows)[:, 2], np.array(rows)[:, 0] / np.array(taken["without"])[:, 0]
         print(
-            f"{how:12s} {seconds:7.2f} s, {count:4.0f} saves, {share:6.2f} % of the run (medians of {len(rows)} runs)"
+            f"{how:12s} {seconds:7.2f} s, {count:4.0f} saves, {share:6.2f} % of the run (medians of {len(rows)} runs; "
+            f"{shares.min():.2f} to {shares.max():.2f} %), {np.median(ratios):.3f} times the run without "
+            f"(round by round {ratios.min():.3f} to {ratios.max():.3f})"
         )
 
 

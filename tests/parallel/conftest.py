@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+
 import pytest
 
 pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -13,3 +15,7 @@ def scheduler():
 
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         yield cluster.scheduler_address
+    # A nanny that was starting a killed worker anew when its cluster was closed leaves the new one behind.
+    for child in multiprocessing.active_children():
+        child.kill()
+        child.join()

@@ -32,6 +32,10 @@ from tokenmargin.training.trainable import BatchFactory, Trainable
 #: Steps that are timed in a row, and seconds to go on timing: short steps are dominated by what starts them.
 TIMED_STEPS, LEAST_SECONDS = 8, 0.5
 
+#: A long run is timed for this share of what it will take, up to so many seconds: what else the machine does comes and
+#: goes within seconds.
+TIMED_SHARE, MOST_SECONDS = 0.02, 6.0
+
 #: What would make a run fit, from the share of its memory that is there.
 Remedy = Callable[[float], str]
 
@@ -105,7 +109,8 @@ def forecast_training(
     check_fits(memory, remedy)
     parameters = model.initial(jax.random.key(0), given.vocabulary_size, kind)
     now = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
-    return TrainingForecast(memory, compile_seconds, _seconds_a_step(compiled, now, data), epochs * len(rows))
+    steps = epochs * len(rows)
+    return TrainingForecast(memory, compile_seconds, _seconds_a_step(compiled, now, data, steps), steps)
 
 
 def check_parameters_fit(
@@ -169,11 +174,12 @@ def _bytes(tree: Any) -> int:
     return sum(int(np.prod(leaf.shape)) * np.dtype(leaf.dtype).itemsize for leaf in jax.tree.leaves(tree))
 
 
-def _seconds_a_step(compiled: Any, state: Any, data: EpochData) -> float:
+def _seconds_a_step(compiled: Any, state: Any, data: EpochData, steps: int) -> float:
     """The mean over repeats; the first run is not counted, as it meets cold memory."""
     state, _ = jax.block_until_ready(compiled(state, data))
-    begin, done = time.perf_counter(), 0
-    while time.perf_counter() - begin < LEAST_SECONDS:
+    begin, done, each = time.perf_counter(), 0, 0.0
+    while done == 0 or done * each < max(LEAST_SECONDS, min(TIMED_SHARE * steps * each, MOST_SECONDS)):
         state, _ = jax.block_until_ready(compiled(state, data))
         done += len(data.rows)
-    return (time.perf_counter() - begin) / done
+        each = (time.perf_counter() - begin) / done
+    return each
