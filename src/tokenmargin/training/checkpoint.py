@@ -32,7 +32,7 @@ from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 
 #: Where `every` is not given: the share of the time that is spent on saving, and the seconds before the first.
-SHARE, FIRST_AFTER = 0.01, 5.0
+SHARE, FIRST_AFTER = 0.01, 10.0
 
 #: Bytes a second that saving is taken to manage until it was timed: a slow disk's.
 ASSUMED_SPEED = 2e8
