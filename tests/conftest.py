@@ -1,7 +1,16 @@
 """Tests are stricter than use: float64 everywhere, and an array that silently gains an axis is an error."""
 
 import gc
+import os
 from pathlib import Path
+
+#: Half of the tests' time was XLA's compiler; its older emitters without LLVM's optimisation take a sixth of it. A
+#: program so compiled is the same program, rounded elsewhere and slower to run, which at the tests' sizes costs little.
+#: `XLA_FLAGS= pytest` compiles as a user's process does, which `make test-long` and the tests of the wheel do.
+QUICK_COMPILATION = (
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)  # read by XLA when JAX first compiles; children inherit it
 
 import jax
 import pytest
