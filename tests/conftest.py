@@ -4,6 +4,12 @@ import gc
 import os
 from pathlib import Path
 
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+
+import tests.typechecker  # noqa: F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+
 #: Half of the tests' time was XLA's compiler; its older emitters without LLVM's optimisation take a sixth of it. A
 #: program so compiled is the same program, rounded elsewhere and slower to run, which at the tests' sizes costs little.
 #: `XLA_FLAGS= pytest` compiles as a user's process does, which `make test-long` and the tests of the wheel do.
@@ -11,12 +17,6 @@ QUICK_COMPILATION = (
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)  # read by XLA when JAX first compiles; children inherit it
-
-import jax
-import pytest
-from hypothesis import HealthCheck, settings
-
-import tests.typechecker  # noqa: F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
