@@ -18,6 +18,9 @@ QUICK_COMPILATION = (
 )
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)  # read by XLA when JAX first compiles; children inherit it
 
+# A command that a test runs keeps nothing in the user's cache folder.
+os.environ.setdefault("TOKENMARGIN_COMPILED", "off")
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
