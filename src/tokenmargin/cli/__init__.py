@@ -57,6 +57,9 @@ Compiled programs are kept in the user's cache folder, for the next run; TOKENMA
 #: "off" compiles every program anew; anything else keeps them between runs.
 COMPILED_VARIABLE = "TOKENMARGIN_COMPILED"
 
+#: JAX's name for the folder of compiled programs; one that the user has set is left alone.
+COMPILED_SETTING = "jax_compilation_cache_dir"
+
 #: Programs that compile faster are not worth a file.
 SECONDS_WORTH_KEEPING = 0.2
 
@@ -104,7 +107,7 @@ def _run(arguments: list[str]) -> int:
         return HOLDS
     known, rest = parser.parse_known_args(arguments)
     known.words = arguments
-    if os.environ.get(COMPILED_VARIABLE, "").lower() != "off" and jax.config.jax_compilation_cache_dir is None:
+    if os.environ.get(COMPILED_VARIABLE, "").lower() != "off" and getattr(jax.config, COMPILED_SETTING) is None:
         _keep_compiled()
     exit_code: int = known.run(known, rest)
     return exit_code
@@ -126,7 +129,7 @@ def _keep_compiled() -> None:
         return
     if not os.access(folder, os.W_OK):
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update(COMPILED_SETTING, str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SECONDS_WORTH_KEEPING)
 
 
