@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# A file's tests stay together, for what they share; tests/conftest.py puts the files that take longest first.
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: venv reproduce evidence test test-long torture mutate lint docs bench wheel peers clean
 
@@ -30,8 +32,11 @@ evidence: venv
 	$(BIN)/tokenmargin check --instances 50 --out docs/results/evidence.json
 	$(BIN)/tokenmargin check --markdown --evidence docs/results/evidence.json > docs/claims.md
 
-test: venv lint
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+# Types are checked beside the tests, which leave a core idle now and then; either of the two fails the command.
+test: venv
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/mypy & types=$$!; $(PYTEST); tests=$$?; wait $$types && exit $$tests
 
 # What takes minutes to break: kills at random moments, and whatever else lies in tests/torture.
 torture: venv
@@ -43,9 +48,9 @@ mutate: venv
 	$(BIN)/python -m tests.mutation reach
 	$(BIN)/python -m tests.mutation run --count 300 --seed 0
 
-# The tests marked long, which `make test` leaves out.
+# The tests marked long, which `make test` leaves out, compiled as a user's programs are and not as tests/conftest.py has it.
 test-long: venv
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile -m long
+	XLA_FLAGS= $(PYTEST) -m long
 
 lint: venv
 	$(BIN)/ruff check src tests benchmarks

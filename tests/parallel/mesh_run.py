@@ -44,20 +44,19 @@ def trained(model, start):
 def trained_and_read(model, start):
     """The same, and the text of the compiled epoch."""
     training = sys.modules["tokenmargin.training.train"]
-    usual, texts = training.epoch_function, []
+    usual, compiled = training.epoch_function, []
 
     def listening(model):
-        run = usual(model)
-
-        def epoch(*arguments):
-            texts.append(run.lower(*arguments).compile().as_text())
-            return run(*arguments)
+        def epoch(program, optimiser, state, data):
+            if not compiled:  # once for reading and running: the second epoch has the shapes of the first
+                compiled.append(usual(model).lower(program, optimiser, state, data).compile())
+            return compiled[0](state, data)
 
         return epoch
 
     training.epoch_function = listening
     try:
-        return trained(model, start), texts[0]
+        return trained(model, start), compiled[0].as_text()
     finally:
         training.epoch_function = usual
 

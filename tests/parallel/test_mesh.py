@@ -16,7 +16,7 @@ import pytest
 from tests.parallel.mesh_run import BATCH, MODELS, V, corpus
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel import by_width, collectives, numbers_a_step, placed, width_mesh
-from tokenmargin.training import document_batches
+from tokenmargin.training.batches import batches_of
 
 #: Sums over the width are taken in another order: some roundings a step, over eight steps.
 ROUNDING = 1e-12
@@ -26,7 +26,7 @@ SCALARS = 10
 
 
 def started(folder: Path, devices: int, *arguments: object) -> subprocess.Popen[str]:
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.parallel.mesh_run", str(folder), *map(str, arguments)],
         env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -86,7 +86,7 @@ def test_one_layer_sends_two_numbers_a_token_a_step(spread, devices):
 def test_two_layers_send_three_numbers_a_token_and_the_gram_blocks(spread, devices):
     text = spread[1][f"two-{devices}"]["text"]
     assert {found.operation for found in collectives(text)} == {"all-reduce"}
-    layouts = document_batches(corpus(), BATCH, "float64").layouts
+    layouts = batches_of(corpus(), MODELS["two"], BATCH, "float64").layouts
     grams = [sum(documents * width**2 for documents, width in layout.shelves) for layout in layouts]
     # Every layout is a branch of the program; each reads the table once.
     assert len(layouts) * 3 * V + sum(grams) <= numbers_a_step(text) <= len(layouts) * (3 * V + SCALARS) + sum(grams)

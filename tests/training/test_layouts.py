@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._layouts import SHARES, ShelfLayout, longest_first, shelf_layouts
+from tokenmargin.training._layouts import SHARES, ShelfLayout, _cheapest_layout, longest_first, shelf_layouts
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, shelves_of
 
 #: Padded over unpadded work at the lengths of IMDB: 2.3 were measured, one width a batch costs 12.7.
@@ -95,6 +95,16 @@ def test_padding_is_small_at_the_lengths_of_reviews(rng):
     assert len(layouts) <= len(SHARES) + 1
 
 
+def test_little_work_compiles_few_shelves(rng):
+    """What a shelf saves grows with the documents and the width; what it takes to compile does not."""
+    lengths = imdb_like_lengths(rng, mean=110, deviation=25, largest=190)
+    asked = [(500, 16), (8_000, 16), (20_000, MODEL_WIDTH)]
+    found = [shelf_layouts(lengths[:n], BATCH_SIZE, model_width=width) for n, width in asked]
+    fewest, few, many = (sum(len(layout.shelves) for layout in layouts) for layouts in found)
+    assert fewest < few <= 5
+    assert many >= 2 * few
+
+
 def test_batches_that_hardly_occur_are_taken_one_by_one(rng):
     """The last layout holds the longest documents of all side by side, and is one shelf to compile."""
     lengths = imdb_like_lengths(rng)
@@ -117,7 +127,7 @@ def test_layouts_depend_on_the_documents_alone(rng):
 def test_cheapest_layout_is_the_cheapest_of_all(rng):
     """Against all ways to cut a small batch."""
     lengths = np.array([100, 90, 40, 38, 20, 5])
-    layout = shelf_layouts(lengths, 6, most_shelves=2)[-1]
+    layout = _cheapest_layout(lengths, 2048, most_shelves=2)
     options = [((k, 112), (6 - k, 16 * -(-int(lengths[k]) // 16))) for k in (1, 2, 4)] + [((6, 112),)]
     assert layout.work(2048) == min(ShelfLayout(o).work(2048) for o in options)
 

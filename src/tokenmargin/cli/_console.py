@@ -78,14 +78,16 @@ def progress(name: str) -> Iterator[Progress]:
 
 
 class _Bars:
-    """Progress as bars, one for each kind of work."""
+    """Progress as bars, one for each kind of work; before the first has come anywhere, what it may be waiting for."""
 
     def __init__(self, name: str, bars: Any) -> None:
         self.name, self.bars = name, bars
-        self.tasks: dict[str, TaskID] = {"": bars.add_task(name, total=None)}
+        self.tasks: dict[str, TaskID] = {"": bars.add_task(f"{name}: reading and compiling", total=None)}
 
     def __call__(self, done: int, total: int | None, what: str) -> None:
         """Show how far the work has come."""
+        if len(self.tasks) == 1:
+            self.bars.update(self.tasks[""], description=self.name)
         if what not in self.tasks:
             self.tasks[what] = self.bars.add_task(f"{self.name}: {what}", total=total)
         self.bars.update(self.tasks[what], completed=done)

@@ -10,7 +10,9 @@ one by one: the shortest to compile.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -23,8 +25,11 @@ SHARES = (0.8, 0.97, 1.0)
 #: Random batches looked at to find those shares; more change the widths by less than their step.
 N_TRIAL_BATCHES = 4096
 
-#: What a shelf to compile weighs against the mean work of a batch.
-COMPILING = 0.02
+#: What compiling a shelf costs, in multiply-adds of a step: a second or two of a core.
+SHELF_TO_COMPILE = 2e10
+
+#: Epochs within which a shelf must save what it takes to compile.
+EPOCHS_TO_SAVE_IT = 2
 
 #: How much longer the documents of a batch take one by one than side by side.
 ONE_BY_ONE = 10.0
@@ -87,19 +92,27 @@ def shelf_layouts(
     # No batch without repeats has a k-th longest document longer than that of the whole data set.
     longest = np.zeros(batch_size, lengths.dtype)
     longest[: len(lengths)] = -np.sort(-lengths)[:batch_size]
-    bounds = [np.quantile(trials, share, axis=0, method="higher") for share in SHARES]
-    *tight, roomiest = (_cheapest_layout(bound, model_width, most_shelves) for bound in (*bounds, longest))
-    rarely = ShelfLayout(((batch_size, roomiest.shelves[0][1]),), one_by_one=True)
-    # More layouts fit more tightly and take longer to compile: from all of them to one that holds every batch alone.
-    choices = [(roomiest,), *((*dict.fromkeys(tight[:k]), rarely) for k in range(1, len(tight) + 1))]
-    return min(choices, key=lambda layouts: _expense(layouts, trials, model_width))
+    bounds = [*(np.quantile(trials, share, axis=0, method="higher") for share in SHARES), longest]
+    # More shelves and more layouts fit more tightly and take longer to compile: from all of them to a single shelf.
+    choices = dict.fromkeys(c for most in range(1, most_shelves + 1) for c in _choices(bounds, model_width, most))
+    steps = EPOCHS_TO_SAVE_IT * -(-len(lengths) // batch_size)
+    return min(choices, key=lambda layouts: _expense(layouts, trials, model_width, SHELF_TO_COMPILE / steps))
 
 
-def _expense(layouts: tuple[ShelfLayout, ...], trials: np.ndarray, model_width: int) -> float:
-    """Mean work of a batch, each shelf that must be compiled weighing as much as two hundredths of it."""
+def _choices(bounds: list[np.ndarray], model_width: int, most_shelves: int) -> Iterator[tuple[ShelfLayout, ...]]:
+    """Layouts for some of these bounds and one for what hardly occurs; or the one of the last bound, for all."""
+    *tight, roomiest = (_cheapest_layout(bound, model_width, most_shelves) for bound in bounds)
+    rarely = ShelfLayout(((roomiest.batch_size, roomiest.shelves[0][1]),), one_by_one=True)
+    yield (roomiest,)
+    for first, last in combinations(range(len(tight) + 1), 2):
+        yield (*dict.fromkeys(tight[first:last]), rarely)
+
+
+def _expense(layouts: tuple[ShelfLayout, ...], trials: np.ndarray, model_width: int, to_compile: float) -> float:
+    """Mean work of a batch, and for each shelf its share of the compiling."""
     which = np.argmax(np.stack([layout.holds(trials) for layout in layouts]), axis=0)
-    work = np.array([layout.work(model_width) for layout in layouts])[which].mean()
-    return float(work * (1 + COMPILING * sum(len(layout.shelves) for layout in layouts)))
+    work = float(np.array([layout.work(model_width) for layout in layouts])[which].mean())
+    return work + to_compile * sum(len(layout.shelves) for layout in layouts)
 
 
 def longest_first(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> np.ndarray:

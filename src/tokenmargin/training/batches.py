@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import partial, singledispatch
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -34,7 +34,7 @@ def _(model: OneLayer) -> BatchFactory:
 
 @batch_factory.register(TwoLayer)
 def _(model: TwoLayer) -> BatchFactory:
-    return document_batches
+    return partial(document_batches, model_width=model.width)
 
 
 def batches_of(

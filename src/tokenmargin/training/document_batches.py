@@ -142,7 +142,7 @@ class DocumentBatches:
 
 @checked
 def document_batches(
-    dataset: TokenDataset, batch_size: int, dtype: str = "float32", *, most_shelves: int = 6
+    dataset: TokenDataset, batch_size: int, dtype: str = "float32", *, model_width: int = 2048, most_shelves: int = 6
 ) -> DocumentBatches:
     """Put a data set on the device and find the layouts of its batches.
 
@@ -150,11 +150,14 @@ def document_batches(
         dataset: documents as counts.
         batch_size: documents of a step.
         dtype: float32 or float64.
+        model_width: d, which decides how much work there is to save by more widths.
         most_shelves: widths of a layout: more waste less on padding and take longer to compile.
     """
     whole_number(batch_size, "batch_size", 1)
     lengths = np.diff(dataset.counts.indptr).astype(np.int64)
-    layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), most_shelves=most_shelves)
+    whole_number(model_width, "model_width", 1)
+    told = {"model_width": int(model_width), "most_shelves": most_shelves}
+    layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), **told)
     corpus = DocumentCorpus.from_counts(dataset.counts, dataset.labels, np.dtype(dtype).type)
     return DocumentBatches(corpus, lengths, layouts)
 
