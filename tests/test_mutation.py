@@ -54,6 +54,22 @@ def test_the_sample_is_that_of_its_seed():
 
 def test_tests_of_the_line_come_first_and_quick_ones_before():
     mutant = mutants("f.py", SOURCE)[0]
-    lines = {"f.py": {2: {"a.py::slow", "a.py::quick"}}}
-    seconds = {"a.py::slow": 9.0, "a.py::quick": 0.1, "a.py::other": 0.2, "b.py::far": 0.1}
-    assert chosen_tests(mutant, lines, seconds) == (["a.py::quick", "a.py::slow"], ["a.py::other"])
+    lines = {
+        "f.py": {2: {"a.py::slow", "a.py::quick", "test_f.py::own"}, 9: {"a.py::other"}},
+        "g.py": {2: {"b.py::far"}},
+    }
+    seconds = {"a.py::slow": 9.0, "a.py::quick": 0.1, "a.py::other": 0.01, "test_f.py::own": 1.0, "b.py::far": 0.1}
+    assert chosen_tests(mutant, lines, seconds) == ["test_f.py::own", "a.py::quick", "a.py::slow", "a.py::other"]
+
+
+def test_a_line_of_the_import_belongs_to_every_test_of_the_module():
+    mutant = mutants("f.py", SOURCE)[0]
+    assert chosen_tests(mutant, {"f.py": {mutant.line + 1: {"a.py::one"}}}, {"a.py::one": 1.0}) == ["a.py::one"]
+
+
+def test_what_takes_too_long_is_left_out_but_for_the_first():
+    mutant = mutants("f.py", SOURCE)[0]
+    lines = {"f.py": {2: {"a.py::one", "a.py::two", "a.py::long"}}}
+    seconds = {"a.py::one": 1.0, "a.py::two": 2.0, "a.py::long": 1e6}
+    assert chosen_tests(mutant, lines, seconds) == ["a.py::one", "a.py::two"]
+    assert chosen_tests(mutant, {"f.py": {2: {"a.py::long"}}}, seconds) == ["a.py::long"]

@@ -21,9 +21,8 @@ from tokenmargin.experiments.experiment import Verdict
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.theory.embeddings.case import limits
 from tokenmargin.theory.embeddings.lemma2_12_first_step import stepped
-from tokenmargin.theory.embeddings.selection_study import Theorem5Study, study_cases, table
+from tokenmargin.theory.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
@@ -196,7 +195,7 @@ def followed():
     """Data sets in the regime (10), where the flow goes, and where it goes with shuffled labels."""
     cases = study_cases(Theorem5Study(sets=3, sizes=((4, 3),)), 0)
     misled = [replace(case, dataset=relabelled(case.dataset, seed)) for seed, case in enumerate(cases)]
-    return cases, limits(cases), limits(misled)
+    return cases, decided(cases), decided(misled)
 
 
 @pytest.mark.parametrize("kind", ["right", *LEARNT_NOTHING])
