@@ -1,13 +1,16 @@
 """The changes that `make mutate` makes are the ones it says, and nothing else of the file moves."""
 
 import ast
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("coverage", reason="coverage is installed by make mutate")
 
-from tests.mutation.__main__ import chosen_tests, sample
+from tests.mutation.__main__ import chosen_tests, found_again, sample, survivors
 from tests.mutation.mutants import mutants
+
+SOURCES = Path(__file__).parents[1] / "src" / "tokenmargin"
 
 SOURCE = '''"""A docstring with 1 + 1."""
 def f(x: "Float[Array, 3]", k=2) -> int:
@@ -73,3 +76,18 @@ def test_what_takes_too_long_is_left_out_but_for_the_first():
     seconds = {"a.py::one": 1.0, "a.py::two": 2.0, "a.py::long": 1e6}
     assert chosen_tests(mutant, lines, seconds) == ["a.py::one", "a.py::two"]
     assert chosen_tests(mutant, {"f.py": {2: {"a.py::long"}}}, seconds) == ["a.py::long"]
+
+
+def test_every_survivor_has_a_test_or_a_reason():
+    for row in survivors():
+        assert ("test" in row) != ("why" in row), row
+        assert len(row.get("why", "a reason in a sentence")) > 20, row
+
+
+def test_a_change_is_found_again_by_the_text_of_its_line():
+    row = {"path": "data/toys.py", "before": "1.0", "after": "2.0"}
+    source = (SOURCES / row["path"]).read_text(encoding="utf-8")
+    change = next(each for each in mutants(row["path"], source) if (each.before, each.after) == ("1.0", "2.0"))
+    row["text"] = source.splitlines()[change.line - 1].strip()
+    assert found_again(row) == change
+    assert found_again(row | {"text": "no such line"}) is None

@@ -2,10 +2,12 @@
 
     python -m tests.mutation reach                  run the suite once and note which test runs which line
     python -m tests.mutation run --count 300 --seed 0   change, test, and say who noticed nothing
+    python -m tests.mutation again                  the survivors of that: does the test that was written notice them now?
 
 The sample is drawn evenly from all changes in data, attention, margin, models, training and theory. A change is
 *noticed* when a test fails or does not end. First the tests that run the changed line, then others that run
-its module. Finished changes are kept in the folder, so a run goes on where it was stopped.
+its module. Finished changes are kept in the folder, so a run goes on where it was stopped. What became of survivors is
+in `tests/mutation/survivors/`: a row has the test that notices the change now, or why nothing that is promised changes.
 """
 
 from __future__ import annotations
@@ -119,15 +121,20 @@ def notices(tests: list[str], package: Path, seconds: dict[str, float], folder: 
 def judged(mutant: Mutant, lines: dict, seconds: dict[str, float], folder: Path) -> dict:
     """The change and what noticed it."""
     tests = chosen_tests(mutant, lines, seconds)
+    by = noticed_by(tests, mutant, seconds, folder)
+    text = (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+    return {**asdict(mutant), "text": text, "tests": len(tests), "noticed_by": by}
+
+
+def noticed_by(tests: list[str], mutant: Mutant, seconds: dict[str, float], folder: Path) -> str:
+    """The test that fails on a copy of the package with the change in it, "" for none."""
     with tempfile.TemporaryDirectory() as copy:
         package = Path(copy) / "tokenmargin"
         # With its bytecode: the times of the files are copied too, so only the changed one is compiled again.
         shutil.copytree(SOURCE, package)
         file = package / mutant.path
         file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
-        by = notices(tests, package, seconds, folder)
-    text = (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
-    return {**asdict(mutant), "text": text, "tests": len(tests), "noticed_by": by}
+        return notices(tests, package, seconds, folder)
 
 
 def reach(folder: Path) -> None:
@@ -167,10 +174,44 @@ def run(folder: Path, count: int, seed: int, jobs: int) -> int:
     return 0 if len(survivors) <= 0.1 * len(rows) else 1
 
 
+def survivors() -> list[dict]:
+    """Every survivor with what became of it."""
+    files = sorted((Path(__file__).parent / "survivors").glob("*.json"))
+    return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def found_again(row: dict) -> Mutant | None:
+    """The same change in the file as it is now; its line is known by its text."""
+    source = (SOURCE / row["path"]).read_text(encoding="utf-8")
+    texts = source.splitlines()
+    same = [
+        mutant
+        for mutant in mutants(row["path"], source)
+        if (mutant.before, mutant.after) == (row["before"], row["after"])
+        and texts[mutant.line - 1].strip() == row["text"]
+    ]
+    return same[min(row.get("which", 0), len(same) - 1)] if same else None
+
+
+def again(folder: Path) -> int:
+    """Run the test that each survivor was given on the changed code."""
+    unnoticed = 0
+    for row in survivors():
+        place = f"{row['path']}: {row['before']} -> {row['after'] or 'nothing'}   {row['text']}"
+        if "test" not in row:
+            print(f"explained: {place}\n    {row['why']}")
+            continue
+        mutant = found_again(row)
+        by = noticed_by([row["test"]], mutant, {}, folder) if mutant else "gone"
+        unnoticed += not by
+        print(f"{by or 'NOT NOTICED'}: {place}", flush=True)
+    return min(unnoticed, 1)
+
+
 def main() -> int:
     """Read the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["reach", "run"])
+    parser.add_argument("what", choices=["reach", "run", "again"])
     parser.add_argument("--folder", type=Path, default=ROOT / "results" / "mutation")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
@@ -179,6 +220,8 @@ def main() -> int:
     if chosen.what == "reach":
         reach(chosen.folder)
         return 0
+    if chosen.what == "again":
+        return again(chosen.folder)
     return run(chosen.folder, chosen.count, chosen.seed, chosen.jobs)
 
 
