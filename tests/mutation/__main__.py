@@ -2,7 +2,7 @@
 
     python -m tests.mutation reach                  run the suite once and note which test runs which line
     python -m tests.mutation run --count 300 --seed 0   change, test, and say who noticed nothing
-    python -m tests.mutation again                  the survivors of that: does the test that was written notice them now?
+    python -m tests.mutation again                  the survivors of that: does the test of each notice it now?
 
 The sample is drawn evenly from all changes in data, attention, margin, models, training and theory. A change is
 *noticed* when a test fails or does not end. First the tests that run the changed line, then others that run
