@@ -11,6 +11,7 @@ from tests.instances import fig1b, fig1c, random_sphere
 from tests.references import exact_logistic_gradient, field_by_pairs, risk, usual_gradient
 from tokenmargin import AttentionRisk, EmbeddedSequences
 from tokenmargin.attention import CustomLoss, PairField, correlation, exponential, logistic
+from tokenmargin.attention.risk import ties_made_equal
 
 CUSTOM = CustomLoss(lambda u: jnp.log1p(jnp.exp(-2 * u)) - 0.1 * u)
 LOSSES = {"logistic": logistic, "exponential": exponential, "correlation": correlation, "custom": CUSTOM}
@@ -158,3 +159,10 @@ def test_float64_whatever_the_users_jax_setting():
         "assert jax.numpy.ones(1).dtype == 'float32'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_ties_are_made_equal_input_by_input_in_a_batch_too():
+    scores = np.array([[[0.3, 1.0, 0.1 + 0.2, -1.0], [2.0, 0.3, 0.4, 2.0 + 1e-15]], [[0.0, 1.0, 2.0, 3.0]] * 2])
+    equal = ties_made_equal(scores, np.full((2, 2, 1), 1e-12))
+    assert [[len(set(row)) for row in problem] for problem in equal.tolist()] == [[3, 3], [4, 4]]
+    np.testing.assert_allclose(equal, scores, rtol=0, atol=1e-12)

@@ -129,6 +129,18 @@ def test_too_few_steps_are_stalled():
     assert trajectory.limit.stalled
 
 
+def test_a_flow_that_does_not_settle_is_reported_before_it_has_run_away():
+    """A token at the margin that carries no multiplier falls behind like log |p|: no step count would see it settle."""
+    weak = [(0, 0), (-1, 0), (-1, 1), (-3, 1), (-3, 0), (-3, -1), (-4, 0)]
+    far = [(0, 0), (-5, 0), (-5, 1), (-5, -1), (-6, 0), (-6, -1), (-7, 0)]
+    objective = AttentionRisk(planar([weak, far, far], [[1.0] + [0.5] * 6] * 3))
+    trajectory = follow(objective, [0.0, 0.0], Flow(until_norm=1e3, max_steps=2000))
+    assert trajectory.outcome is Outcome.NORM_REACHED
+    assert trajectory.limit.stalled
+    # Below twice the norm where it lands, and by that norm again while it settles.
+    assert trajectory.norms[-1] <= 3e3
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e2, 1e6])
 def test_units_of_the_keys_do_not_matter(scale):
     data = fig1c()

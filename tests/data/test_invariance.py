@@ -92,6 +92,12 @@ def test_batches_have_a_tie_width_for_each_input(seed, factor):
     assert batch.is_optimal(alpha).tolist() == dense
 
 
+def test_the_only_token_of_an_input_is_its_best_whatever_its_score():
+    """Scores of 0 have a tie width of 0, and a token ties with itself."""
+    scores = np.array([[[0.0], [-2.0]]])
+    assert ProblemBatch(np.ones((1, 2, 1, 3)), scores).is_optimal(np.zeros((1, 2), int)).tolist() == [True]
+
+
 @given(SEEDS, st.booleans(), EXPONENTS, OFFSETS, EXPONENTS)
 def test_units_and_offsets_of_embeddings_change_no_corpus_selection(seed, ties, k, offset, k_p):
     rng = np.random.default_rng(seed)

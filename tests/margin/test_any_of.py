@@ -117,6 +117,7 @@ def test_infeasible_trivial_and_masked():
     everything = att_svm_any(conflict, [[True, True], [True, True]])
     assert everything.status is Status.TRIVIAL
     assert everything.margin == np.inf
+    assert everything.n_solved == 0
     sequences, allowed = appendix_d()
     padded = EmbeddedSequences(
         np.concatenate([sequences.tokens, [[[np.nan]]]], axis=1), [1], [1.0], mask=[[True, True, True, False]]

@@ -22,6 +22,7 @@ def test_the_classifier_of_figure_3(third):
     solution = selected_label_svm(fig3(third), OPTIMAL)
     assert solution.is_optimal()
     np.testing.assert_allclose(solution.v, [0, 1], atol=HAND)
+    np.testing.assert_allclose(fig3(third).head, solution.v, atol=HAND)  # the figure trains p under this head
     assert solution.label_margin == pytest.approx(1.0, abs=HAND)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from tokenmargin import EmbeddedSequences, Selection, Status, att_svm
 from tokenmargin.margin import att_svm_batch
+from tokenmargin.margin._daqp import active_set
+from tokenmargin.margin.least_norm import least_norm, least_norm_batch
 
 KKT = 1e-9
 #: Relative distance of our p from the interior-point solver's, whose own tolerance is about 1e-8 on the squared norm.
@@ -186,6 +188,30 @@ def test_without_daqp_the_same_is_decided(monkeypatch):
         if expected.status is Status.OPTIMAL:
             assert answer.residuals.worst <= KKT
             np.testing.assert_allclose(answer.p, expected.p, rtol=0, atol=1e-7 * np.linalg.norm(expected.p))
+
+
+def test_the_active_set_says_whether_it_solved():
+    backend = active_set()
+    if backend is None:
+        pytest.skip("daqp is not installed")
+    p, duals = np.zeros(2), np.zeros(2)
+    assert backend(np.eye(2), np.array([1.0, 0.5]), p, duals)
+    np.testing.assert_allclose([p, duals], [[1.0, 0.5]] * 2, atol=1e-10)
+    opposed = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    assert not backend(opposed, np.ones(2), p, duals)
+
+
+@pytest.mark.parametrize("d", [3, 8])
+def test_multipliers_of_a_batch_make_its_vectors(d):
+    """p = rows' duals in the units that the rows came in, whatever their lengths and what is asked of them."""
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(6, 3, d)) * 10.0 ** rng.integers(-2, 3, size=(6, 3, 1))
+    rhs = rng.uniform(0.5, 5.0, size=(6, 3))
+    for A, b, answer in zip(rows, rhs, least_norm_batch(rows, rhs), strict=True):
+        assert answer.status is Status.OPTIMAL
+        np.testing.assert_allclose(answer.duals @ A, answer.p, rtol=0, atol=KKT * np.linalg.norm(answer.p))
+        assert answer.duals @ b == pytest.approx(answer.p @ answer.p)
+        np.testing.assert_allclose(answer.duals, least_norm(A, b).duals, rtol=1e-6, atol=1e-9 * answer.duals.max())
 
 
 def test_collinear_up_to_rounding_is_infeasible_with_a_bound_that_checks():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, astuple, replace
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from tokenmargin.margin import (
     label_svm,
     least_norm,
 )
-from tokenmargin.margin.solution import residuals_of
+from tokenmargin.margin.solution import residuals_batch, residuals_of
 
 OPPOSED = Selection.from_indices([0, 1], 2)
 WORDS = TokenDataset([[1, 1], [1, 1]], [0, 1], ["good", "bad"])
@@ -132,3 +132,15 @@ def test_each_residual_sees_what_is_wrong(p, duals, wrong):
     else:
         assert getattr(seen, wrong) > 0.1
         assert seen.worst >= getattr(seen, wrong)
+
+
+def test_residuals_of_a_batch_are_those_of_each(rng):
+    """At points that are far from optimal, shorter than 1 and longer, so that every number and unit is felt."""
+    rows = rng.normal(size=(4, 5, 3))
+    unit = rows / np.linalg.norm(rows, axis=2, keepdims=True)
+    p = rng.normal(size=(4, 3)) * np.array([0.1, 1.0, 10.0, 100.0])[:, None]
+    bound, duals = rng.random((4, 5)), rng.normal(size=(4, 5))
+    slack, pull = np.einsum("bmd,bd->bm", unit, p) - bound, np.einsum("bm,bmd->bd", duals, unit) - p
+    together = residuals_batch(slack, pull, bound, p, duals)
+    each = [astuple(residuals_of(*one)) for one in zip(unit, bound, p, duals, strict=True)]
+    np.testing.assert_allclose(together, each, rtol=1e-12)

@@ -57,6 +57,8 @@ def test_ranges_cover_all_ranks_and_hold_every_token(n_rows, n_tokens, most):
     assert ranges[-1][1] == n_tokens
     # The token of rank r and all before it have at least as many rows, so it has at most n_rows/(r + 1).
     assert all(width >= min(most, n_rows // (low + 1)) for low, _, width in ranges)
+    # What is gathered for a range is no larger than the rows themselves.
+    assert all((high - low) * width <= n_rows for low, high, width in ranges)
 
 
 def test_ranges_stay_few_and_small():

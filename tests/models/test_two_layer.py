@@ -225,6 +225,14 @@ def test_blocks_change_nothing(rng, documents_at_once):
     assert_same(ours, our_gradients(parameters, one))
 
 
+def test_a_shelf_of_several_blocks_is_traced(rng):
+    """What `test_blocks_change_nothing` compiles and compares, in shapes alone."""
+    parameters = parameters_of(rng)
+    shelf = shelf_of([rng.integers(0, N_TOKENS, size=5) for _ in range(6)], np.ones(6), N_TOKENS)
+    _, gradients = jax.eval_shape(lambda p: two_layer_loss_and_gradients(p, (shelf,), documents_at_once=2), parameters)
+    assert jax.tree.map(jnp.shape, gradients) == jax.tree.map(jnp.shape, parameters)
+
+
 def test_fixed_order_changes_nothing(rng):
     parameters = parameters_of(rng, gain=True, bias=True)
     one, several = split_batch(rng)
