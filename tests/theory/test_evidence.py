@@ -11,7 +11,16 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.report.claims_page import TECHNICAL, evidence_sentence
 from tokenmargin.theory.claim import Applies
-from tokenmargin.theory.evidence import gather, gather_all, laws, read_evidence, sighting, write_evidence
+from tokenmargin.theory.evidence import (
+    MOST_DRAWN,
+    Sighting,
+    gather,
+    gather_all,
+    laws,
+    read_evidence,
+    sighting,
+    write_evidence,
+)
 from tokenmargin.theory.registry import claims
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +57,24 @@ def test_an_instance_is_the_same_alone_and_in_any_map():
         assert gather_all(keys, 6, map=pool.map) == gather_all(keys, 6)
     assert sighting(keys[1], 3) == sighting(keys[1], 3)
     assert gather(keys[0], 6, seed=1).seed == 1
+
+
+@pytest.mark.parametrize("inside_of", [1, 4, 1000])
+def test_a_cluster_is_asked_in_few_rounds(inside_of):
+    """As many more as the share so far asks for, and never more than was said; one of `inside_of` is inside here."""
+    rounds, wanted = [], 10
+
+    def cluster(_, numbers):
+        rounds.append(len(numbers))
+        return [
+            Sighting(Applies.NO if number % inside_of else Applies.YES, True, {}, float("nan")) for number in numbers
+        ]
+
+    found = gather("maxmargin-lemma2", wanted, map=cluster)
+    assert found.drawn == sum(rounds) <= MOST_DRAWN * wanted
+    assert found.inside >= wanted or found.drawn == MOST_DRAWN * wanted
+    assert found.drawn <= inside_of * wanted
+    assert len(rounds) <= 4
 
 
 def test_counts_are_of_what_was_seen(tmp_path):

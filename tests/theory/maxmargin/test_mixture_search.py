@@ -97,3 +97,16 @@ def test_units_and_origin_of_the_keys_change_nothing():
 def test_large_problems_are_not_searched(rng):
     data = EmbeddedSequences(rng.normal(size=(2, 3, 4)), [1, -1], np.ones(4))
     assert search_mixtures(data, Selection.from_indices([0, 0], 3), np.array([0.1, 0.1])) is NOT_SEARCHED
+    assert NOT_SEARCHED.cells == 0  # as the sentence of a verdict tells
+    assert not NOT_SEARCHED.is_proved
+
+
+def test_what_p_attends_to_far_out_is_seen_before_a_cell_is_halved():
+    """On a line there are two directions: far along the other one the other tokens, twice as long, are attended to."""
+    tokens = np.array([[[1.0], [2.0]], [[-1.0], [-2.0]]])
+    data = EmbeddedSequences(tokens, [1, -1], [1.0], np.array([[[1.0], [0.0]], [[1.0], [0.0]]]))
+    chosen, kappa = Selection.from_indices([0, 0], 2), np.array([0.99, 0.99])
+    found = search_mixtures(data, chosen, kappa, most_cells=0)
+    assert found.violation is not None
+    assert outside(data, chosen, kappa, found.violation)
+    assert label_margin(data, found.violation) > 1

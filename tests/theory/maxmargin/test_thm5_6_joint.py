@@ -22,6 +22,7 @@ from tokenmargin.theory.maxmargin.thm5_6_joint import (
     THEOREM_5,
     THEOREM_6,
     THEOREM_6_ONLY_IF,
+    JointLimit,
 )
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
@@ -97,6 +98,15 @@ def test_a_bracket_too_wide_to_tell_decides_nothing():
     assert THEOREM_5.conclude(balls, wide).applies is Applies.NOT_DECIDED
     turned = replace(wide, point=balls.bracket.point[::-1])
     assert THEOREM_5.conclude(balls, turned).holds is False
+
+
+def test_what_must_fail_is_a_little_aside_and_on_a_line_turned_back():
+    """The nearer to the truth the mutation is, the more the tolerance says."""
+    for attention in (np.array([3.0, 4.0]), np.array([0.0, -2.0, 0.0])):
+        turned = FLOW_5.mutate(JointLimit(np.ones(2), attention)).attention
+        assert one_minus_cosine(turned, attention) == pytest.approx(0.001**2 / 2, rel=1e-3)
+    line = FLOW_5.mutate(JointLimit(np.ones(2), np.array([3.0]))).attention
+    assert one_minus_cosine(line, [1.0]) == 2.0
 
 
 def test_other_tokens_are_refused():
