@@ -214,6 +214,17 @@ def test_multipliers_of_a_batch_make_its_vectors(d):
         np.testing.assert_allclose(answer.duals, least_norm(A, b).duals, rtol=1e-6, atol=1e-9 * answer.duals.max())
 
 
+@pytest.mark.parametrize("narrow", [1e-3, 1e-4, 1e-5])
+def test_nearly_opposed_rows_are_decided_in_any_width(narrow):
+    """Multipliers of 1/narrow^2 make a vector of 1/narrow: what cancels among them must not decide the status."""
+    rng = np.random.default_rng(7)
+    for d in (2, 3, 20):
+        along, aside = np.linalg.qr(rng.normal(size=(d, 2)))[0].T
+        for _ in range(4):
+            rows = np.array([along, -along]) + narrow * rng.uniform(0.5, 2.0, size=(2, 1)) * aside
+            assert least_norm(rows, np.ones(2)).is_optimal(KKT)
+
+
 def test_collinear_up_to_rounding_is_infeasible_with_a_bound_that_checks():
     """Tokens on a line that floats cannot represent: no exact cancellation, but no p of sane length either."""
     rng = np.random.default_rng(5)

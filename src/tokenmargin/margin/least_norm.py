@@ -151,7 +151,9 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
         inner = _solve_unit(isometric_rows(unit), bound)
         if inner.status is Status.INFEASIBLE:
             return _Unit(inner.status, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
-        return _judged(unit, bound, inner.duals @ unit, inner.duals)
+        # Multipliers of nearly opposed rows are far longer than what they make: the sum may need a polish of its own.
+        made = inner.duals @ unit
+        return _accepted(unit, bound, made, inner.duals) or _judged(unit, bound, made, inner.duals)
     candidates = []
     backend = active_set()
     y, duals = np.zeros(d), np.zeros(m)
