@@ -44,3 +44,12 @@ def test_a_batch_with_a_repeated_token_is_each_problem_alone(rng):
     for j, end in enumerate(ends):
         alone = follow(AttentionRisk(batch[j]), np.zeros(3), NormalizedDescent(0.5), steps=40).final
         np.testing.assert_allclose(end, alone, atol=1e-10)
+
+
+def test_an_offset_of_all_keys_is_not_felt(rng):
+    """The offset leaves the keys no digit to spare, so that their differences must be taken before anything else."""
+    scores, keys = rng.normal(size=(3, 2, 4)), np.round(2.0**22 * rng.normal(size=(3, 2, 4, 3))) / 2.0**22
+    far = keys + 1.25 * 2.0**30
+    assert (far - 1.25 * 2.0**30 == keys).all()
+    here, there = (descend_batch(ProblemBatch(k, scores), NormalizedDescent(0.5), 40) for k in (keys, far))
+    np.testing.assert_array_equal(there, here)

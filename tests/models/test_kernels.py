@@ -26,6 +26,8 @@ from tokenmargin.models._kernels import (
     row_sums,
     token_places,
 )
+from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
+from tokenmargin.models._kernels.documents import CUTS
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
     TwoLayerParameters,
@@ -149,6 +151,12 @@ def test_rows_are_added_in_the_order_of_documents(rng):
     np.testing.assert_array_equal(readings, thin)
     readers = rng.normal(size=(3, WIDTH)).astype(np.float32)
     assert_close(add(where, rows, narrow, readers)[0], expected + thin.T @ readers, SINGLE)
+
+
+def test_kernels_are_cut_by_powers_of_two():
+    """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
+    sizes = [size for cuts in CUTS.values() for cut in cuts for size in cut] + list(COLUMN_TUNING)
+    assert all(size & (size - 1) == 0 < size for size in sizes)
 
 
 def test_column_sums_are_a_product(rng):

@@ -124,6 +124,14 @@ def test_layouts_depend_on_the_documents_alone(rng):
     assert shelf_layouts(rng.permutation(lengths), BATCH_SIZE)[-1] == shelf_layouts(lengths, BATCH_SIZE)[-1]
 
 
+def test_work_is_that_of_both_kinds_of_products():
+    """In proportion to the sum of U^2 d + U^3 over all places, whether d or U is the larger."""
+    layout = ShelfLayout(((3, 48), (2, 16)))
+    U = layout.widths.astype(float)
+    share = [layout.work(d) / np.sum(U**2 * d + U**3) for d in (1, 32, 2048)]
+    assert share == pytest.approx([share[0]] * 3, rel=1e-12)
+
+
 def test_cheapest_layout_is_the_cheapest_of_all(rng):
     """Against all ways to cut a small batch."""
     lengths = np.array([100, 90, 40, 38, 20, 5])
