@@ -108,6 +108,8 @@ def test_inputs_that_attend_to_nothing_do_not_drown_the_rest():
     data, risk = fig3(B), JointRisk(fig3(B))
     v, p = np.array([-2000.0, 2000.0]), np.array([-300.0, -2000.0])
     assert (risk.attention(p)[[0, 2], 1] == 0).all()
+    weights = risk.own_field.log_input_weights(jnp.asarray(v), jnp.asarray(p))
+    assert np.isneginf(weights).tolist() == [True, False, True]
     np.testing.assert_allclose(risk.directions(v, p)[0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
     slow = follow(JointRisk(data, speeds=(0.2, 1.0)), START, Flow())
     assert slow.outcome is Outcome.NORM_REACHED
