@@ -11,7 +11,7 @@ from tokenmargin.attention import Outcome, joint_path
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import att_svm, rate_direction, relaxed_svm
-from tokenmargin.theory.maxmargin._joint_bracket import attention_spared, least_log_sum
+from tokenmargin.theory.maxmargin._joint_bracket import _Saturated, attention_spared, least_log_sum
 from tokenmargin.theory.maxmargin.joint_balls import JointBalls, joint_minimiser
 from tokenmargin.theory.maxmargin.thm5_6_joint import BRACKET_TOLERANCE
 
@@ -47,6 +47,17 @@ def test_wrong_constants_would_be_seen():
     unweighted, _ = least_log_sum(rows, np.zeros(3), R)
     assert np.linalg.norm(unweighted - bracket.point) > 1e3 * bracket.radius
     assert np.linalg.norm(found_path(data, rate, R).points[-1] - unweighted) > 1e3 * bracket.radius
+
+
+def test_the_second_order_takes_no_more_than_is_allowed_for():
+    """Z - |z(p)| >= (1 - xi) v_*'Delta/r as attention outside goes up to kappa, where the other token lies aside."""
+    tokens, kappa = np.array([[[0.0, 1.0], [1.0, 0.7]]]), 0.25
+    data = EmbeddedSequences(tokens, [1], [0.0, 1.0], keys=np.array([[[1.0], [0.0]]]))
+    xi = _Saturated(data, Selection.from_indices([0], 2), 1.0, 1e3, np.log(1e3))._second_order(np.array([kappa]))
+    q = np.linspace(0.01, kappa, 25)
+    attended = (1 - q)[:, None] * tokens[0, 0] + q[:, None] * tokens[0, 1]
+    taken = 1 - (1 - np.linalg.norm(attended, axis=1)) / (1 - attended[:, 1])
+    assert taken.max() <= xi < 2 * taken.max() < 1
 
 
 def test_least_log_sum_is_the_minimum_over_the_ball(rng):

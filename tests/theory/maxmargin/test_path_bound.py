@@ -15,7 +15,7 @@ from tokenmargin.attention.regularization_path import regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.margin import global_margin
 from tokenmargin.theory import one_minus_cosine
-from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, look, score_gap_sandwich
+from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look, score_gap_sandwich
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import PathCase
 from tokenmargin.theory.maxmargin.thm8_lemma14_heads import mixing_constants, two_ways
 
@@ -82,6 +82,19 @@ def test_wrong_constants_directions_and_minimisers_are_seen(on_fig1b):
     runner_up = Selection.from_indices([1], 3)  # of second highest score
     wrong = look(BoundedPath(path.risk, runner_up, path.lower, path.upper), levels=(1e2,))
     assert not wrong.miss(path.lower, path.upper) <= SAME_LOG_EXCESS
+
+
+def test_any_point_as_good_as_the_competitor_beyond_the_bound_is_a_miss():
+    """By the share that it lies beyond; a worse point may lie there."""
+    one, level = np.ones(2), np.array([100.0])
+    seen = PathSeen(
+        level, np.eye(2)[:1], True, bounds=np.array([0.01]), off=np.array([0.005]), excess=-level, competitor=-level,
+        probe_levels=100.0 * one, probe_off=np.array([0.005, 0.015]), probe_sign=one, probe_excess=-100.0 * one,
+        probe_q=-100.0 * one,
+    )  # fmt: skip
+    assert seen.miss(1.0, 1.0) == pytest.approx(0.5)
+    worse = np.array([-100.0, -99.0])
+    assert replace(seen, probe_excess=worse, probe_q=worse).miss(1.0, 1.0) == 0.0
 
 
 def test_the_search_agrees_with_the_projected_flow():

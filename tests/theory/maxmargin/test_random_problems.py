@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tokenmargin.data import scores
+from tokenmargin.data import optimal_selection, scores
+from tokenmargin.margin import Status, att_svm, cone_constants, relaxing_rate, selected_label_svm
+from tokenmargin.theory.maxmargin.lemma5_correlation import correlation_radius
 from tokenmargin.theory.maxmargin.random_problems import LAWS, scored, two_scores
 
 LAW = {law.key: law for law in LAWS}
@@ -35,3 +37,61 @@ def test_the_token_that_p_prefers_is_first_and_ahead_on_one_input_of_few_tokens(
     for case in cases:
         logits = case.sequences.keys[0] @ case.p
         assert 5 <= logits[0] - logits[1:].max() <= 8
+
+
+def test_other_tokens_are_shorter_than_the_selected_and_v_grows_about_as_fast_as_p(rng):
+    for _ in range(10):
+        balls = LAW["maxmargin-thm5"].draw(rng)
+        lengths = np.linalg.norm(balls.sequences.tokens, axis=2)
+        assert lengths.shape == (2, 3)
+        assert balls.selection.indices.tolist() == [0, 0]
+        shares = lengths[:, 1:] / lengths[:, :1]
+        assert 0.2 <= shares.min() < shares.max() <= 0.8
+        assert 10**-0.5 <= balls.rate <= 10**0.5
+
+
+@pytest.mark.parametrize(("key", "slowest", "fastest"), [("thm6", 1.0, 3.0), ("thm6-below", 0.2, 0.9)])
+def test_rates_are_where_the_law_says(rng, key, slowest, fastest):
+    found = []
+    while len(found) < 2:
+        balls = LAW[f"maxmargin-{key}"].draw(rng)
+        if selected_label_svm(balls.sequences, balls.selection).status is Status.OPTIMAL:
+            needed = relaxing_rate(balls.sequences, balls.selection)
+            found += [balls.rate / needed] if needed > 0 else []
+    assert slowest <= min(found) < max(found) <= fastest
+
+
+def test_v_is_in_the_row_space_of_the_keys_of_lemma_2(rng):
+    cases = [LAW["maxmargin-lemma2"].draw(rng) for _ in range(60)]
+    assert {case.n_inputs for case in cases} == {1, 2, 3, 4, 5}
+    assert {case.n_places for case in cases} == {2, 3, 4}
+    for case in cases:
+        tokens, keys = case.tokens.reshape(-1, 4), case.keys.reshape(-1, 3)
+        W = np.linalg.lstsq(tokens, keys, rcond=None)[0].T
+        if len(tokens) >= 4:  # else the tokens do not tell W
+            p = np.linalg.lstsq(W.T, case.head, rcond=None)[0]
+            np.testing.assert_allclose(W.T @ p, case.head, atol=1e-6)
+
+
+def test_p_is_beyond_the_radius_of_the_lemma(rng):
+    for _ in range(5):
+        case = LAW["maxmargin-lemma5"].draw(rng)
+        assert 0.05 <= case.pi <= 1.0
+        assert 2 <= case.sequences.n_places <= 4
+        if att_svm(case.sequences, optimal_selection(case.sequences)).status is Status.OPTIMAL:
+            assert 1 <= np.linalg.norm(case.p) / correlation_radius(case.sequences, case.pi) <= 3
+
+
+def test_p_is_on_the_border_of_the_cone_and_q_on_its_axis(rng):
+    found = 0
+    while found < 2:
+        case = LAW["maxmargin-lemma7"].draw(rng)
+        solution = att_svm(case.sequences, case.selection)
+        if case.q == (1.0, 0.0, 0.0):  # no local solution: outside the hypotheses
+            continue
+        found, constants = found + 1, cone_constants(solution)
+        assert constants.every_input_has_neighbors
+        assert 1 <= np.linalg.norm(case.p) / constants.radius <= 10
+        cosine = np.dot(case.p, solution.direction) / np.linalg.norm(case.p)
+        assert cosine == pytest.approx(1 - constants.mu, abs=1e-3)
+        np.testing.assert_allclose(case.q, solution.direction)

@@ -100,6 +100,18 @@ def test_a_bracket_too_wide_to_tell_decides_nothing():
     assert THEOREM_5.conclude(balls, turned).holds is False
 
 
+def test_below_the_rate_minimisers_at_the_relaxed_direction_fail_however_near_it_is():
+    """At .999 of the rate the two directions are nearer to one another than the tolerance."""
+    balls = THEOREM_6_ONLY_IF.inside()
+    relaxed = relaxed_svm(balls.sequences, balls.selection).direction
+    between = rate_direction(balls.sequences, balls.selection, balls.rate)
+    assert one_minus_cosine(relaxed, between) < THEOREM_6_ONLY_IF.tolerance
+    there = replace(balls.bracket, point=balls.bracket.R * relaxed)
+    assert THEOREM_6_ONLY_IF.conclude(balls, there).holds is False
+    wide = replace(balls.bracket, radius=2e-3 * balls.bracket.R)  # holds both
+    assert THEOREM_6_ONLY_IF.conclude(balls, wide).applies is Applies.NOT_DECIDED
+
+
 def test_what_must_fail_is_a_little_aside_and_on_a_line_turned_back():
     """The nearer to the truth the mutation is, the more the tolerance says."""
     for attention in (np.array([3.0, 4.0]), np.array([0.0, -2.0, 0.0])):

@@ -195,7 +195,8 @@ def _below_error(balls: JointBalls, bracket: JointBracket | None) -> float:
     error = _error(balls, bracket, _between)
     if bracket is None or not np.isfinite(error) or bracket.least_direction_error(_relaxed(balls)) > 0:
         return error
-    return float("inf")
+    # A bracket that holds both directions is too wide to tell.
+    return float("inf") if bracket.least_direction_error(_between(balls)) > 0 else float("nan")
 
 
 THEOREM_6_ONLY_IF: Claim[JointBalls, JointBracket | None] = replace(
