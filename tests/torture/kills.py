@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def kills(kind: str, count: int, wait: float, files_left: list[int] | None = Non
         while done < count:
             trial += 1
             folder, out = place / f"trial-{trial}", place / f"trial-{trial}.npz"
-            work = lambda folder=folder, out=out: life(kind, folder, out, wait)  # noqa: E731
+            work = partial(life, kind, folder, out, wait)
             ended = 1
             while done < count:
                 if moment.random() < 0.5:

@@ -64,6 +64,16 @@ def add_to(commands: Commands) -> None:
     parser.set_defaults(run=_run)
 
 
+def add_columns(parser: Parser) -> None:
+    """The flags that say where in a table texts and labels are, for every command that reads one."""
+    add = parser.add_argument
+    add("--text", metavar="COL", help="the column of texts (default: guessed)")
+    add("--label", metavar="COL", help="the column of labels (default: guessed)")
+    add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
+    add("--encoding", help="of the file (default: guessed)")
+    add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
+
+
 def add_reading(parser: Parser) -> None:
     """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
     add = parser.add_argument
@@ -74,11 +84,7 @@ def add_reading(parser: Parser) -> None:
         metavar="FILE",
         help="the table; for fit, or a folder of Parquet (default: reviews)",
     )
-    add("--text", metavar="COL", help="the column of texts (default: guessed)")
-    add("--label", metavar="COL", help="the column of labels (default: guessed)")
-    add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
-    add("--encoding", help="of the file (default: guessed)")
-    add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
+    add_columns(parser)
     add("--ngrams", type=int, default=1, metavar="N", help="tokens of up to N words (default: 1)")
     add("--language", metavar="NAME", help="drop its stop words and cut words to stems (default: neither)")
     add("--wordpiece", action="store_true", help="cut words into the pieces of bert-base-uncased")

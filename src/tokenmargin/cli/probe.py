@@ -14,7 +14,7 @@ from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import check_at_least, check_extras, default_minimum, folder_for, sha256, stem_of
+from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, default_minimum, folder_for, sha256, stem_of
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -63,11 +63,7 @@ def add_to(commands: Commands) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="a pretrained encoder, a run of training, or a fit")
     add("file", nargs="?", type=Path, metavar="FILE", help="a table, or a folder of Parquet (default: reviews)")
-    add("--text", metavar="COL", help="the column of texts (default: guessed)")
-    add("--label", metavar="COL", help="the column of labels (default: guessed)")
-    add("--label-map", metavar="MAP", help="classes made of labels: 'positive=4,5;negative=1,2'; others are left out")
-    add("--encoding", help="of the file (default: guessed)")
-    add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
+    add_columns(parser)
     add("--fit", type=Path, metavar="FOLDER", help="of tokenmargin fit: it says which words decide")
     add("--unlabelled", action="store_true", help="there are no labels: without --fit, do not ask what decides")
     add("--learn", type=int, default=5000, metavar="N", help="texts to learn from what decides (default: 5000)")
