@@ -1,6 +1,6 @@
 """Full-scale runs where the text libraries are absent: count the reviews here, train there.
 
-    python -m benchmarks.full_scale count FOLDER            counts of IMDB and Yelp as .npz files (needs the texts)
+    python -m benchmarks.full_scale count FOLDER            counts of IMDB, Yelp and controls as .npz (needs the texts)
     python -m benchmarks.full_scale run FOLDER OUT ID ...   paper presets of figures, from those counts; after a single
                                                             ID flags of its own, as `tokenmargin reproduce ID` has them
     python -m benchmarks.full_scale pictures FOLDER [FLAGS] trainings of maxmargin-fig6 and -fig7, kept in FOLDER; what
@@ -25,6 +25,7 @@ import jax
 from tokenmargin.cli._config_flags import config_from_flags
 from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.embeddings._in_words import from_words
+from tokenmargin.experiments.embeddings._review_controls import CONTROLS
 from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort
 from tokenmargin.experiments.embeddings._reviews import NAMES, reviews, save_reviews
@@ -39,7 +40,7 @@ from tokenmargin.plots.canvas import save_figure
 
 
 def count(folder: Path) -> None:
-    for name in NAMES:
+    for name in (*NAMES, *CONTROLS):
         found = reviews(name)
         save_reviews(found, folder)
         print(found.dataset, flush=True)

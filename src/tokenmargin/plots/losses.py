@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tokenmargin.plots.canvas import BLUE, GREY
+from tokenmargin.plots.canvas import BLUE, GREY, ORANGE
 
 
-def draw_losses(ax: Any, curves: Mapping[str, np.ndarray], reported: float) -> None:
-    """One line a training on a logarithmic axis; a dotted line at the reported loss.
+@dataclass(frozen=True, eq=False)
+class LossRow:
+    """A training in a dot plot: its loss of every epoch, and whether its overlaps draw the V and the S."""
+
+    words: str
+    loss: np.ndarray
+    has_v: bool
+    has_s: bool
+
+    @property
+    def colour(self) -> str:
+        """Which of the shapes are there."""
+        return tuple(SHAPE_COLOURS.values())[self.has_v + self.has_s]
+
+
+#: By how many of the two shapes are there.
+SHAPE_COLOURS = {"neither V nor S": GREY, "one of them": ORANGE, "V and S": BLUE}
+
+
+def draw_loss_rows(ax: Any, rows: Sequence[LossRow], reported: float, decades: float) -> None:
+    """A row for each training: a ring at its smallest loss, a dot at its last.
 
     Args:
         ax: axes.
-        curves: the loss of every epoch, by name; the first is drawn black and thick.
-        reported: by the paper.
+        rows: from top to bottom.
+        reported: loss of the paper, a dotted line.
+        decades: either side of it that count as its order, shaded.
     """
-    for place, (name, loss) in enumerate(curves.items()):
-        look = {"color": "black", "lw": 2.0} if place == 0 else {"color": f"C{(place - 1) % 10}", "lw": 1.0}
-        ax.plot(np.arange(1, len(loss) + 1), np.maximum(loss, np.finfo(np.float32).tiny), label=name, **look)
-    ax.axhline(reported, color=GREY, lw=1.0, ls=":")
-    ax.set(xlabel="epoch", ylabel="loss (dotted: the paper's order)", yscale="log")
+    least = np.finfo(np.float32).tiny
+    for place, row in enumerate(rows):
+        smallest, last = max(float(np.min(row.loss)), least), max(float(row.loss[-1]), least)
+        ax.plot([smallest, last], [place, place], color=row.colour, lw=1.0)
+        ax.plot(smallest, place, "o", color=row.colour, mfc="white", ms=7)
+        ax.plot(last, place, "o", color=row.colour, ms=4)
+    ax.axvspan(reported * 10.0**-decades, reported * 10.0**decades, color=GREY, alpha=0.15, lw=0)
+    ax.axvline(reported, color=GREY, lw=1.0, ls=":")
+    ax.set(xscale="log", xlabel="mean logistic loss (dotted: the paper's order)", ylim=(len(rows) - 0.5, -0.5))
+    ax.set_yticks(range(len(rows)), [row.words for row in rows])
+    ax.grid(axis="y", lw=0.4, alpha=0.5)
+
+
+def shape_legend(figure: Any) -> None:
+    """What rings, dots and colours of a dot plot of losses mean, below its panels."""
+    from matplotlib.lines import Line2D
+
+    ring = Line2D([], [], ls="", marker="o", mfc="white", ms=7, color="black", label="smallest loss of an epoch")
+    dot = Line2D([], [], ls="", marker="o", ms=4, color="black", label="loss of the last epoch")
+    shapes = [Line2D([], [], color=colour, lw=3, label=name) for name, colour in SHAPE_COLOURS.items()]
+    figure.legend(handles=[ring, dot, *shapes], loc="outside lower center", ncols=5, frameon=False)
 
 
 def draw_training(ax: Any, loss: np.ndarray, reported: float, held_out: np.ndarray | None = None) -> None:

@@ -1,6 +1,7 @@
 """The study of hyper-parameters: every change is tried where it applies, and distances to the paper's losses add up."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -9,9 +10,17 @@ import pytest
 from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.embeddings._reading_changes import CHANGES, OPEN, READING, SCALES, chosen_changes
+from tokenmargin.experiments.embeddings._reading_changes import (
+    AS_PRINTED,
+    CHANGES,
+    OPEN,
+    READING,
+    SCALES,
+    chosen_changes,
+)
+from tokenmargin.experiments.embeddings._review_controls import CONTROLS
 from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings, torch_start
-from tokenmargin.experiments.embeddings._reviews import Reviews, save_reviews
+from tokenmargin.experiments.embeddings._reviews import Reviews, load_reviews, save_reviews
 from tokenmargin.experiments.embeddings.app_e_reading import Settings, compute, draw
 
 LAW = KLevel(irrelevant=40, sizes=(8, 12), relevant_share=0.3, levels=(0.35, 0.1), T=20)
@@ -22,8 +31,8 @@ def settings(tmp_path_factory):
     out = tmp_path_factory.mktemp("counts")
     save_reviews(Reviews("yelp", k_level(np.random.default_rng(0), 120, LAW)), out)
     return replace(
-        Settings(counts=str(out), names=("yelp",), d=8, epochs=3, drop_epochs=(2,), batch_size=32),
-        only=("(printed)", "start N(0, I), as", "LayerNorm"),
+        Settings(counts=str(out), names=("yelp",), others=(), d=8, epochs=3, drop_epochs=(2,), batch_size=32, lr=1e-3),
+        only=("formulas as printed, rate 0.003", "start N(0, I)", "LayerNorm"),
         resume=str(out / "parts"),
     )
 
@@ -35,10 +44,10 @@ def result(settings):
 
 def test_every_chosen_change_is_tried_where_it_applies(result):
     one, two = result.tables["yelp, one layer"], result.tables["yelp, two layers"]
-    assert list(one) == [READING, "learning rate 0.01 (printed)", "start N(0, I), as torch's"]
-    assert CHANGES["printed_rate_by_width"].of_reading(2048 // 16)["lr"] == 0.04
+    assert list(one) == [READING, "formulas as printed, rate 0.003", "start N(0, I)"]
+    assert CHANGES["rate_by_width"].of_reading(2048 // 16)["lr"] == 0.04
     assert list(two) == [*one, "LayerNorm without gain, bias"]
-    assert {row["learning rate"] for row in one.values()} == {1e-3, 1e-2}
+    assert {row["learning rate"] for row in one.values()} == {1e-3, 3e-3}
     assert len({row["loss of the last epoch"] for row in two.values()}) == len(two)
 
 
@@ -104,11 +113,10 @@ def test_torch_s_modules_start_so():
 
 
 def test_changes_are_chosen_by_key_or_by_words():
-    assert list(chosen_changes(("scaled",), 64, "two")) == [READING, "scaled"]
-    by_words = list(chosen_changes(("1/sqrt(d) for p",), 64, "two"))
-    assert by_words == [READING, "scaled_p_printed_rate"]
+    assert list(chosen_changes(("as_printed",), 64, "two")) == [READING, AS_PRINTED]
+    assert list(chosen_changes(("1/sqrt(d) for p",), 64, "two")) == [READING, "p_only"]
     assert list(chosen_changes(("1/sqrt(d) for p",), 64, "one")) == [READING]
-    assert [*chosen_changes((), 64, "two")] == [READING, *OPEN, *(x for x in SCALES if x not in OPEN)]
+    assert [*chosen_changes((), 64, "two")] == [READING, *SCALES, *OPEN]
     # At the paper's width, rate by scale: nine settings of two layers beside the reading, seven of one.
     assert [len(chosen_changes(SCALES, 2048, depth)) for depth in ("two", "one")] == [10, 8]
 
@@ -116,20 +124,34 @@ def test_changes_are_chosen_by_key_or_by_words():
 def test_the_paper_s_study_crosses_rates_and_scales():
     paper = Settings.paper()
     assert (paper.d, paper.epochs, paper.batch_size, paper.drop_epochs) == (2048, 150, 128, (100, 200))
-    base = {"lr": paper.lr, "root_width": "none", "start": "scaled"}
+    base = {"lr": paper.lr, "root_width": "both", "start": "scaled"}
     tried = {tuple((base | CHANGES[x].of_reading(2048)).values()) for x in (READING, *paper.only)}
     crossed = {(lr, where, "scaled") for lr in (1e-2, 3e-3, 1e-3) for where in ("none", "both")}
     alone = {(1e-2, where, "scaled") for where in ("p", "first")}
     torchs = {(1e-2, where, "torch") for where in ("none", "both")}
     assert tried == crossed | alone | torchs
+    assert (paper.names, paper.others, paper.controls, paper.seeds) == (("imdb",), ("yelp",), tuple(CONTROLS), 3)
 
 
-@pytest.mark.long
-def test_seeds_are_trainings_of_their_own(settings):
-    config = replace(settings, only=("torch_start_scaled_printed_rate",), seeds=2, depths=("two",), epochs=2)
-    result = compute(config, jax.random.key(0), silent)
-    rows = result.tables["yelp, two layers"]
-    called = "torch's starts, 1/sqrt(d), rate 0.01"
-    assert list(rows) == [READING, f"{READING}, seed 2", called, f"{called}, seed 2"]
-    assert len({row["loss of the last epoch"] for row in rows.values()}) == 4
-    assert len(draw(result).get_axes()) == 1
+def test_seeds_are_of_the_reading_and_others_have_two_settings(settings, tmp_path):
+    """On `others` and `controls` the reading and the formulas as printed; the latter with one layer only."""
+    data = load_reviews(Path(settings.counts), "yelp").dataset
+    for name in ("imdb", "imdb-cut"):
+        save_reviews(Reviews(name, data), tmp_path)
+    counts = replace(settings, counts=str(tmp_path), names=("imdb",), epochs=1, resume="")
+    config = replace(counts, others=("imdb",), controls=("imdb-cut",), seeds=2, depths=("one",), only=("torch_start",))
+    tables = compute(config, jax.random.key(0), silent).tables
+    control = f"{CONTROLS['imdb-cut'].words}, one layer"
+    assert list(tables) == ["imdb, one layer", control]
+    assert list(tables["imdb, one layer"]) == [READING, f"{READING}, seed 2", "torch's starts"]
+    assert list(tables[control]) == [READING, "formulas as printed"]
+    losses = {row["loss of the last epoch"] for rows in tables.values() for row in rows.values()}
+    assert len(losses) == 4  # the control is the same data here, in the same reading
+
+
+def test_what_another_machine_trained_is_judged(settings, result, monkeypatch):
+    elsewhere = replace(settings, resume="", trained=settings.resume)
+    monkeypatch.setattr("tokenmargin.experiments.store.study_computed_by", lambda: {"device": "another"})
+    assert compute(elsewhere, jax.random.key(0), silent).sentences == result.sentences
+    with pytest.raises(InvalidInputError, match="holds no part"):
+        compute(replace(elsewhere, epochs=4), jax.random.key(0), silent)

@@ -114,7 +114,7 @@ class TestReviews:
     def test_settings_of_the_reading_are_judged_alike(self, dataset, models, layers, kind):
         arrays = review_arrays(dataset, models[kind], loss_of(dataset, kind, models[kind], layers))
         outcome = training_outcome(arrays["tokens"], arrays["reading"], layers, float(arrays["positive_share"]))
-        tried = {Place("imdb", "one" if layers is ONE_LAYER else "two"): {"reading": outcome, "printed_rate": outcome}}
+        tried = {Place("imdb", "one" if layers is ONE_LAYER else "two"): {"reading": outcome, "as_printed": outcome}}
         found = judged(app_e_reading.judged(tried)[0])
         assert len(found) == 6
         assert set(found.values()) == {Verdict.HOLDS if kind == "right" else Verdict.FAILS}

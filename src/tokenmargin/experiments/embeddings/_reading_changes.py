@@ -12,6 +12,9 @@ from tokenmargin.errors import InvalidInputError
 
 READING = "reading"
 
+#: The appendix' formulas and rate to the letter.
+AS_PRINTED = "as_printed"
+
 PAPER_WIDTH = 2048
 
 
@@ -33,41 +36,34 @@ def _standard_normal(d: int) -> float:
     return float(np.sqrt(d))
 
 
-#: Every setting that is tried, our reading first; torch's defaults are among them. Adam moves every entry by about the
-#: learning rate, and entries start at 1/sqrt(d): at another width than the paper's the printed rate is tried as it is,
-#: and in the same proportion to the entries.
+#: Every setting that is tried. Our reading comes first: the printed rate, and scores divided by sqrt(d) before both
+#: softmaxes, as libraries do; the formulas as printed have no sqrt(d). Adam moves every entry by about the learning
+#: rate, and entries start at 1/sqrt(d): at another width than the paper's, the printed rate is tried as it is, and in
+#: the same proportion to the entries.
 CHANGES = {
     READING: _fixed("reading"),
-    "printed_rate": _fixed("learning rate 0.01 (printed)", lr=1e-2),
-    "printed_rate_by_width": Change(
-        "printed rate against 1/sqrt(d)", lambda d: {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))}
-    ),
-    "rate_0.003": _fixed("learning rate 0.003", lr=3e-3),
-    "rate_0.0003": _fixed("learning rate 0.0003", lr=3e-4),
-    "normal_start": Change("start N(0, I), as torch's", lambda d: {"init_scale": _standard_normal(d)}),
+    AS_PRINTED: _fixed("formulas as printed", root_width="none"),
+    "rate_0.003": _fixed("rate 0.003", lr=3e-3),
+    "rate_0.001": _fixed("rate 0.001", lr=1e-3),
+    "as_printed_rate_0.003": _fixed("formulas as printed, rate 0.003", root_width="none", lr=3e-3),
+    "as_printed_rate_0.001": _fixed("formulas as printed, rate 0.001", root_width="none", lr=1e-3),
+    "p_only": _fixed("1/sqrt(d) for p only", root_width="p"),
+    "first_only": _fixed("1/sqrt(d) in the first softmax only", root_width="first"),
+    "torch_start": _fixed("torch's starts", start="torch"),
+    "as_printed_torch_start": _fixed("formulas as printed, torch's starts", root_width="none", start="torch"),
+    "rate_by_width": Change("printed rate against 1/sqrt(d)", lambda d: {"lr": 1e-2 * float(np.sqrt(PAPER_WIDTH / d))}),
+    "normal_start": Change("start N(0, I)", lambda d: {"init_scale": _standard_normal(d)}),
     "small_start": _fixed("start ten times smaller", init_scale=0.1),
-    "printed_rate_normal_start": Change(
-        "rate 0.01, start N(0, I)", lambda d: {"lr": 1e-2, "init_scale": _standard_normal(d)}
-    ),
     "no_weight_decay": _fixed("no weight decay", weight_decay=0.0),
     "torch_weight_decay": _fixed("weight decay 0.01, as torch's", weight_decay=1e-2),
     "plain_layer_norm": _fixed("LayerNorm without gain, bias", affine=False),
-    "scaled": _fixed("1/sqrt(d)", root_width="both"),
-    "scaled_rate_0.003": _fixed("1/sqrt(d), rate 0.003", root_width="both", lr=3e-3),
-    "scaled_printed_rate": _fixed("1/sqrt(d), rate 0.01", root_width="both", lr=1e-2),
-    "scaled_p_printed_rate": _fixed("1/sqrt(d) for p only, rate 0.01", root_width="p", lr=1e-2),
-    "scaled_first_printed_rate": _fixed("1/sqrt(d) in the first softmax only, rate 0.01", root_width="first", lr=1e-2),
-    "torch_start_printed_rate": _fixed("torch's starts, rate 0.01", start="torch", lr=1e-2),
-    "torch_start_scaled_printed_rate": _fixed(
-        "torch's starts, 1/sqrt(d), rate 0.01", start="torch", root_width="both", lr=1e-2
-    ),
 }
 
-#: One change at a time to what the appendix leaves open.
-OPEN = tuple(CHANGES)[1 : tuple(CHANGES).index("scaled")]
+#: Scales of the softmaxes, learning rates and torch's starts.
+SCALES = tuple(CHANGES)[1 : tuple(CHANGES).index("rate_by_width")]
 
-#: Scales of the softmaxes and torch's starts, beside the printed learning rate.
-SCALES = ("printed_rate", "rate_0.003", *tuple(CHANGES)[tuple(CHANGES).index("scaled") :])
+#: What else the appendix leaves open, one change at a time.
+OPEN = tuple(CHANGES)[1 + len(SCALES) :]
 
 
 def in_short(setting: str) -> str:
@@ -84,7 +80,7 @@ def chosen_changes(only: tuple[str, ...], width: int, depth: str) -> dict[str, C
             called = "; ".join(f"{setting} ({change.words})" for setting, change in known.items())
             raise InvalidInputError(f"no change is called {words!r}: there are {called}.")
     if width == PAPER_WIDTH:
-        known.pop("printed_rate_by_width")  # the printed rate itself
+        known.pop("rate_by_width")  # the printed rate itself
     return {
         setting: change
         for setting, change in known.items()

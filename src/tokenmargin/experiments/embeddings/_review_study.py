@@ -125,8 +125,8 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
         batch_size=config.batch_size,
         batches=layers.batches(config),
     )
-    for treatment, lr in zip(TREATMENTS, (config.lr, config.printed_lr), strict=True):
-        part = trained(found, layers, replace(config, lr=lr), training, progress, TREATMENTS[treatment])
+    for treatment, own in zip(TREATMENTS, (config, replace(config, root_width="none")), strict=True):
+        part = trained(found, layers, own, training, progress, TREATMENTS[treatment])
         arrays[treatment], efforts[treatment] = part.arrays(there), part.effort
     if config.held_out_epochs and found.is_test is not None:
         arrays["held_out_accuracy"] = held_out_accuracy(found, layers, config, held, progress)

@@ -15,6 +15,14 @@ import numpy as np
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data import TokenDataset
 from tokenmargin.errors import DataAbsentError, InvalidInputError
+from tokenmargin.experiments.embeddings._review_controls import (
+    CONTROLS,
+    YELP_REVIEWS,
+    cut,
+    of_few_words,
+    padded,
+    with_unknown,
+)
 
 NAMES = ("imdb", "yelp")
 
@@ -56,20 +64,22 @@ class Reviews:
 
 
 def reviews(name: str, counts: str = "", progress: Progress = silent) -> Reviews:
-    """The reviews of "imdb" or "yelp", by the paper's rules.
+    """The reviews of "imdb" or "yelp", by the paper's rules, or one of the `CONTROLS`, by one other rule.
 
     Args:
         name: which.
         counts: a folder that `save_reviews` wrote; without it the texts are looked for and tokenized.
         progress: told how far reading and counting have come.
     """
-    if name not in NAMES:
-        raise InvalidInputError(f"no reviews are called {name!r}: there are {' and '.join(NAMES)}.")
+    if name not in (*NAMES, *CONTROLS):
+        raise InvalidInputError(
+            f"no reviews are called {name!r}: there are {' and '.join(NAMES)}, and changed ones, {', '.join(CONTROLS)}."
+        )
     if counts:
         return load_reviews(Path(counts), name)
     where = os.environ.get("TOKENMARGIN_DATA", "")
     if (name, where) not in _READ:
-        _READ[name, where] = _read(name, progress)
+        _READ[name, where] = _read(name, progress) if name in NAMES else _changed(name, progress)
     return _READ[name, where]
 
 
@@ -102,6 +112,24 @@ def _array(file: Path, name: str) -> np.ndarray | None:
         return None
     with np.load(file) as arrays:
         return np.asarray(arrays[name])
+
+
+def _changed(name: str, progress: Progress) -> Reviews:
+    """Reviews by another rule than the paper's; no figure shows their words."""
+    from tokenmargin.sources import imdb
+    from tokenmargin.text import Recipe, tokenize
+
+    if name == "imdb-fixed":
+        corpus = tokenize(of_few_words(imdb(progress=progress)), drop_empty=True, progress=progress)
+        return Reviews(name, padded(corpus.dataset))
+    if name == "imdb-unknown":
+        # A piece that occurs once in the whole corpus is [UNK] like any other rare one.
+        corpus = tokenize(imdb(progress=progress), recipe=Recipe(minimum_count=1), drop_empty=True, progress=progress)
+        return Reviews(name, with_unknown(corpus.dataset))
+    whole = reviews(CONTROLS[name].of, "", progress).dataset
+    fewest = int(min((whole.labels > 0).sum(), (whole.labels < 0).sum()))
+    documents = YELP_REVIEWS if name == "imdb-cut" else 2 * fewest
+    return Reviews(name, cut(whole, documents, np.random.default_rng(0)))
 
 
 def _read(name: str, progress: Progress) -> Reviews:
