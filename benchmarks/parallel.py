@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.alternating import alternate
 
 ROUNDS, PROBLEMS, SEEDS = 5, 150, 12
-BLOCKS, TRIALS, DATA_SETS = 8, 128, 32
+BLOCKS, TRIALS, DATA_SETS = 8, 1024, 32
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 DOCUMENTS_A_FILE, WORDS_A_DOCUMENT, VOCABULARY, TOGETHER = 50_000, 30, 5000, 2
 
