@@ -43,7 +43,7 @@ def result(settings):
 
 
 def test_every_chosen_change_is_tried_where_it_applies(result):
-    one, two = result.tables["yelp, one layer"], result.tables["yelp, two layers"]
+    one, two = result.tables["Yelp, one layer"], result.tables["Yelp, two layers"]
     assert list(one) == [READING, "formulas as printed, rate 0.003", "start N(0, I)"]
     assert CHANGES["rate_by_width"].of_reading(2048 // 16)["lr"] == 0.04
     assert list(two) == [*one, "LayerNorm without gain, bias"]
@@ -55,7 +55,7 @@ def test_the_closest_setting_is_named(result):
     far = {n.name.split(": ", 1)[1]: n.value for n in result.numbers if n.name.startswith("largest distance")}
     assert min(far, key=far.get) in result.sentences[0]
     loss = {where: rows[READING]["loss of the last epoch"] for where, rows in result.tables.items()}
-    orders = abs(np.log10(loss["yelp, one layer"]) + 1), abs(np.log10(loss["yelp, two layers"]) + 5)
+    orders = abs(np.log10(loss["Yelp, one layer"]) + 1), abs(np.log10(loss["Yelp, two layers"]) + 5)
     assert np.isclose(far[READING], max(orders))
 
 
@@ -142,8 +142,8 @@ def test_seeds_are_of_the_reading_and_others_have_two_settings(settings, tmp_pat
     config = replace(counts, others=("imdb",), controls=("imdb-cut",), seeds=2, depths=("one",), only=("torch_start",))
     tables = compute(config, jax.random.key(0), silent).tables
     control = f"{CONTROLS['imdb-cut'].words}, one layer"
-    assert list(tables) == ["imdb, one layer", control]
-    assert list(tables["imdb, one layer"]) == [READING, f"{READING}, seed 2", "torch's starts"]
+    assert list(tables) == ["IMDB, one layer", control]
+    assert list(tables["IMDB, one layer"]) == [READING, f"{READING}, seed 2", "torch's starts"]
     assert list(tables[control]) == [READING, "formulas as printed"]
     losses = {row["loss of the last epoch"] for rows in tables.values() for row in rows.values()}
     assert len(losses) == 4  # the control is the same data here, in the same reading

@@ -20,6 +20,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     ReviewSettings,
     chosen_reviews,
     held_out_accuracy,
+    made_elsewhere,
     token_arrays,
     trained,
 )
@@ -116,21 +117,24 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
         "positive_share": positive_share,
         "tokens": tokens,
     }
-    efforts = {}
-    expect_training(
-        progress,
-        found.dataset,
-        layers.model(config),
-        epochs=len(TREATMENTS) * config.epochs + config.held_out_epochs // 2,  # a split is half of the reviews
-        batch_size=config.batch_size,
-        batches=layers.batches(config),
-    )
+    efforts, made_by = {}, {}
+    if not config.trained:
+        expect_training(
+            progress,
+            found.dataset,
+            layers.model(config),
+            epochs=len(TREATMENTS) * config.epochs + config.held_out_epochs // 2,  # a split is half of the reviews
+            batch_size=config.batch_size,
+            batches=layers.batches(config),
+        )
     for treatment, own in zip(TREATMENTS, (config, replace(config, root_width="none")), strict=True):
         part = trained(found, layers, own, training, progress, TREATMENTS[treatment])
         arrays[treatment], efforts[treatment] = part.arrays(there), part.effort
+        made_by = part.made_by
     if config.held_out_epochs and found.is_test is not None:
         arrays["held_out_accuracy"] = held_out_accuracy(found, layers, config, held, progress)
-    return judged_study(name, layers, arrays, efforts)
+    found_out = judged_study(name, layers, arrays, efforts)
+    return replace(found_out, sentences=found_out.sentences + made_elsewhere(made_by))
 
 
 def judged_study(name: str, layers: Layers, arrays: Arrays, efforts: Mapping[str, Effort]) -> Result:

@@ -176,6 +176,7 @@ class Trained:
     with_head: np.ndarray  #: <E_s, v>, shape (V,)
     records: Mapping[str, np.ndarray]  #: numbers of every epoch, each of shape (epochs,)
     effort: Effort
+    made_by: Mapping[str, str]  #: code, versions and device, where another machine made it
 
     def arrays(self, there: np.ndarray) -> dict[str, Any]:
         """What is saved of it: the overlaps of some tokens, and the records."""
@@ -227,8 +228,8 @@ def trained(
             "records": run.records.columns(),
         }
 
-    part = _finished(config, name, settings, compute, checkpoint)
-    return Trained(config.lr, **part["overlaps"], records=part["records"], effort=_effort(part))
+    part, made_by = _finished(config, name, settings, compute, checkpoint)
+    return Trained(config.lr, **part["overlaps"], records=part["records"], effort=_effort(part), made_by=made_by)
 
 
 def _effort(part: Arrays) -> Effort:
@@ -261,19 +262,24 @@ def held_out_accuracy(
         assert run.validation is not None
         return {"accuracy": run.validation.accuracy}
 
-    return np.asarray(_finished(config, name, settings, compute, checkpoint)["accuracy"])
+    return np.asarray(_finished(config, name, settings, compute, checkpoint)[0]["accuracy"])
 
 
 def _finished(
     config: ReviewSettings, name: str, settings: object, compute: Callable[[], Arrays], checkpoint: Checkpoint | None
-) -> Arrays:
-    """What a training left, from a folder where it is there; of a finished one the state under way is not kept."""
+) -> tuple[Arrays, dict[str, str]]:
+    """What a training left, and who made it elsewhere; of a finished one the state under way is not kept."""
     if config.trained:
-        return store.part_made_elsewhere(config.trained, name, settings)[0]
+        return store.part_made_elsewhere(config.trained, name, settings)
     part = store.part(config.resume, name, settings, compute)
     if checkpoint is not None:
         checkpoint.discard()
-    return part
+    return part, {}
+
+
+def made_elsewhere(made_by: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence on where trainings were made that are judged here; none if they were made here."""
+    return (f"Trained elsewhere: {', '.join(f'{key} {value}' for key, value in made_by.items())}.",) if made_by else ()
 
 
 def _checkpoint(config: ReviewSettings, name: str, settings: object) -> Checkpoint | None:

@@ -26,6 +26,9 @@ from tokenmargin.experiments.embeddings._review_controls import (
 
 NAMES = ("imdb", "yelp")
 
+#: The data sets as they are written.
+DISPLAYED = {"imdb": "IMDB", "yelp": "Yelp"} | {name: control.words for name, control in CONTROLS.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Reviews:

@@ -38,9 +38,11 @@ from tokenmargin.experiments.embeddings._review_training import (
     TWO_LAYERS,
     TwoLayerSettings,
     chosen_reviews,
+    made_elsewhere,
     token_arrays,
     trained,
 )
+from tokenmargin.experiments.embeddings._reviews import DISPLAYED
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
@@ -142,12 +144,7 @@ class Place:
     @property
     def words(self) -> str:
         """As a summary calls it."""
-        return f"{self.data}, {DEPTHS[self.depth].words}"
-
-    @property
-    def data(self) -> str:
-        """The reviews, and what is changed of them."""
-        return CONTROLS[self.name].words if self.name in CONTROLS else self.name
+        return f"{DISPLAYED[self.name]}, {DEPTHS[self.depth].words}"
 
     @property
     def log10_loss(self) -> float:
@@ -167,12 +164,13 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     arrays: dict[str, dict[str, Any]] = {}
     tried: dict[Place, Outcomes] = {}
     for place in places:
-        tried[place], losses = _settings_tried(place, config, key, progress)
+        tried[place], losses, made_by = _settings_tried(place, config, key, progress)
         arrays.setdefault(place.name, {})[place.depth] = {
             "loss": losses,
             "has_shapes": {setting: np.array([end.is_v, end.is_s]) for setting, end in tried[place].items()},
         }
-    return Result(arrays, *judged(tried))
+    numbers, sentences, table = judged(tried)
+    return Result(arrays, numbers, sentences + made_elsewhere(made_by), table)
 
 
 def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[str, ...], dict[str, Any]]:
@@ -197,33 +195,34 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
 
 def _settings_tried(
     place: Place, config: Settings, key: jax.Array, progress: Progress
-) -> tuple[Outcomes, dict[str, np.ndarray]]:
-    """What each setting came to, and its loss of every epoch."""
+) -> tuple[Outcomes, dict[str, np.ndarray], Mapping[str, str]]:
+    """What each setting came to, its loss of every epoch, and who made the trainings where that was elsewhere."""
     layers, base = DEPTHS[place.depth], _reading(place.depth, config)
     stream, training = jax.random.split(key)
     found = chosen_reviews(place.name, base, stream, progress)
     tokens, there = token_arrays(found.dataset)
     positive_share = float((found.dataset.labels > 0).mean())
-    outcomes, losses = {}, {}
+    outcomes, losses, made_by = {}, {}, {}
     is_whole = place.name in config.names
     changes = chosen_changes(config.only if is_whole else (AS_PRINTED,), config.d, place.depth)
     seeds = {setting: config.seeds if is_whole and setting == READING else 1 for setting in changes}
-    expect_training(
-        progress,
-        found.dataset,
-        layers.model(base),
-        epochs=sum(seeds.values()) * base.epochs,
-        batch_size=base.batch_size,
-        batches=layers.batches(base),
-    )
+    if not config.trained:
+        expect_training(
+            progress,
+            found.dataset,
+            layers.model(base),
+            epochs=sum(seeds.values()) * base.epochs,
+            batch_size=base.batch_size,
+            batches=layers.batches(base),
+        )
     for setting, change in changes.items():
         own = replace(base, **change.of_reading(config.d))
         for k in range(seeds[setting]):
             again = f"{setting}#{k + 1}" if k else setting
             part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
             outcomes[again] = training_outcome(tokens, part.arrays(there), layers, positive_share)
-            losses[again] = part.records["loss"]
-    return outcomes, losses
+            losses[again], made_by = part.records["loss"], dict(part.made_by)
+    return outcomes, losses, made_by
 
 
 def _reading(depth: str, config: Settings) -> TwoLayerSettings:
@@ -305,7 +304,7 @@ def draw(result: Result) -> Any:
         for depth, found in depths.items():
             place = Place(name, depth)
             rows.setdefault(depth, []).extend(
-                LossRow(f"{place.data}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
+                LossRow(f"{DISPLAYED[place.name]}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
                 for setting, loss in found["loss"].items()
             )
     with style():

@@ -22,7 +22,7 @@ from tokenmargin.experiments.embeddings._review_training import (
     ReviewSettings,
     TwoLayerSettings,
 )
-from tokenmargin.experiments.embeddings._reviews import NAMES
+from tokenmargin.experiments.embeddings._reviews import DISPLAYED, NAMES
 from tokenmargin.experiments.experiment import Arrays, Experiment, Result
 
 
@@ -70,9 +70,6 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
 
 #: The two overlaps, and the letters of the vectors.
 OVERLAPS = {"with_query": "p", "with_head": "v"}
-
-#: The data sets as they are written.
-DISPLAYED = {"imdb": "IMDB", "yelp": "Yelp"}
 
 
 def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
