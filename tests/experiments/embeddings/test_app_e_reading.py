@@ -152,6 +152,8 @@ def test_seeds_are_of_the_reading_and_others_have_two_settings(settings, tmp_pat
 def test_what_another_machine_trained_is_judged(settings, result, monkeypatch):
     elsewhere = replace(settings, resume="", trained=settings.resume)
     monkeypatch.setattr("tokenmargin.experiments.store.study_computed_by", lambda: {"device": "another"})
-    assert compute(elsewhere, jax.random.key(0), silent).sentences == result.sentences
+    *sentences, who = compute(elsewhere, jax.random.key(0), silent).sentences
+    assert tuple(sentences) == result.sentences
+    assert who.startswith("Trained elsewhere: code ")
     with pytest.raises(InvalidInputError, match="holds no part"):
         compute(replace(elsewhere, epochs=4), jax.random.key(0), silent)
