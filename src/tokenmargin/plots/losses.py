@@ -67,6 +67,7 @@ def draw_training(ax: Any, loss: np.ndarray, reported: float, held_out: np.ndarr
     ax.plot(np.arange(1, len(loss) + 1), loss, color=GREY, label="loss")
     ax.axhline(reported, color="black", lw=0.8, ls=":")
     ax.set(xlabel="epoch", yscale="log")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     if held_out is not None:
         beside = ax.twinx()
         beside.plot(np.arange(1, len(held_out) + 1), held_out, color=BLUE, lw=1)
