@@ -27,6 +27,7 @@ from tokenmargin.models._kernels import (
     Tuning,
     column_sums,
     document_gradients,
+    document_lengths,
     gathered_gram,
     gathered_product,
     occurrences,
@@ -71,20 +72,24 @@ def show(name: str, compute: Callable[..., Any], *given: Any) -> Any:
 
 def sweep(parameters: TwoLayerParameters, shelf: Any, precision: MatmulPrecision) -> None:
     """All kernels in one precision."""
-    parts, ids = PARTS[precision], shelf.ids
+    parts, ids, lengths = PARTS[precision], shelf.ids, document_lengths(shelf.log_counts)
     E, readers = jnp.asarray(parameters.embeddings), _readers(parameters, AS_PRINTED)
     table = show(f"read_table, {parts} parts", lambda E, r: read_table(E, r, parts), E, readers)
     X = np.asarray(E, np.float64)[np.asarray(ids)]
     exact = X @ X.transpose(0, 2, 1)
     for cut in GRAM_CUTS:
         gram = show(
-            f"gathered_gram, {parts} parts, {tuple(cut)}", lambda t, i, c=cut: gathered_gram(t, i, tuning=c), table, ids
+            f"gathered_gram, {parts} parts, {tuple(cut)}",
+            lambda t, i, n, c=cut: gathered_gram(t, i, n, tuning=c),
+            table,
+            ids,
+            lengths,
         )
         if gram is not None:
             print(f"    error {np.linalg.norm(gram - exact) / np.linalg.norm(exact):.1e}")
     show("    gather and Gram by the compiler", lambda E, i: precision.gram(E[i], bound=jnp.max(jnp.abs(E))), E, ids)
-    gram = gathered_gram(table, ids)
-    tokens = DocumentTokens(ids, shelf.log_counts, shelf.labels, table.readings, table.units)
+    gram = gathered_gram(table, ids, lengths)
+    tokens = DocumentTokens(ids, lengths, shelf.log_counts, shelf.labels, table.readings, table.units)
     settings = KernelSettings(WIDTH, LAYER_NORM_EPSILON, parts, DOTS[precision])
     one, many = jnp.float32(0), jnp.float32(len(shelf.labels))
     found = show(f"documents, {parts} parts", lambda g, t: document_gradients(g, t, one, many, settings), gram, tokens)
@@ -93,9 +98,10 @@ def sweep(parameters: TwoLayerParameters, shelf: Any, precision: MatmulPrecision
         name = f"gathered_product, {parts} parts, {tuple(cut)}"
         show(
             name,
-            lambda t, i, f, c=cut: gathered_product(t, i, f.symmetric, f.units, place, tuning=c),
+            lambda t, i, n, f, c=cut: gathered_product(t, i, n, f.symmetric, f.units, place, tuning=c),
             table,
             ids,
+            lengths,
             found,
         )
 

@@ -11,14 +11,18 @@ import pytest
 
 from tests.models.test_two_layer import shelf_of
 from tokenmargin.models._kernels import (
+    DOTS,
+    PARTS,
     DocumentTokens,
     KernelSettings,
     RowPlace,
     Tuning,
     column_sums,
     document_gradients,
+    document_lengths,
     gathered_gram,
     gathered_product,
+    gradients_by_kernels,
     in_parts,
     occurrences,
     power_of_two_below,
@@ -35,6 +39,7 @@ from tokenmargin.models._two_layer_gradient import (
     _Settings,
     two_layer_loss_and_gradients,
 )
+from tokenmargin.models._two_layer_values import DocumentShelf
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
 #: Both sides are float64 and differ in the order of a few hundred additions; relative to the largest entry.
@@ -94,7 +99,7 @@ def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
     gram = jnp.einsum("btd,bsd->bts", E[ids], E[ids])
     readings = jnp.asarray(E @ readers.T)
     settings = KernelSettings(WIDTH, EPSILON, 0, jax.lax.Precision.HIGHEST, SCALES.mixing, interpret=True)
-    tokens = DocumentTokens(ids, log_counts, labels, readings.T, jnp.ones(150))
+    tokens = DocumentTokens(ids, document_lengths(log_counts), log_counts, labels, readings.T, jnp.ones(150))
     ours = jax.jit(partial(document_gradients, settings=settings))(gram, tokens, jnp.asarray(0.3), jnp.asarray(7.0))
     forward = forward_from_gram(
         gram, readings[ids], log_counts, WIDTH, jnp.ones(()), EPSILON, MatmulPrecision.FULL, SCALES
@@ -109,26 +114,38 @@ def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
 
 @pytest.mark.parametrize("parts", [1, 2])
 def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
-    """Two tiles a document, a width that no block divides, and documents that write behind others."""
+    """Two tiles a document, a width that no block divides, documents that write behind others, one that ends early."""
     V, d, tolerance = 150, 24, {1: 2 * ONE_HALF, 2: SINGLE}[parts]
     E = jnp.asarray(rng.normal(size=(V, d)) * 10.0 ** rng.integers(-3, 3, (V, 1)), jnp.float32)
     readers = jnp.asarray(rng.normal(size=(3, d)), jnp.float32)
     table = jax.jit(partial(read_table, parts=parts, interpret=True))(E, readers)
     assert_close(table.readings, np.asarray(readers, np.float64) @ np.asarray(E, np.float64).T, SINGLE)
-    ids, _, _ = documents_of(rng, 2, 140, V)
+    ids, log_counts, _ = documents_of(rng, 2, 140, V)
+    lengths = document_lengths(log_counts)
+    assert lengths.tolist() == [140 - 140 // 3, 140]
+    there = np.arange(140) < np.asarray(lengths)[:, None]
+    pairs = there[:, :, None] & there[:, None, :]
     X = np.asarray(E, np.float64)[ids]
-    gram = jax.jit(partial(gathered_gram, interpret=True, tuning=Tuning(16, 4, 1)))(table, ids)
-    assert_close(gram, X @ X.transpose(0, 2, 1), tolerance)
-    D = rng.normal(size=(2, 140, 140))
+    gram = jax.jit(partial(gathered_gram, interpret=True, tuning=Tuning(16, 4, 1)))(table, ids, lengths)
+    assert_close(np.where(pairs, gram, 0.0), np.where(pairs, X @ X.transpose(0, 2, 1), 0.0), tolerance)
+    assert (np.asarray(gram)[0, 128:] == 0).all()  # a tile behind the end of its document
+    D = np.where(pairs, rng.normal(size=(2, 140, 140)), 0.0)
     scaled = jnp.asarray(D * np.asarray(table.units)[ids][:, None, :], jnp.float32)
     scales, units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
     left = tuple(in_parts(scaled * scales[:, :, None], parts))
     others = jnp.ones((285, d), jnp.float32)
     product = partial(gathered_product, place=RowPlace(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
-    rows = jax.jit(product)(table, ids, left, units)
+    rows = jax.jit(product)(table, ids, lengths, left, units)
     assert_close(rows[3:283], (D @ X).reshape(-1, d), tolerance)
     assert (np.asarray(rows[:3]) == 1).all()
     assert (np.asarray(rows[283:]) == 1).all()
+
+
+def test_a_document_ends_with_its_last_token():
+    """Wherever there are gaps; a row without any token has no length."""
+    none = -np.inf
+    counts = np.array([[0.0, none, 1.0, none], [0.0, 0.0, 0.0, 0.0], [none] * 4])
+    assert document_lengths(counts).tolist() == [3, 4, 0]
 
 
 def test_rows_are_added_in_the_order_of_documents(rng):
@@ -214,3 +231,23 @@ def test_kernels_are_for_gpus_and_for_what_is_not_asked_in_full(rng):
     assert has_kernels(MatmulPrecision.FLOAT_16_PAIRS)
     assert has_kernels(MatmulPrecision.TENSOR_FLOAT_32)
     assert not has_kernels(MatmulPrecision.FULL)
+
+
+@pytest.mark.parametrize("precision", PARTS, ids=lambda precision: precision.name)
+def test_kernels_are_lowered_for_a_gpu(precision):
+    """As far as is possible where there is none: to Triton's language, for documents of one tile and of several."""
+    settings = KernelSettings(WIDTH, EPSILON, PARTS[precision], DOTS[precision])
+    shelves = tuple(
+        DocumentShelf(ids=jnp.zeros((2, U), jnp.int32), log_counts=jnp.zeros((2, U)), labels=jnp.ones(2))
+        for U in (96, 300)
+    )
+    shelves = jax.tree.map(lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, shelves)
+
+    def gradients(E, readers, shelves):
+        return gradients_by_kernels(E, readers, shelves, jnp.float32(0), jnp.float32(4), settings)
+
+    given = jnp.zeros((40, WIDTH), jnp.float32), jnp.zeros((3, WIDTH), jnp.float32), shelves
+    checks = [jax.export.DisabledSafetyCheck.custom_call("__gpu$xla.gpu.triton")]
+    found = jax.export.export(jax.jit(gradients), platforms=["cuda"], disabled_checks=checks)(*given)
+    # A table, its rows listed and added up, its column sums; for each shelf two products and what lies between.
+    assert found.mlir_module().count("__gpu$xla.gpu.triton") >= 4 + 2 * 5

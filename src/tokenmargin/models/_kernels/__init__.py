@@ -6,7 +6,7 @@ operation by operation on any device with `interpret=True`, which is what tests 
 
 from tokenmargin.models._kernels.batch import DOTS, PARTS, gradients_by_kernels, kernels_apply
 from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
-from tokenmargin.models._kernels.documents import DocumentTokens, KernelSettings, document_gradients
+from tokenmargin.models._kernels.documents import DocumentTokens, KernelSettings, document_gradients, document_lengths
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
 from tokenmargin.models._kernels.wide_products import RowPlace, Tuning, gathered_gram, gathered_product, read_table
@@ -22,6 +22,7 @@ __all__ = [
     "Tuning",
     "column_sums",
     "document_gradients",
+    "document_lengths",
     "gathered_gram",
     "gathered_product",
     "gradients_by_kernels",

@@ -23,6 +23,7 @@ from tokenmargin.models._kernels.documents import (
     DocumentTokens,
     KernelSettings,
     document_gradients,
+    document_lengths,
 )
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
@@ -90,12 +91,13 @@ def gradients_by_kernels(
     found: list[DocumentGradients] = []
     rows: Array | None = None
     for shelf in shelves:
-        gram = gathered_gram(table, shelf.ids, interpret=interpret)
-        tokens = DocumentTokens(shelf.ids, shelf.log_counts, shelf.labels, table.readings, table.units)
+        lengths = document_lengths(shelf.log_counts)
+        gram = gathered_gram(table, shelf.ids, lengths, interpret=interpret)
+        tokens = DocumentTokens(shelf.ids, lengths, shelf.log_counts, shelf.labels, table.readings, table.units)
         compute = document_gradients if shelf.ids.shape[1] <= WIDEST else _wide_document_gradients
         own = compute(gram, tokens, bias_output, n_documents, settings)
         place = RowPlace(first_row, n_rows, rows)
-        rows = gathered_product(table, shelf.ids, own.symmetric, own.units, place, interpret=interpret)
+        rows = gathered_product(table, shelf.ids, lengths, own.symmetric, own.units, place, interpret=interpret)
         first_row += shelf.ids.size
         found.append(own)
     ids, log_counts = (tuple(getattr(shelf, name) for shelf in shelves) for name in ("ids", "log_counts"))

@@ -27,11 +27,15 @@ Gram = Float[Array | np.ndarray, "B U U"]
 TokenReadings = Float[Array | np.ndarray, "3 V"]
 TokenUnits = Float[Array | np.ndarray, "V"]
 DocumentIds = Int[Array | np.ndarray, "B U"]
+DocumentLengths = Int[Array | np.ndarray, "B"]
 DocumentNumbers = Float[Array | np.ndarray, "B U"]
 DocumentLabels = Float[Array | np.ndarray, "B"]
 Pairs = Float[Array, "B U U"]
 DocumentReadings = Float[Array, "3 B U"]
 RowUnits = Float[Array, "B U"]
+
+#: Distinct tokens up to which all products of a document are one tile: no loop to end early.
+ONE_TILE = 128
 
 #: Distinct tokens up to which a few rows of a document fit into registers.
 WIDEST = 512
@@ -88,10 +92,17 @@ class DocumentTokens(NamedTuple):
     """Documents, and what the table says of their tokens."""
 
     ids: DocumentIds
+    lengths: DocumentLengths  # places up to the last token
     log_counts: DocumentNumbers
     labels: DocumentLabels
     readings: TokenReadings
     units: TokenUnits
+
+
+def document_lengths(log_counts: DocumentNumbers) -> DocumentLengths:
+    """Places of every document up to its last token; -inf stands for none."""
+    place = 1 + jnp.arange(log_counts.shape[1], dtype=jnp.int32)
+    return jnp.max(jnp.where(jnp.asarray(log_counts) > -jnp.inf, place, 0), axis=1)
 
 
 def document_gradients(
@@ -110,7 +121,7 @@ def document_gradients(
     pairs = ((B, U, U), dtype)
 
     cuts = CUTS[settings.dot == jax.lax.DotAlgorithmPreset.TF32_TF32_F32]
-    if U > 128:  # tiles of rows x columns have to fit into registers, those of tokens x columns into shared memory
+    if U > ONE_TILE:  # tiles of rows x columns have to fit into registers, those of tokens x columns into shared memory
         cuts = (Cut(16, 32, 8),) * 3
 
     def call(kernel: Any, cut: Cut, shapes: list[Any], *operands: Any) -> Any:
@@ -123,11 +134,11 @@ def document_gradients(
             name=kernel.__name__.strip("_"),
         )(*operands)
 
-    shared = (gram, tokens.ids, tokens.log_counts)
+    shared = (gram, tokens.ids, tokens.lengths, tokens.log_counts)
     statistics, attention, product = call(
         _document_statistics, cuts[0], [((STATISTICS, B, U), dtype), pairs, pairs], *shared, tokens.readings
     )
-    shared = (attention, tokens.ids, tokens.log_counts)
+    shared = (attention, tokens.ids, tokens.lengths, tokens.log_counts)
     scalars = jnp.stack([jnp.asarray(bias_output, dtype), jnp.asarray(n_documents, dtype)])
     outputs, slopes, by_reading, squares, scores = call(
         _document_scores,
@@ -156,8 +167,9 @@ def document_gradients(
 class _Block:
     """The rows of one program and all columns of its document; loads are 0 outside, log-counts -inf."""
 
-    def __init__(self, ids_ref: Any, log_counts_ref: Any, cut: Cut) -> None:
+    def __init__(self, ids_ref: Any, lengths_ref: Any, log_counts_ref: Any, cut: Cut) -> None:
         self.document, self.number, self.U = pl.program_id(0), pl.program_id(1), ids_ref.shape[1]
+        self.length = plt.load(lengths_ref.at[self.document])
         self.row = self.number * cut.rows + jnp.arange(cut.rows, dtype=jnp.int32)
         self.column = jnp.arange(max(16, pl.next_power_of_2(self.U)), dtype=jnp.int32)
         self.ids_ref, self.log_counts_ref, self.cut = ids_ref, log_counts_ref, cut
@@ -181,12 +193,15 @@ class _Block:
         plt.store(ref.at[self._where(at, other_at)], value, mask=self._inside(at, other_at))
 
     def chunked(self, add: Any, start: Array) -> Array:
-        """`start` plus add(places) for all places, a chunk of them at a time."""
+        """`start` plus add(places) for all places of the document, a chunk of them at a time."""
         size = min(self.cut.chunk, self.column.shape[0])
         place = jnp.arange(size, dtype=jnp.int32)
         if size >= self.U:
             return start + add(place)
-        return jax.lax.fori_loop(0, pl.cdiv(self.U, size), lambda k, sums: sums + add(k * size + place), start)
+        steps: Any = pl.cdiv(self.U, size)
+        if self.U > ONE_TILE:  # behind the end of a document there is nothing to add, and nothing to add it to
+            steps = jnp.where(self.number * self.cut.rows < self.length, (self.length + size - 1) // size, 0)
+        return jax.lax.fori_loop(0, steps, lambda k, sums: sums + add(k * size + place), start)
 
     def diagonal(self, dtype: Any) -> Array:
         return (self.row[:, None] == self.column[None, :]).astype(dtype)
@@ -199,11 +214,18 @@ class _Block:
 
 
 def _document_statistics(
-    gram_ref: Any, ids_ref: Any, log_counts_ref: Any, readings_ref: Any, *out: Any, cut: Cut, settings: KernelSettings
+    gram_ref: Any,
+    ids_ref: Any,
+    lengths_ref: Any,
+    log_counts_ref: Any,
+    readings_ref: Any,
+    *out: Any,
+    cut: Cut,
+    settings: KernelSettings,
 ) -> None:
     """A, AG + G and the `STATISTICS` of every row."""
     statistics_ref, attention_ref, mixed_ref = out
-    block = _Block(ids_ref, log_counts_ref, cut)
+    block = _Block(ids_ref, lengths_ref, log_counts_ref, cut)
     row, column = block.row, block.column
     gram = block.pairs(gram_ref, row, column)
     scores = settings.mixing_scale * gram + block.numbers(log_counts_ref, column, other=-jnp.inf)[None, :]
@@ -243,6 +265,7 @@ class _Normed:
 def _document_scores(
     attention_ref: Any,
     ids_ref: Any,
+    lengths_ref: Any,
     log_counts_ref: Any,
     readings_ref: Any,
     *refs: Any,
@@ -252,7 +275,7 @@ def _document_scores(
     """The second softmax, the loss, and the gradients in LayerNorm's statistics and in the scores of every row."""
     labels_ref, scalars_ref, statistics_ref, mixed_ref, *out = refs
     outputs_ref, slopes_ref, by_reading_ref, squares_ref, scores_ref = out
-    block = _Block(ids_ref, log_counts_ref, cut)
+    block = _Block(ids_ref, lengths_ref, log_counts_ref, cut)
     row, column, b = block.row, block.column, block.document
     every = _Normed(block, statistics_ref, column, settings)
     largest = jnp.max(every.logits)
@@ -294,6 +317,7 @@ def _document_scores(
 def _document_symmetric(
     attention_ref: Any,
     ids_ref: Any,
+    lengths_ref: Any,
     log_counts_ref: Any,
     units_ref: Any,
     *refs: Any,
@@ -305,7 +329,7 @@ def _document_symmetric(
     With B = A + I, B'QB = A'QA + QA + (QA)' + Q.
     """
     squares_ref, scores_ref, row_units_ref, *symmetric_refs = refs
-    block = _Block(ids_ref, log_counts_ref, cut)
+    block = _Block(ids_ref, lengths_ref, log_counts_ref, cut)
     row, column = block.row, block.column
     own, every = (block.numbers(squares_ref, at) for at in (row, column))
 

@@ -24,6 +24,7 @@ EmbeddingTable = Float[Array | np.ndarray, "V d"]
 HalfTable = Float16[Array, "V d"]
 Readers = Float[Array | np.ndarray, "3 d"]
 DocumentIds = Int[Array | np.ndarray, "B U"]
+DocumentLengths = Int[Array | np.ndarray, "B"]
 Gram = Float[Array, "B U U"]
 HalfPairs = Float16[Array, "B U U"]
 RowUnits = Float[Array, "B U"]
@@ -106,9 +107,14 @@ def _table_kernel(E_ref: Any, readers_ref: Any, readings_ref: Any, units_ref: An
 
 
 def gathered_gram(
-    table: TableReading, ids: DocumentIds, *, tuning: Tuning | None = None, interpret: bool = False
+    table: TableReading,
+    ids: DocumentIds,
+    lengths: DocumentLengths,
+    *,
+    tuning: Tuning | None = None,
+    interpret: bool = False,
 ) -> Gram:
-    """X X' of every document."""
+    """X X' of every document; tiles behind its last token are 0."""
     tuning = tuning or GRAM_TUNING[len(table.parts)]
     B, U = ids.shape
     tile = min(GRAM_TILE, max(16, pl.next_power_of_2(U)))
@@ -122,10 +128,10 @@ def gathered_gram(
         interpret=interpret,
         compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=stages),
         name=f"gathered_gram_{U}",
-    )(ids, table.units, *table.parts)
+    )(ids, lengths, table.units, *table.parts)
 
 
-def _gram_kernel(ids_ref: Any, units_ref: Any, *refs: Any, tile: int, tuning: Tuning) -> None:
+def _gram_kernel(ids_ref: Any, lengths_ref: Any, units_ref: Any, *refs: Any, tile: int, tuning: Tuning) -> None:
     *half_refs, gram_ref = refs
     U, d = ids_ref.shape[1], half_refs[0].shape[1]
     b = pl.program_id(0)
@@ -135,7 +141,9 @@ def _gram_kernel(ids_ref: Any, units_ref: Any, *refs: Any, tile: int, tuning: Tu
     left_ids, right_ids = (plt.load(ids_ref.at[b, at], mask=at < U, other=0) for at in (left, right))
     left_units, right_units = (plt.load(units_ref.at[ids]) for ids in (left_ids, right_ids))
     one_tile = tile >= U
-    steps = pl.cdiv(d, tuning.block)
+    steps: Any = pl.cdiv(d, tuning.block)
+    if not one_tile:  # the shelf is as wide as its longest document: behind the end of another there is nothing to add
+        steps = jnp.where(high_tile * tile < plt.load(lengths_ref.at[b]), steps, 0)
 
     def load(ref: Any, ids: Array, at: Array, column: Array) -> Array:
         return _load_rows(ref, ids, at < U, column, whole=d % tuning.block == 0)
@@ -174,6 +182,7 @@ def _lower_triangle(number: Any, tiles: int) -> tuple[Any, Any]:
 def gathered_product(
     table: TableReading,
     ids: DocumentIds,
+    lengths: DocumentLengths,
     left: tuple[HalfPairs, ...],
     units: RowUnits,
     place: RowPlace,
@@ -186,6 +195,7 @@ def gathered_product(
     Args:
         table: E in parts.
         ids: of the documents.
+        lengths: of the documents; D is 0 behind them.
         left: D times the units of the embeddings, in parts.
         units: of the rows of `left`.
         place: of the rows.
@@ -195,7 +205,7 @@ def gathered_product(
     tuning = tuning or PRODUCT_TUNING
     (B, U), d = ids.shape, table.parts[0].shape[1]
     tile = min(PRODUCT_TILE, max(16, pl.next_power_of_2(U)))
-    operands = (ids, units, *left, *table.parts)
+    operands = (ids, lengths, units, *left, *table.parts)
     written = () if place.others is None else (place.others,)
     return pl.pallas_call(
         partial(_product_kernel, tile=tile, n_parts=len(left), first_row=place.first, tuning=tuning),
@@ -209,7 +219,14 @@ def gathered_product(
 
 
 def _product_kernel(
-    ids_ref: Any, units_ref: Any, *refs: Any, tile: int, n_parts: int, first_row: int, tuning: Tuning
+    ids_ref: Any,
+    lengths_ref: Any,
+    units_ref: Any,
+    *refs: Any,
+    tile: int,
+    n_parts: int,
+    first_row: int,
+    tuning: Tuning,
 ) -> None:
     left_refs, half_refs, out_ref = refs[:n_parts], refs[n_parts : 2 * n_parts], refs[-1]
     U, d = ids_ref.shape[1], out_ref.shape[1]
@@ -228,7 +245,11 @@ def _product_kernel(
             total = total + _dot(D[0], x[1]) + _dot(D[1], x[0])
         return total + _dot(D[0], x[0])
 
-    total = jax.lax.fori_loop(0, pl.cdiv(U, chunk), add, jnp.zeros((tile, block), jnp.float32))
+    steps: Any = pl.cdiv(U, chunk)
+    if tile < U:
+        length = plt.load(lengths_ref.at[b])
+        steps = jnp.where(pl.program_id(1) * tile < length, (length + chunk - 1) // chunk, 0)
+    total = jax.lax.fori_loop(0, steps, add, jnp.zeros((tile, block), jnp.float32))
     total = total * plt.load(units_ref.at[b, row], mask=row < U, other=0.0)[:, None]
     inside = (row < U)[:, None] & (column < d)[None, :]
     plt.store(out_ref.at[first_row + b * U + row[:, None], column[None, :]], total, mask=inside)
