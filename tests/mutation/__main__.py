@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -193,20 +194,25 @@ def found_again(row: dict) -> Mutant | None:
     return same[min(row.get("which", 0), len(same) - 1)] if same else None
 
 
-def again(folder: Path) -> int:
+def again(folder: Path, jobs: int) -> int:
     """Run the test that each survivor was given on the changed code."""
-    unnoticed = 0
-    for row in survivors():
-        place = f"{row['path']}: {row['before']} -> {row['after'] or 'nothing'}   {row['text']}"
+    rows = survivors()
+
+    def answer(row: dict) -> str:
         if "test" not in row:
-            print(f"explained: {place}\n    {row['why']}")
-            continue
+            return "explained"
         mutant = found_again(row)
         # An hour: a test that is slow beside other work has not noticed anything.
-        by = noticed_by([row["test"]], mutant, {row["test"]: 870.0}, folder) if mutant else "gone"
-        unnoticed += not by
-        print(f"{by or 'NOT NOTICED'}: {place}", flush=True)
-    return min(unnoticed, 1)
+        return noticed_by([row["test"]], mutant, {row["test"]: 870.0}, folder) if mutant else "gone"
+
+    counts = Counter[str]()
+    with ThreadPoolExecutor(jobs) as pool:
+        for row, by in zip(rows, pool.map(answer, rows), strict=True):
+            counts[by if by in ("explained", "gone") else "noticed" if by else "not noticed"] += 1
+            place = f"{row['path']}: {row['before']} -> {row['after'] or 'nothing'}   {row['text']}"
+            print(f"{by or 'NOT NOTICED'}: {place}" + (f"\n    {row['why']}" if "why" in row else ""), flush=True)
+    print(f"{len(rows)} changes that no test had noticed: {', '.join(f'{n} {what}' for what, n in counts.items())}")
+    return min(counts["not noticed"], 1)
 
 
 def main() -> int:
@@ -222,7 +228,7 @@ def main() -> int:
         reach(chosen.folder)
         return 0
     if chosen.what == "again":
-        return again(chosen.folder)
+        return again(chosen.folder, chosen.jobs)
     return run(chosen.folder, chosen.count, chosen.seed, chosen.jobs)
 
 
