@@ -136,6 +136,16 @@ def test_a_neighbour_of_the_same_score_up_to_rounding_is_a_tie_and_no_lmm():
         assert is_locally_optimal(att_svm(problems[j], Selection.from_indices([0], 3))) == bool(columns["is_lmm"][j])
 
 
+def test_a_neighbour_of_the_same_score_is_as_good_as_the_selected_token():
+    """Token 0 is selected; 1 is a neighbour of equal and 2 one of higher score, and p goes to 1: so does (ATT-SVM')."""
+    keys = np.array([[[[1.0, 0.0], [0.0, 2.0], [0.0, -2.0], [0.0, 0.0]]]])
+    problems = ProblemBatch(keys, np.array([[[0.0, 0.0, 1.0, -1.0]]]))
+    columns = {name: np.full(1, np.nan) for name in COLUMNS} | {"ended": np.ones(1)}
+    _compare(problems, np.array([[0.0, 5.0]]), np.zeros((1, 1), dtype=int), columns)
+    assert columns["gap"][0] == -1.0
+    assert columns["proxy_correlation"][0] == pytest.approx(1.0)
+
+
 def test_a_trial_needs_tokens_to_choose_from():
     with pytest.raises(InvalidInputError, match="nothing to select"):
         Study(T=1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +50,15 @@ class TestLemma3:
         assert constraint_matrix(solution).tolist() == [[1.0, 0.0], [2.0, 1.0]]
         np.testing.assert_allclose(solution.p, [1.0, 0.0], atol=1e-12)
         np.testing.assert_allclose(printed_solution(solution), [1.0, -1.0], atol=1e-12)
+
+    @pytest.mark.parametrize("k", [-20, 0, 20])
+    def test_a_longer_feasible_point_misses_by_a_share_of_its_length(self, k):
+        """p = (1, 1/2) keeps both margins: p'(q - p) = -1/4 at q = (1, 0), a fifth of |p|^2 in any unit of the keys."""
+        keys = 2.0**k * two_rows().keys
+        case = Separation(EmbeddedSequences(keys, [1], [1.0, 0.0]), (1.0, 0.0))
+        longer = replace(case.solution, p=np.array([1.0, 0.5]) / 2.0**k)
+        assert LEMMA_3.error(case, case.solution) == pytest.approx(0.0, abs=1e-12)
+        assert LEMMA_3.error(case, longer) == pytest.approx(0.2)
 
     def test_18_drops_the_ties_of_9(self):
         """Tokens (1, 0), (2, 1), (0, 0), the first two tied: (9) gives (1, -1), and (18), without p in P, (1, 0)."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tokenmargin.data import Selection, TokenDataset, single_relevant
+from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset, single_relevant
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
@@ -54,9 +54,22 @@ class TestLemma6:
         case = in_regime(single_relevant(np.random.default_rng(0), 2, 2))
         assert LEMMA_6.check(TiedDirection(case, np.zeros(case.sequences.width))).applies is Applies.NO
 
-    def test_no_such_direction_in_too_few_coordinates(self):
-        from tokenmargin import EmbeddedSequences
+    @pytest.mark.parametrize(
+        ("tokens", "mask"),
+        [
+            ([[[1.0, 2.0]] * 3], [[True, True, True]]),
+            ([[[2.0, 3.0], [3.0, 3.0], [0.0, 0.0]]], [[True, True, False]]),
+            ([[[0.0, 0.0], [2.0, 3.0], [3.0, 3.0]]], [[False, True, True]]),
+        ],
+        ids=["equal tokens", "padding", "padding first"],
+    )
+    def test_equal_tokens_and_padding_leave_a_direction(self, tokens, mask):
+        data = EmbeddedSequences(tokens, [1], [1.0, 0.0], mask=mask)
+        u = tying_direction(data)
+        assert np.linalg.norm(u) == pytest.approx(1.0)
+        np.testing.assert_allclose(data.relative_keys @ u, 0.0, atol=1e-12)
 
+    def test_no_such_direction_in_too_few_coordinates(self):
         with pytest.raises(InvalidInputError, match="wider embeddings"):
             tying_direction(EmbeddedSequences([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], [1], [1.0, 0.0]))
 

@@ -60,6 +60,28 @@ def test_the_second_order_takes_no_more_than_is_allowed_for():
     assert taken.max() <= xi < 2 * taken.max() < 1
 
 
+@pytest.mark.parametrize(("aside", "beats"), [(-1e-6, True), (1e-6, False)])
+def test_the_selection_beats_the_rest_exactly_where_its_risk_is_lower(aside, beats):
+    """With no label margin outside of A the risk there is log(2)/n at least, and at most exp(-r)(1 + e^above) here."""
+    r, elsewhere = 60.0, np.log(2.0) / 3
+    above = np.log(elsewhere * np.exp(r) - 1) + aside
+    assert (np.exp(-r) * (1 + np.exp(above)) < elsewhere) == beats
+    assert _Saturated(fig3(A), OPTIMAL, 1.0, 1e3, np.log(r))._beats_the_rest(float(above)) == beats
+
+
+@pytest.mark.parametrize("R", [1e3, 1e6])
+def test_the_unit_of_the_keys_scales_the_bracket(R):
+    """At 1e6 the radius is all rounding, which is that of logits and so of no unit."""
+    data = fig3(B)
+    here = joint_minimiser(data).bracket(R, np.log(R))
+    for k in (-20, 20):
+        scaled = EmbeddedSequences(data.tokens, data.labels, data.head, 2.0**k * data.keys)
+        there = joint_minimiser(scaled).bracket(R / 2.0**k, np.log(R))
+        assert 2.0**k * there.radius == pytest.approx(here.radius, rel=1e-9)
+        np.testing.assert_allclose(2.0**k * there.point, here.point, rtol=1e-9)
+        np.testing.assert_allclose(there.outside, here.outside, rtol=1e-6)
+
+
 def test_least_log_sum_is_the_minimum_over_the_ball(rng):
     rows, beta, R = rng.normal(size=(5, 3)) + np.array([2.0, 0.0, 0.0]), rng.normal(size=5), 50.0
     p, force = least_log_sum(rows, beta, R)

@@ -5,10 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.instances import random_sphere
-from tokenmargin.margin import att_svm, cone_constants, local_margins
+from tests.instances import fig1b, random_sphere
+from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.margin import att_svm, cone_constants, local_margins, neighbors
 from tokenmargin.theory.claim import Applies
-from tokenmargin.theory.maxmargin.lemma7_cone import LEMMA_7_COMPARISON, ComparisonCase, comparison_radius
+from tokenmargin.theory.maxmargin.lemma7_cone import (
+    LEMMA_7,
+    LEMMA_7_COMPARISON,
+    ComparisonCase,
+    ConeCase,
+    comparison_radius,
+    comparison_terms,
+)
 
 
 def in_the_cone(rng, axis, mu):
@@ -56,3 +64,38 @@ def test_a_gradient_along_p_alone_breaks_it(rng):
     case = next(iter(cases(rng, 0.3, 1)))
     straight = replace(LEMMA_7_COMPARISON.observe(case), direction=np.array(case.p) / np.linalg.norm(case.p))
     assert not LEMMA_7_COMPARISON.conclude(replace(case, pi=1e-7), straight).holds
+
+
+def test_only_the_last_term_of_the_radius_counts_the_inputs():
+    """Inputs repeated: (46) and (49) compare an input with itself, the last one input of weight 1/n with all others."""
+    data, pi = fig1b(), 0.05
+    once = ComparisonCase(data, Selection.from_indices([1], 3), (1.0, 0.0), pi)
+    constants = cone_constants(att_svm(data, once.selection))
+    nu = pi**2 / (64 * constants.key_norm**2)
+    for n in (2, 5):
+        tokens, labels, keys = (np.repeat(part, n, axis=0) for part in (data.tokens, data.labels, data.keys))
+        repeated = EmbeddedSequences(tokens, labels, data.head, keys)
+        again = comparison_terms(replace(once, sequences=repeated, selection=Selection.from_indices([1] * n, 3)))
+        assert again[:2] == pytest.approx(comparison_terms(once)[:2])
+        more = np.log(n) / ((pi / 2 + 2 * nu) * constants.margin)
+        assert again[2] - comparison_terms(once)[2] == pytest.approx(more)
+
+
+@pytest.mark.parametrize("beyond", [-0.01, 0.01])
+def test_a_gradient_longer_than_the_spread_of_the_keys_allows_breaks_it(rng, beyond):
+    """Its part at right angles to q alone is lengthened, so that the descent along q stays as it is."""
+    for compared in cases(rng, 1.0, 3):
+        solution = att_svm(compared.sequences, compared.selection)
+        q, far = solution.direction, 1.01 * cone_constants(solution).radius
+        case = ConeCase(compared.sequences, compared.selection, tuple((far * q).tolist()), tuple(q.tolist()))
+        seen, gamma = LEMMA_7.observe(case), scores(case.sequences)
+        upper = 0.0
+        for i, alpha in enumerate(case.selection.indices):
+            most = max(gamma[i, alpha] - gamma[i, t] for t in np.flatnonzero(neighbors(solution)[i]))
+            upper += 2 * np.exp(seen.log_slope[i] + seen.log_missing[i] - seen.log_scale) * most / len(gamma)
+        longest = upper * max(np.linalg.norm(a - b) for keys in case.sequences.keys for a in keys for b in keys)
+        along, aside = float(seen.direction @ q), np.cross(q, rng.normal(size=3))
+        length = np.sqrt(((1 + beyond) * longest) ** 2 - along**2)
+        longer = replace(seen, direction=along * q + length * aside / np.linalg.norm(aside))
+        assert LEMMA_7.error(case, seen) == 0.0
+        assert LEMMA_7.error(case, longer) == pytest.approx(max(0.0, beyond))

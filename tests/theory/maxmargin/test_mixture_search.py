@@ -8,7 +8,7 @@ import pytest
 from tests.instances import fig3
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import label_svm, selected_label_svm
-from tokenmargin.theory.maxmargin._mixture_search import NOT_SEARCHED, least_weights, search_mixtures
+from tokenmargin.theory.maxmargin._mixture_search import MOST_VERTICES, NOT_SEARCHED, least_weights, search_mixtures
 from tokenmargin.theory.maxmargin.joint_balls import random_spare_margins
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
@@ -99,6 +99,15 @@ def test_large_problems_are_not_searched(rng):
     assert search_mixtures(data, Selection.from_indices([0, 0], 3), np.array([0.1, 0.1])) is NOT_SEARCHED
     assert NOT_SEARCHED.cells == 0  # as the sentence of a verdict tells
     assert not NOT_SEARCHED.is_proved
+
+
+@pytest.mark.parametrize(("n", "T", "vertices"), [(4, 3, 12**4), (5, 3, 12**5), (3, 5, 80**3), (5, 2, 2**5)])
+def test_problems_of_too_many_vertices_are_not_searched(rng, n, T, vertices):
+    """Choices of one vertex an input, T 2^(T - 1) of them, and 2 for two tokens: one product too many is refused."""
+    data = EmbeddedSequences(rng.normal(size=(n, T, 1)) + 3.0, np.ones(n), [1.0])
+    found = search_mixtures(data, Selection.from_indices([0] * n, T), np.full(n, 0.1), most_cells=0)
+    assert (found is NOT_SEARCHED) == (vertices > MOST_VERTICES)
+    assert (found.cells > 0) == (vertices <= MOST_VERTICES)
 
 
 def test_what_p_attends_to_far_out_is_seen_before_a_cell_is_halved():

@@ -15,7 +15,14 @@ from tokenmargin.attention.regularization_path import regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.margin import global_margin
 from tokenmargin.theory import one_minus_cosine
-from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look, score_gap_sandwich
+from tokenmargin.theory.maxmargin._path_bound import (
+    BESIDE_THE_BOUND,
+    SAME_LOG_EXCESS,
+    BoundedPath,
+    PathSeen,
+    look,
+    score_gap_sandwich,
+)
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import PathCase
 from tokenmargin.theory.maxmargin.thm8_lemma14_heads import mixing_constants, two_ways
 
@@ -58,8 +65,17 @@ def test_what_is_as_good_as_the_competitor_lies_within(on_fig1b):
     assert (seen.excess <= seen.competitor + SAME_LOG_EXCESS).all()
     beyond = seen.probe_off > seen.bounds[np.searchsorted(seen.levels, seen.probe_levels)]
     rivals = seen.competitor[np.searchsorted(seen.levels, seen.probe_levels)]
-    assert beyond.sum() >= 4 * 8  # points just beyond the bound were looked at, and all are worse
+    assert beyond.sum() >= 4 * 8  # points beyond the bound were looked at, and all are worse
     assert (seen.probe_excess > rivals)[beyond].all()
+
+
+def test_points_are_looked_at_where_the_bound_ends(on_fig1b):
+    """Four at each stated share of the bound off the axis, at each level: within, just beyond and farther."""
+    _, seen = on_fig1b
+    shares = seen.probe_off / seen.bounds[np.searchsorted(seen.levels, seen.probe_levels)]
+    for level in seen.levels:
+        for share in BESIDE_THE_BOUND:
+            assert (np.abs(shares[seen.probe_levels == level] / share - 1) < 1e-6).sum() >= 4
 
 
 def test_the_bound_falls_like_one_over_the_radius(on_fig1b):
@@ -107,7 +123,7 @@ def test_the_search_agrees_with_the_projected_flow():
     np.testing.assert_allclose(seen.off, [one_minus_cosine(p, target) for p in seen.points], rtol=1e-6)
 
 
-def test_choices_that_can_compete_count_until_they_cannot():
+def tilted_path() -> BoundedPath:
     """Two choices whose norms differ by a thousandth: near one another in margin, far apart in direction."""
     case = two_ways()
     data = case.risk.sequences
@@ -115,7 +131,23 @@ def test_choices_that_can_compete_count_until_they_cannot():
     keys[0, 1] *= 0.999
     tilted = EmbeddedSequences(data.tokens, data.labels, data.head, keys)
     constants = mixing_constants(case)
-    path = BoundedPath(HeadRisk(tilted, case.risk.head), case.allowed, constants.lower, constants.upper)
+    return BoundedPath(HeadRisk(tilted, case.risk.head), case.allowed, constants.lower, constants.upper)
+
+
+def test_choices_that_can_compete_count_until_they_cannot():
+    path = tilted_path()
     assert len(path.solution.minimisers) == 1
     assert path.bound(1e3) > 0.5  # the other choice still competes
     assert path.bound(1e6) == pytest.approx(path.shortfall(1e6) / 1e6, rel=1e-6)
+
+
+@pytest.mark.parametrize("level", [30.0, 1e2, 1e3])
+def test_every_direction_of_enough_margin_is_within_the_bound(level):
+    """All of the circle, where another choice competes: the farthest is near it, and the bound is not much farther."""
+    path, angles = tilted_path(), np.linspace(0, 2 * np.pi, 20_001)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1) / path.solution.margin
+    logits, best = np.einsum("ntd,sd->snt", path.risk.sequences.keys, circle), path.allowed.chosen
+    margins = np.where(best, logits, -np.inf).max(axis=2) - np.where(best, -np.inf, logits).max(axis=2)
+    enough = circle[margins.min(axis=1) >= 1 - path.shortfall(level) / level]
+    farthest = path.off(level * enough, np.full(len(enough), level)).max()
+    assert 0.8 < farthest <= path.bound(level) < 2 * farthest

@@ -7,8 +7,9 @@ import pytest
 
 from tokenmargin.data import optimal_selection, scores
 from tokenmargin.margin import Status, att_svm, cone_constants, relaxing_rate, selected_label_svm
+from tokenmargin.theory.maxmargin.cone_radius import WITHIN, cone_radius
 from tokenmargin.theory.maxmargin.lemma5_correlation import correlation_radius
-from tokenmargin.theory.maxmargin.random_problems import LAWS, scored, two_scores
+from tokenmargin.theory.maxmargin.random_problems import FARTHEST_CONE, LAWS, scored, two_scores
 
 LAW = {law.key: law for law in LAWS}
 
@@ -80,6 +81,19 @@ def test_p_is_beyond_the_radius_of_the_lemma(rng):
         assert 2 <= case.sequences.n_places <= 4
         if att_svm(case.sequences, optimal_selection(case.sequences)).status is Status.OPTIMAL:
             assert 1 <= np.linalg.norm(case.p) / correlation_radius(case.sequences, case.pi) <= 3
+
+
+def test_runs_of_theorem_3_start_on_the_border_of_a_cone_that_is_not_too_far(rng):
+    shares = []
+    for _ in range(6):
+        run = LAW["maxmargin-thm3"].draw(rng)
+        solution = att_svm(run.sequences, run.selection)
+        found = cone_radius(solution)
+        assert found.theorem_3 <= FARTHEST_CONE
+        shares.append(np.linalg.norm(run.start) / found.theorem_3)
+        cosine = np.dot(run.start, solution.direction) / np.linalg.norm(run.start)
+        assert cosine == pytest.approx(np.cos(WITHIN * np.arccos(1 - found.mu)), abs=1e-12)
+    assert 1 <= min(shares) < max(shares) <= 10
 
 
 def test_p_is_on_the_border_of_the_cone_and_q_on_its_axis(rng):

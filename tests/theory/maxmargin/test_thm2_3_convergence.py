@@ -139,6 +139,16 @@ class TestDescentInTheCone:
         assert origin.stationary.all()
         assert np.isinf(origin.turn).all()
 
+    def test_no_descent_along_the_axis_is_stationary(self):
+        """p on the third axis, along which no key lies: all are attended to alike, and nothing pulls along p_mm."""
+        keys = np.array([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 1.0, 0.0]]])
+        solution = solved(EmbeddedSequences.from_scores(keys, np.array([[0.0, -1.0, 0.0]])))
+        np.testing.assert_array_equal(solution.direction, [1.0, 0.0, 0.0])
+        descent = descent_in_cone(solution, 0.01, np.array([[0.0, 0.0, 2.0]]))
+        assert descent.stationary.all()
+        assert np.isinf(descent.turn).all()
+        assert np.isinf(descent.leave).all()
+
     def test_they_are_the_gradient_s_where_that_is_a_number(self):
         """At norm 8 nothing underflows: the textbook's gradient and one step of descent say the same."""
         solution = solved(fig1b(), 1)

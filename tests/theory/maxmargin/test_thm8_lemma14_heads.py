@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -110,6 +112,19 @@ def test_lemma_14_sandwiches_the_risk_of_convex_heads(seed):
     assert (sign > 0).all()
     assert (np.log(constants.lower) - 1e-9 <= size - log_q).all()
     assert (size - log_q <= np.log(constants.upper) + 1e-9).all()
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.5, 2.0])
+def test_a_risk_outside_the_sandwich_is_a_miss_by_as_much_on_either_side(beyond):
+    """Shifted as a whole, so that Assumption D, which compares risks with one another, still holds."""
+    case = two_ways()
+    seen, constants = LEMMA_14.observe(case), mixing_constants(case)
+    share = seen.log_excess - seen.log_q
+    low = np.log(constants.lower) - share.min() - beyond
+    high = np.log(constants.upper) - share.max() + beyond
+    for shift in (low, high):
+        shifted = replace(seen, log_excess=seen.log_excess + shift)
+        assert LEMMA_14.error(case, shifted) == pytest.approx(beyond, abs=1e-12)
 
 
 def test_where_mixing_helps_the_lemma_is_silent_and_descent_stays_finite():

@@ -51,7 +51,7 @@ def tying_direction(sequences: EmbeddedSequences) -> np.ndarray:
     Raises:
         InvalidInputError: if the differences of tokens span the whole space.
     """
-    differences = (sequences.keys - sequences.keys[:, :1]).reshape(-1, sequences.width)
+    differences = sequences.relative_keys.reshape(-1, sequences.width)  # zeros where padded, which tie anything
     _, values, right = np.linalg.svd(differences)
     rank = int((values > 1e-12 * values[0]).sum())
     if rank == sequences.width:
