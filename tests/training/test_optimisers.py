@@ -115,6 +115,25 @@ def test_an_own_optimiser_with_its_own_state_is_a_loop(rng):
     assert run.optimiser == Adagrad(lr=0.2, decay=0.1)
 
 
+def test_what_init_returns_is_copied(rng):
+    """A step overwrites it: the parameter, an array twice, one that other parameters and the next run are given too."""
+    data, constant = dataset(rng), jnp.ones(())
+
+    @dataclass(frozen=True)
+    class Keeping(SignDescent):
+        def init(self, parameter):
+            zeros = jnp.zeros_like(parameter)
+            return parameter, zeros, zeros, constant
+
+    plain, *keeping = (
+        arrays_of(train(data, OneLayer(width=3), optimiser, epochs=1, key=KEY, batch_size=8))
+        for optimiser in (SignDescent(0.05), Keeping(0.05), Keeping(0.05))
+    )
+    for arrays in keeping:
+        for ours, expected in zip(arrays, plain, strict=True):
+            np.testing.assert_array_equal(ours, expected)
+
+
 def test_the_learning_rate_alone_is_enough(rng):
     data = dataset(rng)
     expected = path_by_loop(data, 3, 2, 8, lambda epoch, steps, x, g, k: x - 0.05 * np.sign(g))

@@ -154,18 +154,19 @@ def _gradient_leaves(gradients: Tree) -> list[Any]:
 
 
 def _own(optimiser: Optimiser, parameter: AnyArray) -> State:
-    """`init`, in arrays of its own: a step overwrites them, so none may be the parameter or come twice."""
+    """`init`, in arrays that are nobody else's: a step overwrites them."""
     state = optimiser.init(parameter)
     if not isinstance(state, tuple) or not all(isinstance(x, jax.Array | np.ndarray) for x in state):
         raise InvalidInputError(
             f"{type(optimiser).__name__}.init must return a tuple of arrays, () for none; it returned "
             f"{_described(state)}."
         )
-    taken = {id(parameter)}
-    own = []
-    for array in state:
-        own.append(jnp.array(array, copy=True) if id(array) in taken else jnp.asarray(array))
-        taken.add(id(array))
+    # What `init` gives may be the parameter, come twice, or be a constant that other parameters and runs are given too.
+    # Copied one by one, each let go of before the next: no more than one array exists twice.
+    given, own = list(state), []
+    del state
+    while given:
+        own.append(jnp.array(given.pop(0), copy=True))
     return tuple(own)
 
 
