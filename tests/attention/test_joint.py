@@ -22,6 +22,7 @@ from tokenmargin.attention import (
     joint_path,
     logistic,
 )
+from tokenmargin.attention.trajectory import JointTrajectory
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 
@@ -158,6 +159,23 @@ def test_the_flow_reaches_its_norm_with_the_speeds_asked_for():
     assert np.linalg.norm(run.points[-1]) / np.linalg.norm(run.heads[-1]) == pytest.approx(2.0, abs=1e-4)
     assert run.selection == OPTIMAL
     assert run.n_steps < 5_000
+
+
+def test_the_flow_does_not_run_far_beyond_its_norm():
+    """|v| is below the norm before the last step, and no step is longer than the norm, whatever the speed of v."""
+    run = follow(JointRisk(fig3(A), speeds=(1000.0, 1000.0)), START, Flow())
+    assert run.outcome is Outcome.NORM_REACHED
+    assert np.linalg.norm(run.heads[-1]) < 2e6
+
+
+def test_velocities_are_those_of_the_second_half_in_time():
+    corner = np.array([[0.0, 0.0], [5.0, 0.0], [5.0, 1.0], [5.0, 2.0], [8.0, 2.0]])
+    run = JointTrajectory(
+        JointRisk(fig3(A)), corner, -corner, np.array([0.0, 3.0, 4.0, 6.0, 8.0]), Outcome.NORM_REACHED, 4
+    )
+    along = np.array([3.0, 1.0]) / np.sqrt(10)
+    np.testing.assert_allclose(run.velocity_v, along)
+    np.testing.assert_allclose(run.velocity_p, -along)
 
 
 def test_the_path_of_minimisers_is_that_of_a_search_over_angles():

@@ -15,6 +15,7 @@ from tokenmargin.data import (
     selection_of,
 )
 from tokenmargin.data.problem_batch import ProblemBatch
+from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, tie_widths
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 
@@ -96,6 +97,12 @@ def test_the_only_token_of_an_input_is_its_best_whatever_its_score():
     """Scores of 0 have a tie width of 0, and a token ties with itself."""
     scores = np.array([[[0.0], [-2.0]]])
     assert ProblemBatch(np.ones((1, 2, 1, 3)), scores).is_optimal(np.zeros((1, 2), int)).tolist() == [True]
+
+
+def test_scores_of_masked_tokens_make_no_ties():
+    """However small the others are: -inf counts as no score, not as one of some size."""
+    widths = tie_widths(np.array([[3e-20, -7e-20, -np.inf], [-np.inf, -np.inf, -np.inf], [2.0, 1.0, 0.0]]))
+    np.testing.assert_allclose(widths, SCORE_TIE_TOLERANCE * np.array([7e-20, 0.0, 2.0]), rtol=1e-15)
 
 
 @given(SEEDS, st.booleans(), EXPONENTS, OFFSETS, EXPONENTS)

@@ -82,3 +82,11 @@ def test_explain_names_all_inputs_of_a_conflict_that_spans_three():
     assert solution.certificate.exact
     assert {i for i, _, _ in solution.certificate.pairs} == {0, 1, 2}
     assert "between inputs 0, 1 and 2" in solution.explain()
+
+
+@pytest.mark.parametrize(("size", "weight"), [(2, "2"), (999_999, "999999"), (1_000_000, "1e+06")])
+def test_explain_writes_short_weights_in_full(size, weight):
+    """Input 0 gains 1 where input 1 loses `size`."""
+    data = EmbeddedSequences([[[1.0], [0.0]], [[-size], [0.0]]], [1, 1], [1.0])
+    solution = att_svm(data, Selection.from_indices([0, 0], 2))
+    assert f"because {weight}*(k[0,0] - k[0,1]) + (k[1,0] - k[1,1]) = 0." in solution.explain()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas
+from jax.experimental.pallas import triton
 
 from tests.models.test_two_layer import shelf_of
 from tokenmargin.models._kernels import (
@@ -30,8 +34,11 @@ from tokenmargin.models._kernels import (
     row_sums,
     token_places,
 )
+from tokenmargin.models._kernels.batch import TRIED, kernels_apply
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
 from tokenmargin.models._kernels.documents import CUTS
+from tokenmargin.models._kernels.token_rows import ROW_TUNING
+from tokenmargin.models._kernels.wide_products import GRAM_TUNING, PRODUCT_TUNING, TABLE_BLOCK, TABLE_WARPS
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
     TwoLayerParameters,
@@ -172,13 +179,19 @@ def test_rows_are_added_in_the_order_of_documents(rng):
 
 def test_kernels_are_cut_by_powers_of_two():
     """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
-    sizes = [size for cuts in CUTS.values() for cut in cuts for size in cut] + list(COLUMN_TUNING)
+    sizes = [size for cuts in CUTS.values() for cut in cuts for size in cut]
+    sizes += [size for each in (*GRAM_TUNING.values(), PRODUCT_TUNING) for size in (each.block, each.warps, each.chunk)]
+    sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]
     assert all(size & (size - 1) == 0 < size for size in sizes)
 
 
 def test_column_sums_are_a_product(rng):
     E, numbers = rng.normal(size=(150, 20)), rng.normal(size=(2, 150))
     assert_close(column_sums(E, numbers, interpret=True), numbers @ E, ROUNDING)
+
+
+def single(tree):
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else x.dtype), tree)
 
 
 @pytest.mark.parametrize(
@@ -193,9 +206,6 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
     shelves = (shelf_of(documents[1:2], labels[1:2], 22), shelf_of(documents[::2], labels[::2], 9, rows=3))
     vectors = (jnp.asarray(rng.normal(size=WIDTH)) for _ in range(4))
     exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(N_TOKENS, WIDTH))), *vectors)
-
-    def single(tree):
-        return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else x.dtype), tree)
 
     (sums, truth), (_, full) = (
         jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
@@ -215,14 +225,74 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
     assert float(own.correct) == float(sums.correct)
 
 
+class Memory:
+    """An array of a kernel in which places outside are none; interpreted by JAX, they would be the nearest inside."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+    @property
+    def at(self):
+        return self
+
+    def __getitem__(self, where):
+        return self, where if isinstance(where, tuple) else (where,)
+
+
+def places(view, mask):
+    memory, where = view
+    *where, mask = np.broadcast_arrays(*where, mask)
+    for index, size in zip(where, memory.shape, strict=True):
+        assert ((index >= 0) & (index < size))[mask].all()
+    return memory.array, tuple(np.where(mask, index, 0) for index in where), mask
+
+
+def load(view, *, mask=True, other=0):
+    array, where, mask = places(view, mask)
+    return jnp.asarray(np.where(mask, array[where], other).astype(array.dtype))
+
+
+def store(view, value, *, mask=True):
+    array, where, mask = places(view, mask)
+    array[tuple(index[mask] for index in where)] = np.broadcast_to(value, mask.shape)[mask]
+
+
+def test_wide_products_fill_their_arrays_and_leave_none(rng, monkeypatch):
+    """On arrays that refuse, a program after the other: a GPU would read or overwrite what stands next to them."""
+    program = [0]
+
+    def one_by_one(kernel, *, out_shape, grid, **_):
+        def call(*operands):
+            shapes = out_shape if isinstance(out_shape, list) else [out_shape]
+            found = [np.full(x.shape, np.nan, x.dtype) for x in shapes]
+            memory = [Memory(np.asarray(x)) for x in (*operands, *found)]
+            with jax.disable_jit():
+                for program[:] in itertools.product(*map(range, grid)):
+                    kernel(*memory)
+            arrays = tuple(map(jnp.asarray, found))
+            return arrays if isinstance(out_shape, list) else arrays[0]
+
+        return call
+
+    monkeypatch.setattr(pallas, "pallas_call", one_by_one)
+    monkeypatch.setattr(pallas, "program_id", lambda axis: jnp.int32(program[axis]))
+    monkeypatch.setattr(triton, "load", load)
+    monkeypatch.setattr(triton, "store", store)
+    E, readers, D = (rng.normal(size=shape).astype(np.float32) for shape in ((5, WIDTH), (3, WIDTH), (2, 3, 3)))
+    table, ids, lengths = read_table(E, readers, 1), np.array([[0, 1, 4], [3, 2, 0]], np.int32), np.full(2, 3, np.int32)
+    assert_close(table.readings, readers @ E.T, SINGLE)
+    assert_close(gathered_gram(table, ids, lengths), E[ids] @ E[ids].transpose(0, 2, 1), 2 * ONE_HALF)
+    left, units = jnp.asarray(D * table.units[ids][:, None, :] * 2.0**12, jnp.float16), np.full((2, 3), 2.0**-12)
+    rows = gathered_product(table, ids, lengths, (left,), jnp.asarray(units, jnp.float32), RowPlace(0, 6, None))
+    assert_close(rows, (D @ E[ids]).reshape(6, WIDTH), 2 * ONE_HALF)
+
+
 def test_kernels_are_for_gpus_and_for_what_is_not_asked_in_full(rng):
     """Read off the traced program, which has the ways of all devices in it."""
     parameters = TwoLayerParameters(
         *(jnp.zeros(shape, jnp.float32) for shape in ((N_TOKENS, WIDTH), (WIDTH,), (WIDTH,)))
     )
-    shelf = jax.tree.map(
-        lambda x: jnp.asarray(x, jnp.float32 if x.dtype.kind == "f" else x.dtype), shelf_of([np.arange(5)], [1.0], 8)
-    )
+    shelf = single(shelf_of([np.arange(5)], [1.0], 8))
 
     def has_kernels(precision):
         compute = partial(two_layer_loss_and_gradients, precision=precision)
@@ -251,3 +321,12 @@ def test_kernels_are_lowered_for_a_gpu(precision):
     found = jax.export.export(jax.jit(gradients), platforms=["cuda"], disabled_checks=checks)(*given)
     # A table, its rows listed and added up, its column sums; for each shelf two products and what lies between.
     assert found.mlir_module().count("__gpu$xla.gpu.triton") >= 4 + 2 * 5
+
+
+@pytest.mark.parametrize(("capability", "tried"), [(TRIED, True), ("8.0", False)])
+def test_kernels_are_for_the_gpus_they_were_tried_on(monkeypatch, capability, tried):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
+    shelf = single(shelf_of([np.arange(5)], [1.0], 8))
+    E = np.zeros((N_TOKENS, WIDTH), np.float32)
+    assert kernels_apply(E, (shelf,), MatmulPrecision.FLOAT_16_PAIRS) is tried

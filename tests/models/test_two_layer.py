@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales
+from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
@@ -157,6 +159,10 @@ def test_a_scale_is_a_positive_number(name):
         TwoLayer(width=4, **{name: -1.0})
 
 
+def test_scores_are_as_printed_unless_told_otherwise():
+    assert TwoLayer(width=4)._scales == AS_PRINTED == (1.0, 1.0)
+
+
 def test_epsilon_is_that_of_the_layer_norm(rng):
     parameters = parameters_of(rng, gain=True, bias=True)
     documents, labels = documents_of(rng)
@@ -214,6 +220,18 @@ def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale, scales):
 
     full, halves = errors(MatmulPrecision.FULL), errors(MatmulPrecision.FLOAT_16_PAIRS)
     assert (halves < 2 * full + OPERANDS_IN_PAIRS).all()
+
+
+@pytest.mark.parametrize("size", [1e-6, 64.0])
+def test_pairs_of_float16_hold_embeddings_of_any_size(rng, size):
+    """The Gram block has the square of their size: taken for anything else, halves overflow or keep no digits."""
+    x = rng.uniform(-size, size, (2, 5, 16))
+    gram = jnp.asarray(x @ x.transpose(0, 2, 1), jnp.float32)
+    readings, log_counts = jnp.ones((2, 5, 3), jnp.float32), jnp.zeros((2, 5), jnp.float32)
+    settings = {"width": 16, "epsilon": LAYER_NORM_EPSILON, "precision": MatmulPrecision.FLOAT_16_PAIRS}
+    found = jax.jit(partial(forward_from_gram, **settings))(gram, readings, log_counts, bound=jnp.float32(size))
+    exact = np.asarray(found.mixing, np.float64) @ np.asarray(gram, np.float64)
+    np.testing.assert_allclose(found.mixed_gram, exact, rtol=0, atol=OPERANDS_IN_PAIRS * np.abs(exact).max())
 
 
 @pytest.mark.long

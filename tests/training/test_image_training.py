@@ -19,6 +19,9 @@ from tokenmargin.training.image_batches import (
 from tokenmargin.training.image_training import image_accuracy, train_images
 from tokenmargin.training.warm_up import WarmUp
 
+#: Means of fifty float32 numbers.
+SINGLE = 1e-5
+
 MODEL = Vit(width=16, depth=1, heads=2, side=8)
 
 
@@ -61,6 +64,21 @@ def test_it_learns_and_a_checkpoint_goes_on_as_if_nothing_had_happened(data, tmp
         train_images(data, MODEL, AdamW(lr=1e-3), epochs=4, key=jax.random.key(1), checkpoint=place)
     with pytest.raises(InvalidInputError, match="has seen 4 epochs, more than the 2 asked for"):
         trained(data, 2, schedule=WarmUp(2), checkpoint=place)
+
+
+def test_records_are_means_over_the_pictures():
+    """Black ones, which all have the outputs of the start at a rate of next to nothing; the last batch is short."""
+    pictures, found = np.zeros((50, 8, 8, 3), np.uint8), []
+    for ones in (0, 18, 50):
+        black = ImageDataset(pictures, (np.arange(50) < ones).astype(int), ("zero", "one"))
+        own = {"epochs": 1, "key": jax.random.key(1), "batch_size": 16}
+        records = train_images(black, MODEL, AdamW(lr=1e-30), **own).records
+        found.append((records.loss[0], records.accuracy[0]))
+    (zero, all_zero), (mixed, share), (one, all_one) = found
+    assert np.exp(-zero) + np.exp(-one) == pytest.approx(1.0, abs=SINGLE)
+    assert mixed == pytest.approx((32 * zero + 18 * one) / 50, rel=SINGLE)
+    assert sorted((all_zero, all_one)) == [0.0, 1.0]
+    assert share == pytest.approx((32 * all_zero + 18 * all_one) / 50)
 
 
 def test_frozen_attention_stays_as_it_was_drawn(data):
