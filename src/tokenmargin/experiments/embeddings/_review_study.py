@@ -117,7 +117,8 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
         "positive_share": positive_share,
         "tokens": tokens,
     }
-    efforts, made_by = {}, {}
+    efforts: dict[str, Effort] = {}
+    made_by: Mapping[str, str] = {}
     if not config.trained:
         expect_training(
             progress,

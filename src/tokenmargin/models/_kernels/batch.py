@@ -20,10 +20,11 @@ from tokenmargin.models._kernels.column_sums import column_sums
 from tokenmargin.models._kernels.documents import (
     WIDEST,
     DocumentGradients,
+    DocumentLengths,
+    DocumentNumbers,
     DocumentTokens,
     KernelSettings,
     document_gradients,
-    document_lengths,
 )
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
@@ -112,6 +113,12 @@ def gradients_by_kernels(
     loss = jnp.sum(jnp.abs(labels) * jax.nn.softplus(-signed)) / n_documents
     slope = jnp.sum(jnp.concatenate([own.slopes for own in found]))
     return KernelGradients(gradient, by_reader, slope, loss, jnp.sum((signed > 0).astype(signed.dtype)))
+
+
+def document_lengths(log_counts: DocumentNumbers) -> DocumentLengths:
+    """Places of every document up to its last token; -inf stands for none."""
+    place = 1 + jnp.arange(log_counts.shape[1], dtype=jnp.int32)
+    return jnp.max(jnp.where(jnp.asarray(log_counts) > -jnp.inf, place, 0), axis=1)
 
 
 def _wide_document_gradients(

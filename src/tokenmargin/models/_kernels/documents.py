@@ -99,12 +99,6 @@ class DocumentTokens(NamedTuple):
     units: TokenUnits
 
 
-def document_lengths(log_counts: DocumentNumbers) -> DocumentLengths:
-    """Places of every document up to its last token; -inf stands for none."""
-    place = 1 + jnp.arange(log_counts.shape[1], dtype=jnp.int32)
-    return jnp.max(jnp.where(jnp.asarray(log_counts) > -jnp.inf, place, 0), axis=1)
-
-
 def document_gradients(
     gram: Gram, tokens: DocumentTokens, bias_output: ScalarJ, n_documents: ScalarJ, settings: KernelSettings
 ) -> DocumentGradients:
