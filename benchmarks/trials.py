@@ -2,7 +2,8 @@
 
 The peer is timed on a few trials of each width and extrapolated to the number of trials, which is said. The flow behind
 `decided` is compared with SciPy's Radau on the same field to the same norm, both compiled once a shape. Widths may be
-named: `python -m benchmarks.trials 2 10 500`.
+named: `python -m benchmarks.trials 2 10 500`. `python -m benchmarks.trials figure` tells where the processor time of
+Figure 9 goes, compilation apart, from a quarter of its trials.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -18,7 +20,8 @@ import numpy as np
 from benchmarks.att_svm import by_cvxopt
 from tokenmargin import AttentionRisk, Flow, Selection
 from tokenmargin.attention import follow_all
-from tokenmargin.theory.trials import Study, run_trials, trial
+from tokenmargin.experiments.maxmargin.fig09_10_trials import Settings
+from tokenmargin.theory.trials import Study, decide_trials, run_trials, trial
 
 WIDTHS = (2, 5, 10, 100, 300, 500)
 TRIALS, PEER_TRIALS, RADAU_TRIALS, RADAU_NORM = 1000, 2, 3, 1e6
@@ -106,6 +109,29 @@ def flow_ratios(study: Study, d: int) -> np.ndarray:
     return np.array(ratios)
 
 
+def figure_parts(few: int = 250) -> None:
+    """Processor seconds of each part of the paper's preset: what compiles once, and the trials, from `few` a width."""
+    study = Study()
+    fine = replace(study, atol=study.atol / 100)
+    seeds = Settings.paper().seeds
+    parts = {
+        f"printed, {seeds} seeds": (seeds, lambda d, which: run_trials(study, 0, d, which, "printed")),
+        "stable": (1, lambda d, which: run_trials(study, 0, d, which, "stable")),
+        "decided": (1, lambda d, which: run_trials(study, 0, d, which, "decided")),
+        "decided again at atol/100": (1, lambda d, which: decide_trials(fine, 0, d, which)),
+    }
+    for name, (often, run) in parts.items():
+        compiling, running = 0.0, 0.0
+        for d in WIDTHS:
+            ticks = [time.process_time()]
+            for begin in (0, few):
+                run(d, range(begin, begin + few))
+                ticks.append(time.process_time())
+            first, second = np.diff(ticks)
+            compiling, running = compiling + max(first - second, 0.0), running + second
+        print(f"{name:28} {often * running * TRIALS / few:6.1f} s, compilation {compiling:.1f} s", flush=True)
+
+
 def main(widths: tuple[int, ...] = WIDTHS) -> None:
     jax.config.update("jax_enable_x64", True)
     study = Study()
@@ -127,4 +153,7 @@ def main(widths: tuple[int, ...] = WIDTHS) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["figure"]:
+        figure_parts()
+        sys.exit()
     main(tuple(map(int, sys.argv[1:])) or WIDTHS)

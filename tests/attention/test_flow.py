@@ -10,7 +10,7 @@ from tests.instances import fig1c, planar, random_sphere, theorem2_counterexampl
 from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, follow
 from tokenmargin.attention import Outcome, exponential, follow_all, limits_of
 from tokenmargin.attention import flow as flow_module
-from tokenmargin.attention._rosenbrock import rosenbrock_step
+from tokenmargin.attention._rosenbrock import controlled, rosenbrock_step
 
 
 def integrate_fixed(system, y, total, n):
@@ -178,6 +178,46 @@ def test_a_thousand_problems_of_one_shape_compile_once(rng):
     assert len(ends) == 1000
     assert after - before == 1
     assert all(end.outcome is not Outcome.STEPS_SPENT for end in ends)
+
+
+def test_problems_side_by_side_end_where_each_ends_alone(rng, monkeypatch):
+    """As many as there are lanes, laid out along the last axis, against the same flows one problem at a time."""
+    objectives = [AttentionRisk(random_sphere(rng, n=2, T=4, d=3)) for _ in range(flow_module.LANES)]
+    starts = np.zeros((len(objectives), 3))
+    stacked = jax.tree.map(lambda *x: np.stack(x), *[one.in_span[0] for one in objectives])
+    assert flow_module._side_by_side(stacked, len(objectives))
+    together = follow_all(objectives, starts, Flow())
+    monkeypatch.setattr(flow_module, "LANES", 8)
+    monkeypatch.setattr(flow_module, "_side_by_side", lambda *_: False)
+    alone = follow_all(objectives, starts, Flow())
+    for limit, own in zip(
+        *(limits_of(objectives, [run.final for run in runs]) for runs in (together, alone)), strict=True
+    ):
+        assert limit.kind is own.kind
+        assert limit.selection == own.selection
+        if limit.diverges:
+            np.testing.assert_allclose(limit.velocity, own.velocity, atol=1e-7)
+    steps = [sum(run.n_steps for run in runs) for runs in (together, alone)]
+    assert steps[0] == pytest.approx(steps[1], rel=0.01)  # the same method, the same control of its steps
+
+
+def test_a_step_in_lanes_is_the_step_of_each_problem_and_one_that_cannot_be_trusted_is_refused(rng):
+    """The third system has a pivot of 0 where it is eliminated without looking for a better one."""
+    matrices, points = rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 4))
+    h = np.array([0.3, 30.0, 1.0])
+    matrices[2] = (2.0 + np.sqrt(2.0)) * (np.eye(4) - np.eye(4)[[1, 0, 2, 3]])
+    matrices = np.moveaxis(matrices, 0, -1)
+    field = jnp.einsum("ijl,jl->il", matrices, points.T)
+    ends, errors = rosenbrock_step(lambda y: jnp.einsum("ijl,jl->il", matrices, y), points.T, field, matrices, h)
+    for j in range(2):
+        own = matrices[..., j]
+        end, error = rosenbrock_step(lambda y, own=own: own @ y, points[j], own @ points[j], own, jnp.asarray(h[j]))
+        np.testing.assert_allclose(ends[:, j], end, rtol=1e-10)
+        np.testing.assert_allclose(errors[j], error, rtol=1e-8)
+    assert not np.isfinite(errors[2])
+    good, factor = controlled(errors, jnp.full(3, 1e9), jnp.ones(3, dtype=bool))
+    assert good.tolist() == [True, True, False]
+    assert factor[2] < 1
 
 
 def compilations(function) -> int:

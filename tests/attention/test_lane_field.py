@@ -1,5 +1,6 @@
 """Problems side by side against one at a time: the same direction, masks and repeats and saturation included."""
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from tokenmargin.data.problem_batch import ProblemBatch
 
 #: Both sum a few dozen products in another order.
 ROUNDING = 1e-12
+
+#: Weights feel the rounding of logits, which grows with |p|.
+LOGIT_ROUNDING = 1e-13
 
 
 def masked(rng, n, T, d):
@@ -60,3 +64,40 @@ def test_an_offset_of_all_keys_is_not_felt(rng):
     assert (far - 1.25 * 2.0**30 == keys).all()
     here, there = (descend_batch(ProblemBatch(k, scores), NormalizedDescent(0.5), 40) for k in (keys, far))
     np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+@pytest.mark.parametrize("loss", [logistic, exponential], ids=["logistic", "exponential"])
+def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss):
+    """Value, Jacobian and separation; masks, a tie with the first token, and an input without any force."""
+    n, T, d = 3, 5, 4
+    fields = [AttentionRisk(masked(rng, n, T, d), loss).pair_field for _ in range(3)]
+    tied, idle = fields[0].scores.copy(), fields[1].scores.copy()
+    tied[0], idle[1] = tied[0, 0], idle[1, 0]
+    tied[0, -1] += 1.0
+    for j, scores in enumerate((tied, idle)):
+        fields[j] = eqx.tree_at(lambda field: field.scores, fields[j], scores)
+    points = scale * rng.normal(size=(3, d))
+    stacked = [np.stack(x) for x in zip(*((f.keys, f.scores, f.log_multiplicity) for f in fields), strict=True)]
+    lanes = LaneField.of(*stacked, loss)
+
+    @jax.jit
+    def told(lanes, p):
+        return *lanes.field_and_jacobian(p), lanes.field(p), *lanes.separation(p)
+
+    force, jacobian, again, spread, excess = told(lanes, points.T)
+    np.testing.assert_allclose(again, force, atol=ROUNDING)
+    for j, (field, p) in enumerate(zip(fields, points, strict=True)):
+        own_force, own_jacobian = field.field_and_jacobian(p)
+        np.testing.assert_allclose(force[:, j], own_force, atol=ROUNDING)
+        np.testing.assert_allclose(jacobian[..., j], own_jacobian, atol=LOGIT_ROUNDING * (1 + scale))
+        for ours, own in zip((spread[j], excess[j]), field.separation(p), strict=True):
+            np.testing.assert_allclose(ours, own, rtol=LOGIT_ROUNDING * (1 + scale), atol=ROUNDING)
+
+
+def test_lanes_without_any_force_stand_still(rng):
+    keys = rng.normal(size=(2, 2, 3, 2))
+    lanes = LaneField.of(keys, np.ones((2, 2, 3)), np.zeros((2, 2, 3)), logistic)
+    force, jacobian = lanes.field_and_jacobian(rng.normal(size=(2, 2)))
+    assert not np.asarray(force).any()
+    assert not np.asarray(jacobian).any()

@@ -1,7 +1,7 @@
-"""The descent direction of many problems at once, problems side by side along the last axis.
+"""The descent direction and the field of many problems at once, problems side by side along the last axis.
 
-The same sums as `PairField.descent_direction`, laid out so that every operation runs over neighbouring problems: a
-processor does four or eight of them at a time, where an axis of six tokens would leave it idle.
+The same sums as in `PairField`, laid out so that every operation runs over neighbouring problems: a processor does four
+or eight of them at a time, where an axis of six tokens would leave it idle.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tokenmargin.attention.method import Block, Excess, Gradient
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
 LaneScores = Float[Array | np.ndarray, "n T lanes"]
 LaneVectors = Float[Array | np.ndarray, "d lanes"]
+LaneMatrices = Float[Array | np.ndarray, "d d lanes"]
 LaneNumbers = Float[Array | np.ndarray, "lanes"]
 
 #: Sums of at most so many terms are written out: the compiler then keeps the partial sums in registers.
@@ -71,12 +72,8 @@ class LaneField(eqx.Module):
         key t is w_t - s_t sum w, and that of the top key minus the sum of the others. No coefficient cancels; what
         rounds is their sum over keys, to 1e-16 of the longest key difference.
         """
-        n, T, d, _ = self.keys.shape
-        if d <= WRITTEN_OUT:
-            logits = _total([self.keys[:, :, j] * p[j][None, None] for j in range(d)])
-        else:
-            logits = jnp.sum(self.keys * p[None, None], axis=2)
-        logits += self.log_multiplicity
+        n, T, _, _ = self.keys.shape
+        logits = self._along(p) + self.log_multiplicity
         top = jnp.arange(T)[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
         behind = logits - jnp.max(logits, axis=1, keepdims=True)
         share = jnp.exp(behind)
@@ -95,6 +92,84 @@ class LaneField(eqx.Module):
         else:
             force = jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
         return force, largest - jnp.log(n)
+
+    def field(self, p: LaneVectors) -> LaneVectors:
+        """G(p) of `PairField.field`, for every lane."""
+        return self._pulled(jnp.sum(self._pairs(p)[0], axis=2))
+
+    def field_and_jacobian(self, p: LaneVectors) -> tuple[LaneVectors, LaneMatrices]:
+        """G(p) and its derivative, of `PairField.field_and_jacobian`, for every lane.
+
+        With c_t the coefficient of key t in grad log|l'| - 2 xbar, b_i = sum_t c_it x_it and m the weighted mean of
+        grad log w, J = sum_it x_it (sum_u C_itu x_iu + (C 1)_it (x_it + b_i - m))': one outer product a token.
+        """
+        pairs, share, f = self._pairs(p)
+        T = self.keys.shape[1]
+        net, load = jnp.sum(pairs, axis=2), jnp.sum(jnp.abs(pairs), axis=2)
+        rising = share * jnp.sum(share[:, None] * _apart(self.scores), axis=2)
+        bend = self.loss.log_slope_derivative(f)[:, None] * rising - 2.0 * share
+        felt = load + 0.5 * jnp.sum(load, axis=1, keepdims=True) * bend
+        shift = jnp.sum(self.keys * bend[:, :, None], axis=1) - self._pulled(felt)[None]
+        reached = self.keys + shift[:, None]
+        beside = [pairs[:, :, u, None] * self.keys[:, None, u] for u in range(1, T)]
+        rows = _total([net[:, :, None] * reached, *beside])
+        return self._pulled(net), jnp.einsum("itcl,itdl->cdl", self.keys[:, 1:], rows[:, 1:])
+
+    def separation(self, p: LaneVectors) -> tuple[LaneNumbers, LaneNumbers]:
+        """(spread, excess) of `Field.separation`, for every lane."""
+        pairs, _, _ = self._pairs(p)
+        force = self._pulled(jnp.sum(pairs, axis=2))
+        reach = self._along(force)
+        mean_gap = jnp.sum(force**2, axis=0)
+        unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
+        uneven = jnp.abs(jnp.sign(pairs) * _apart(reach) - mean_gap[None, None, None])
+        spread = jnp.sum(jnp.abs(pairs) * uneven, axis=(0, 1, 2)) / 2 / unit
+        reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
+        behind = (jnp.max(reach, axis=1, keepdims=True) - reach) / unit[None, None]
+        feels = self.scores != self._first_score(reach)
+        return spread, jnp.min(jnp.where(feels, behind, jnp.inf), axis=(0, 1)) - 1.0
+
+    def _along(self, p: LaneVectors) -> LaneScores:
+        """K_i p, shape (n, T, lanes)."""
+        d = self.keys.shape[2]
+        if d <= WRITTEN_OUT:
+            return _total([self.keys[:, :, j] * p[j][None, None] for j in range(d)])
+        return jnp.sum(self.keys * p[None, None], axis=2)
+
+    def _pulled(self, coefficients: LaneScores) -> LaneVectors:
+        """sum_it coefficient_it x_it, shape (d, lanes)."""
+        return jnp.sum(self.keys * coefficients[:, :, None], axis=(0, 1))
+
+    def _first_score(self, logits: LaneScores) -> AnyArray:
+        """Score of the first token of largest logit, shape (n, 1, lanes)."""
+        top = jnp.arange(logits.shape[1])[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
+        return jnp.sum(jnp.where(top, self.scores, 0.0), axis=1, keepdims=True)
+
+    def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray]:
+        """(C_itu, s_it, f_i): the signed weights of `Field.pair_weights`, antisymmetric, shape (n, T, T, lanes).
+
+        With b_t the logit of t minus the largest, w_tu = |l'| exp(b_t) exp(b_u) over squares of normalisers. Of the two
+        exponentials that of a token which does not tie with the first in score takes the common scale out: it is then
+        at most 1, as pairs with the first are among those that the scale is the largest of.
+        """
+        logits = self._along(p) + self.log_multiplicity
+        behind = logits - jnp.max(logits, axis=1, keepdims=True)
+        plain = jnp.exp(behind)
+        normaliser = jnp.sum(plain, axis=1, keepdims=True)
+        share = plain / normaliser
+        f = jnp.sum(share * self.scores, axis=1)
+        differs = self.scores != self._first_score(logits)
+        slope = self.loss.log_slope(f)[:, None] - 2.0 * jnp.log(normaliser)
+        log_weight = jnp.where(differs, behind + slope, -jnp.inf)
+        largest = jnp.max(log_weight, axis=(0, 1))
+        scaled = jnp.exp(log_weight - jnp.where(jnp.isfinite(largest), largest, 0.0)[None, None])
+        # Both tokens of a pair make the same choice, so that what pulls one holds back the other exactly.
+        earlier = jnp.triu(jnp.ones((logits.shape[1],) * 2, dtype=bool), 1)[None, :, :, None]
+        by_other = differs[:, None] & (~differs[:, :, None] | earlier)
+        weight = jnp.where(by_other, plain[:, :, None] * scaled[:, None], scaled[:, :, None] * plain[:, None])
+        pulls = _apart(self.scores) * weight
+        total = jnp.sum(jnp.abs(pulls), axis=(0, 1, 2)) / 2
+        return pulls / jnp.where(total > 0, total, 1.0)[None, None, None], share, f
 
 
 class StackedFields(eqx.Module):
@@ -130,9 +205,16 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
     return list(groups.values())
 
 
+def _apart(numbers: AnyArray) -> AnyArray:
+    """Number t minus number u of the same input, shape (n, T, lanes) -> (n, T, T, lanes)."""
+    return numbers[:, :, None] - numbers[:, None]
+
+
 def _total(parts: Sequence[AnyArray]) -> AnyArray:
     return reduce(operator.add, parts)
 
 
-def _last(stacked: AnyArray) -> np.ndarray:
-    return np.ascontiguousarray(np.moveaxis(np.asarray(stacked), 0, -1))
+def _last(stacked: AnyArray) -> AnyArray:
+    if isinstance(stacked, jax.Array):
+        return jnp.moveaxis(stacked, 0, -1)
+    return np.ascontiguousarray(np.moveaxis(stacked, 0, -1))

@@ -79,12 +79,14 @@ def textbook_descent(
     if ends.shape != (len(problems), problems.keys.shape[3]):
         raise InvalidInputError(f"starts have shape {ends.shape}: give one of the keys' width for each problem.")
     for begin in range(0, len(problems), LANES):
-        part = slice(begin, begin + LANES)
+        count = min(LANES, len(problems) - begin)
+        # A last block that is short repeats its first problem, so that one compilation serves all blocks.
+        rows = begin + np.arange(min(LANES, len(problems))) % count
+        keys, gamma = problems.keys[rows], problems.scores[rows]
+        p: AnyArray = ends[rows]
         for done in range(0, steps, STEPS_AT_ONCE):  # a signal is heard between two calls
-            at_once = min(STEPS_AT_ONCE, steps - done)
-            ends[part] = _run(
-                problems.keys[part], problems.scores[part], ends[part], method.lr, method.epsilon, loss, at_once
-            )
+            p = _run(keys, gamma, p, method.lr, method.epsilon, loss, min(STEPS_AT_ONCE, steps - done))
+        ends[begin : begin + count] = p[:count]
     return ends
 
 

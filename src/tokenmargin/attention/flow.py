@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -21,11 +22,13 @@ import numpy as np
 
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
+from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
 from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
-from tokenmargin.attention.field import Field
+from tokenmargin.attention.field import Field, PairField
 
-#: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end.
-LANES = 128
+#: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
+#: and for their matrices to stay in a core's cache.
+LANES = 32
 
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
@@ -178,40 +181,61 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
 @eqx.filter_jit
 def _advance(systems: Field, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
-
-    def attempt(system: Field, state: _Lane) -> tuple[_Lane, AnyArray]:
-        here, jacobian = system.field_and_jacobian(state.y)
-        norm, speed = jnp.sqrt(jnp.sum(state.y**2)), jnp.sqrt(jnp.sum(here**2))
-        saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
-        reached = (norm >= state.until) & saturated
-        rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
-        spread, excess = system.separation(state.y)
-        near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
-        settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
-        finished = state.finished | settled | (speed <= STATIONARY_FIELD)
-        limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
-        step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
-        y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
-        running = state.tolerance[0] + state.tolerance[1] * jnp.sqrt(jnp.sum(y**2))
-        allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
-        good, factor = controlled(error, allowed, jnp.sqrt(jnp.sum(y**2)) <= limit)
-        move = good & ~finished
-        return (
-            _Lane(
-                y=jnp.where(move, y, state.y),
-                step=jnp.where(finished, state.step, step * factor),
-                time=jnp.where(move, state.time + step, state.time),
-                taken=state.taken + ~finished,
-                settling=state.settling + (reached & ~finished),
-                finished=finished,
-                until=state.until,
-                tolerance=state.tolerance,
-            ),
-            move,
-        )
+    if _side_by_side(systems, len(states.finished)):
+        assert isinstance(systems, PairField)
+        side_by_side = LaneField.of(systems.keys, systems.scores, systems.log_multiplicity, systems.loss)
+        attempt, last = partial(_attempt, side_by_side), -1
+    else:
+        attempt, last = partial(jax.vmap(_attempt), systems), 0
 
     def chunk(states: _Lane, _: None) -> tuple[_Lane, _Trail | None]:
-        states, moved = jax.vmap(attempt)(systems, states)
-        return states, (states.y, states.time, moved) if record else None
+        states, moved = attempt(states)
+        return states, (jnp.moveaxis(states.y, last, 0), states.time, moved) if record else None
 
-    return jax.lax.scan(chunk, states, None, length=CHUNK)
+    states, trail = jax.lax.scan(chunk, _moved_axis(states, 0, last), None, length=CHUNK)
+    return _moved_axis(states, last, 0), trail
+
+
+def _side_by_side(systems: Field, lanes: int) -> bool:
+    """Whether problems are many, and small, enough to be laid out along the last axis: then sums are written out."""
+    if not isinstance(systems, PairField) or lanes < LANES:
+        return False
+    n, T, d = systems.keys.shape[1:]
+    return d <= WRITTEN_OUT and n * T <= WRITTEN_OUT
+
+
+def _moved_axis(states: _Lane, source: int, target: int) -> _Lane:
+    moved: _Lane = jax.tree.map(lambda x: jnp.moveaxis(x, source, target), states)
+    return moved
+
+
+def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, AnyArray]:
+    """One step of one problem, or of many along the last axis, and whether it was accepted."""
+    here, jacobian = system.field_and_jacobian(state.y)
+    norm, speed = (jnp.sqrt(jnp.sum(x**2, axis=0)) for x in (state.y, here))
+    saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
+    reached = (norm >= state.until) & saturated
+    rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
+    spread, excess = system.separation(state.y)
+    near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
+    settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
+    finished = state.finished | settled | (speed <= STATIONARY_FIELD)
+    limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
+    step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
+    y, error = rosenbrock_step(system.field, state.y, here, jacobian, step)
+    length = jnp.sqrt(jnp.sum(y**2, axis=0))
+    running = state.tolerance[0] + state.tolerance[1] * length
+    allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
+    good, factor = controlled(error, allowed, length <= limit)
+    move = good & ~finished
+    after = _Lane(
+        y=jnp.where(move[None], y, state.y),
+        step=jnp.where(finished, state.step, step * factor),
+        time=jnp.where(move, state.time + step, state.time),
+        taken=state.taken + ~finished,
+        settling=state.settling + (reached & ~finished),
+        finished=finished,
+        until=state.until,
+        tolerance=state.tolerance,
+    )
+    return after, move

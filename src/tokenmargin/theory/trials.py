@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, fits_in_memory, whole_number
 from tokenmargin._progress import Progress, silent
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow_all, limits_of
+from tokenmargin.attention import AttentionRisk, Flow, Limit, NormalizedDescent, follow_all, limits_of
 from tokenmargin.attention.batch import descend_batch, textbook_descent
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import ProblemBatch
@@ -112,9 +112,7 @@ def run_trials(
     """(table, selections): one row of `COLUMNS` and the selected tokens, shape (trials, n), for each trial."""
     if treatment not in TREATMENTS:
         raise InvalidInputError(f"treatment must be one of {', '.join(TREATMENTS)}, got {treatment!r}.")
-    if not len(numbers):
-        raise InvalidInputError("there are no trials: give a range of numbers, such as range(100).")
-    _check_trial(study, seed, d, min(numbers))
+    _check_trials(study, seed, d, numbers)
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
     table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
@@ -131,6 +129,21 @@ def run_trials(
         column["ended"][:] = column["softmax"] >= SATURATED
     _compare(problems, points, chosen, column)
     return table, chosen
+
+
+@checked
+def decide_trials(study: Study, seed: int, d: int, numbers: range) -> tuple[np.ndarray, np.ndarray]:
+    """(ended, selections) of `run_trials(..., "decided")`, without what they are compared with."""
+    _check_trials(study, seed, d, numbers)
+    _, limits, _ = _limits(study, trials(study, seed, d, numbers), silent)
+    return np.array([limit.diverges for limit in limits]), _selected(limits)
+
+
+def _check_trials(study: Study, seed: int, d: int, numbers: range) -> None:
+    """Raise unless there are such trials, and at least one."""
+    if not len(numbers):
+        raise InvalidInputError("there are no trials: give a range of numbers, such as range(100).")
+    _check_trial(study, seed, d, min(numbers))
 
 
 def _check_trial(study: Study, seed: int, d: int, number: int) -> None:
@@ -158,10 +171,7 @@ def _decide(
     progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Follow every flow, judge its end, and compare the velocity of those that diverge with (ATT-SVM)."""
-    risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
-    starts = np.zeros((len(problems), problems.keys.shape[3]))
-    ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
-    limits = limits_of(risks, [end.final for end in ends])
+    risks, limits, points = _limits(study, problems, progress)
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
     column["mixed"][:] = [limit.mixed for limit in limits]
@@ -172,7 +182,22 @@ def _decide(
     for j, solution in zip(diverging, solutions, strict=True):
         if solution.status is Status.OPTIMAL:
             column["velocity_error"][j] = one_minus_cosine(limits[j].velocity, solution.direction)
-    return np.stack([end.final for end in ends]), np.stack([limit.selection.representatives for limit in limits])
+    return points, _selected(limits)
+
+
+def _limits(
+    study: Study, problems: ProblemBatch, progress: Progress
+) -> tuple[list[AttentionRisk], list[Limit], np.ndarray]:
+    """(risks, limits of their flows, points where they were judged)."""
+    risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
+    starts = np.zeros((len(problems), problems.keys.shape[3]))
+    ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
+    points = np.stack([end.final for end in ends])
+    return risks, limits_of(risks, list(points)), points
+
+
+def _selected(limits: list[Limit]) -> np.ndarray:
+    return np.stack([limit.selection.representatives for limit in limits])
 
 
 def _compare(problems: ProblemBatch, points: np.ndarray, chosen: np.ndarray, column: dict[str, np.ndarray]) -> None:

@@ -10,24 +10,51 @@ from tokenmargin._progress import silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.maxmargin import fig09_10_trials as figures
 from tokenmargin.experiments.store import flattened
+from tokenmargin.theory.trials import decide_trials
 
 SMALL = replace(figures.Settings.smoke(), trials=6, d=(2,), recheck=0)
 
 
 def test_an_interrupted_study_resumes_from_its_finished_trials(tmp_path, monkeypatch):
-    config = replace(SMALL, resume=str(tmp_path))
+    config = replace(SMALL, recheck=4, resume=str(tmp_path))
     first = figures.compute_trials(config, jax.random.key(0), silent)
-    assert len(list(tmp_path.glob("*.npz"))) == 4  # three treatments, and a second seed as printed
+    assert len(list(tmp_path.glob("*.npz"))) == 5  # three treatments, a second seed as printed, a finer tolerance
 
     def no_more(*_):
         raise AssertionError("a finished trial was run again")
 
     monkeypatch.setattr(figures, "run_trials", no_more)
+    monkeypatch.setattr(figures, "decide_trials", no_more)
     again = figures.compute_trials(config, jax.random.key(0), silent)
     before, after = flattened(first.arrays), flattened(again.arrays)
     assert set(before) == set(after)
     for name, value in before.items():
         np.testing.assert_array_equal(value, after[name])
+
+
+def test_blocks_that_run_beside_each_other_give_the_bytes_of_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(figures, "BLOCK", 2)
+    monkeypatch.setattr(figures, "_cores", lambda: 3)
+    config = replace(SMALL, d=(2, 3), recheck=6)
+    together = figures.compute_trials(config, jax.random.key(0), silent)
+    in_turn = figures.compute_trials(config, jax.random.key(0), silent, lambda function, inputs: map(function, inputs))
+    assert together.numbers == in_turn.numbers
+    before, after = flattened(together.arrays), flattened(in_turn.arrays)
+    for name, value in before.items():
+        assert value.tobytes() == after[name].tobytes()
+
+
+def test_a_trial_that_ends_elsewhere_at_a_finer_tolerance_is_counted(monkeypatch):
+    def moved(study, seed, d, numbers):
+        ended, selected = decide_trials(study, seed, d, numbers)
+        selected[np.flatnonzero(ended)[0]] += 1
+        ended[np.flatnonzero(~ended)[0]] = True
+        return ended, selected
+
+    monkeypatch.setattr(figures, "decide_trials", moved)
+    result = figures.compute_trials(replace(SMALL, recheck=6), jax.random.key(0), silent)
+    share = {number.name: number.value for number in result.numbers}
+    assert share["decided: share of trials that change at atol/100"] == pytest.approx(2 / 6)
 
 
 def test_one_trial_alone_is_the_same_trial():

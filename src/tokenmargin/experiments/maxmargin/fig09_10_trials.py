@@ -9,7 +9,9 @@ paper's curve has a step at zero, with less than one per cent to its left.
 from __future__ import annotations
 
 import builtins
-import re
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -20,96 +22,17 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
-from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
+from tokenmargin.experiments.maxmargin._one_trial import draw_one_trial, one_trial
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
-from tokenmargin.theory import compare, one_minus_cosine
-from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, run_trials, trial
+from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, decide_trials, run_trials
 
-
-def parse_trial(text: str) -> tuple[int, int]:
-    """(d, number) from "d=2:17"."""
-    match = re.fullmatch(r"d=(\d+):(\d+)", text)
-    if match is None or int(match[1]) < 1:
-        raise InvalidInputError(f"--trial {text!r} is not understood: write it as d=2:17 (width, then number).")
-    return int(match[1]), int(match[2])
-
-
-def one_trial(study: Study, seed: int, which: str) -> Result:
-    """Flow and descent of one trial, with paths."""
-    d, number = parse_trial(which)
-    data = trial(study, seed, d, number)
-    risk = AttentionRisk(data)
-    flow = follow(risk, np.zeros(d), Flow(until_norm=study.until_norm, atol=study.atol))
-    descent = follow(risk, np.zeros(d), NormalizedDescent(study.lr), steps=study.steps)
-    limit = flow.limit
-    agreement = compare(limit)
-    target = limit.velocity if limit.diverges else limit.p
-    chosen = limit.selection.representatives
-    picked = np.arange(data.n_inputs)
-    arrays = {
-        "flow": {
-            "points": flow.points,
-            "norms": flow.norms,
-            "errors": np.array([one_minus_cosine(p, target) for p in flow.points]),
-            "softmax": np.array([risk.attention(p)[picked, chosen] for p in flow.points]),
-        },
-        "descent": {
-            "norms": descent.norms,
-            "errors": np.array([one_minus_cosine(p, target) for p in descent.points]),
-        },
-        "keys": data.keys,
-        "scores": scores(data),
-        "selected": chosen,
-        "direction": target / max(float(np.linalg.norm(target)), 1e-300),
-        "which": np.array([d, number]),
-    }
-    numbers = [
-        Number("norm at the end", float(np.linalg.norm(limit.p))),
-        Number("spread of the gaps", limit.gap_spread),
-        Number("Newton step", limit.newton_step),
-    ]
-    said = f"{limit.kind.value}: {limit.reason}"
-    if agreement is not None:
-        numbers.append(Number("1 - cos(velocity, p_mm)", agreement.velocity_error))
-        said += " " + agreement.explain()
-    return Result(arrays, tuple(numbers), (f"Trial {number} of width {d} {said}",))
-
-
-def draw_one_trial(result: Result) -> Any:
-    """Softmax of the selected tokens and distance to the limit direction against the norm; for d = 2 also the plane."""
-    from tokenmargin.plots import canvas, plane
-
-    arrays, flow, descent = result.arrays, result.arrays["flow"], result.arrays["descent"]
-    d, number = (int(x) for x in arrays["which"])
-    with canvas.style():
-        figure, axes = canvas.panels(1, 3 if d == 2 else 2, 12.0 if d == 2 else 8.5, 3.6)
-        norms = np.maximum(flow["norms"], 1e-2)
-        for i, values in enumerate(flow["softmax"].T):
-            axes[0].plot(norms, values, label=f"input {i}, token {arrays['selected'][i]}")
-        axes[0].set(xscale="log", xlabel=r"$\|p\|$", title=f"d={d}, trial {number}")
-        axes[0].set_ylabel("softmax of the selected tokens")
-        axes[0].legend()
-        axes[1].plot(norms[1:], flow["errors"][1:], color=canvas.RED, label="flow")
-        axes[1].plot(descent["norms"][1:], descent["errors"][1:], color=canvas.BLUE, label="descent")
-        axes[1].set(xscale="log", yscale="log", xlabel=r"$\|p\|$", ylabel=r"$1-\cos$ to the limit")
-        axes[1].legend()
-        if d == 2:
-            axes[2].set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="the plane of p")
-            axes[2].set(xlabel="first key coordinate", ylabel="second key coordinate")
-            plane.draw_directions(axes[2], arrays["direction"][None], ["limit"], [canvas.RED])
-            plane.draw_trajectories(axes[2], [flow["points"]])
-            plane.draw_tokens(axes[2], arrays["keys"], arrays["scores"])
-    return figure
-
-
-#: Trials computed between two saves: what an interruption can lose.
-BLOCK = 250
+#: Trials computed between two saves: what an interruption can lose. Many, as the last flows of a block run alone.
+BLOCK = 500
 
 #: Trials from which on a few are timed first, and how many.
 LONG_TRIALS, TIMED_TRIALS = 2000, 128
@@ -178,6 +101,7 @@ def compute_trials(config: Settings, key: jax.Array, progress: Progress, map: Ma
         return one_trial(study, seed, config.trial)
     if map is builtins.map:
         _expect(config, seed, progress)
+        map = _over_cores
     tables = {name: _table(config, seed, name, progress, map) for name in TREATMENTS}
     arrays: dict[str, Any] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
     arrays |= {name: table.arrays() for name, table in tables.items()}
@@ -216,19 +140,39 @@ def _expect(config: Settings, seed: int, progress: Progress) -> None:
     often = {"printed": config.seeds, "stable": 1, "decided": 1 + min(config.recheck / config.trials, 1)}
     timed = {name: partial(_block, _study(config), seed, name, few) for name in often}
     if total >= LONG_TRIALS:
-        times = {name: often[name] * total / TIMED_TRIALS for name in often}
+        times = {name: often[name] * total / TIMED_TRIALS / _cores() for name in often}
         expect_study(progress, {f"{TIMED_TRIALS} trials, {name}": (timed[name], times[name]) for name in often})
 
 
 def _blocks(widths: tuple[int, ...], count: int) -> list[tuple[int, range]]:
-    """(d, numbers of trials), width by width."""
-    return [(d, range(begin, min(begin + BLOCK, count))) for d in widths for begin in range(0, count, BLOCK)]
+    """(d, numbers of trials), all widths in turn, so that blocks which run beside each other compile other programs."""
+    return [(d, range(begin, min(begin + BLOCK, count))) for begin in range(0, count, BLOCK) for d in widths]
 
 
 def _block(study: Study, seed: int, treatment: str, which: tuple[int, range]) -> dict[str, np.ndarray]:
     """One block of trials; a function of its arguments alone, so that another machine may compute it."""
     table, selected = run_trials(study, seed, *which, treatment)
     return {"table": table, "selected": selected}
+
+
+def _decisions(study: Study, seed: int, which: tuple[int, range]) -> dict[str, np.ndarray]:
+    """Where the trials of one block end, and nothing more."""
+    ended, selected = decide_trials(study, seed, *which)
+    return {"ended": ended, "selected": selected}
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _over_cores(function: Callable[[Any], Any], inputs: list[Any]) -> Iterator[Any]:
+    """`map` by a thread for each core of this process: compiled programs run beside each other, and are shared."""
+    pool = ThreadPoolExecutor(_cores())
+    try:
+        yield from pool.map(function, inputs)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _seed(key: jax.Array) -> int:
@@ -270,11 +214,12 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
         return []
     fine, changed, done = replace(_study(config), atol=config.atol / 100), 0, 0
     blocks = _blocks(config.d, count)
-    for (d, numbers), again in zip(blocks, map(partial(_block, fine, seed, "decided"), blocks), strict=True):
-        before = decided.part(d, numbers)
-        ended = (again["table"][:, COLUMNS.index("ended")], before[0][:, COLUMNS.index("ended")])
-        moved = (again["selected"] != before[1]).any(axis=1) & (ended[0] == 1)
-        changed += int((moved | (ended[0] != ended[1])).sum())
+    names = [f"recheck-seed{seed}-d{d}-{numbers.start}-{numbers.stop}" for d, numbers in blocks]
+    found = store.parts(config.resume, names, fine, partial(_decisions, fine, seed), blocks, map)
+    for (d, numbers), again in zip(blocks, found, strict=True):
+        table, selected = decided.part(d, numbers)
+        moved = (again["selected"] != selected).any(axis=1) & again["ended"]
+        changed += int((moved | (again["ended"] != table[:, COLUMNS.index("ended")])).sum())
         done += len(numbers)
         progress(done, len(config.d) * count, "trials at a finer tolerance")
     share = changed / (count * len(config.d))
