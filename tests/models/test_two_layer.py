@@ -12,13 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales, forward_from_gram
+from tokenmargin.models._two_layer_block import (
+    AS_PRINTED,
+    SoftmaxScales,
+    forward_from_gram,
+    read_by_product,
+    read_by_sums,
+)
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
     TwoLayerParameters,
-    _read_by_product,
-    _read_by_sums,
     batch_row_order,
     two_layer_loss_and_gradients,
     two_layer_outputs,
@@ -188,8 +192,8 @@ def test_one_pass_over_the_table_reads_what_products_read(rng):
     """What an accelerator does instead of a thin product."""
     parameters = parameters_of(rng, gain=True)
     E, readers = jnp.asarray(parameters.embeddings), jnp.asarray(rng.normal(size=(3, WIDTH)))
-    assert_same(tuple(_read_by_sums(E, readers)), tuple(_read_by_product(E, readers)))
-    assert _read_by_sums(E, readers).bound == np.abs(E).max()
+    assert_same(tuple(read_by_sums(E, readers)), tuple(read_by_product(E, readers)))
+    assert read_by_sums(E, readers).bound == np.abs(E).max()
 
 
 @pytest.mark.long

@@ -86,10 +86,11 @@ def test_one_layer_sends_two_numbers_a_token_a_step(spread, devices):
 def test_two_layers_send_three_numbers_a_token_and_the_gram_blocks(spread, devices):
     text = spread[1][f"two-{devices}"]["text"]
     assert {found.operation for found in collectives(text)} == {"all-reduce"}
-    layouts = batches_of(corpus(), MODELS["two"], BATCH, "float64").layouts
-    grams = [sum(documents * width**2 for documents, width in layout.shelves) for layout in layouts]
-    # Every layout is a branch of the program; each reads the table once.
-    assert len(layouts) * 3 * V + sum(grams) <= numbers_a_step(text) <= len(layouts) * (3 * V + SCALARS) + sum(grams)
+    (layout,) = batches_of(corpus(), MODELS["two"], BATCH, "float64").layouts
+    (width,) = layout.widths_of_blocks
+    assert layout.block == BATCH  # the loop over blocks, whose length is known on the device only, has one turn
+    grams = BATCH * width**2
+    assert 3 * V + grams <= numbers_a_step(text) <= 3 * V + SCALARS + grams
 
 
 def test_one_device_sends_nothing(spread):

@@ -1,5 +1,7 @@
 """The two-layer model in `train`: the same steps as a loop over documents, whatever the shelves."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
-from tokenmargin.training._layouts import ShelfLayout
+from tokenmargin.training._layouts import BlockLayout, ShelfLayout, shelf_layouts
 from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.evaluate import Evaluator
 from tokenmargin.training.optimisers import AdamW
@@ -76,19 +78,55 @@ def test_a_step_is_the_mean_of_single_document_gradients(affine):
 
 
 def test_the_layouts_of_a_batch_change_nothing():
-    """One batch in every layout that holds it: on shelves, and one document after the other."""
+    """One batch in every layout that holds it: on shelves, one document after the other, and in blocks."""
     dataset, model = corpus(), TwoLayer(width=6)
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
     found = document_batches(dataset, 8, "float64")
     rows = found.rows(np.arange(37))
     longest = int(found.lengths.max())
     answers = []
-    for layout in (ShelfLayout(((8, longest),)), ShelfLayout(((8, longest),), one_by_one=True)):
+    shelf, alone = ShelfLayout(((8, longest),)), ShelfLayout(((8, longest),), one_by_one=True)
+    for layout in (shelf, alone, BlockLayout(8, 4, (longest,))):
         plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, (layout,)))
         batch = found.batch(found.on_device, plan)
         answers.append(jax.jit(model.loss_and_gradients)(parameters, batch))
+    for one, *others in zip(*map(jax.tree.leaves, answers), strict=True):
+        for other in others:
+            assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("batch_size", "block"), [(19, 8), (37, 4)])
+def test_blocks_of_several_widths_are_the_shelves(batch_size, block):
+    """Full blocks and one that is filled up, blocks of no document, widths that no block has, and the narrowest."""
+    dataset, model = corpus(), TwoLayer(width=6)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
+    found = document_batches(dataset, batch_size, "float64")
+    lengths = np.sort(found.lengths)[::-1]
+    longest, middle, shortest = int(lengths[0]), int(np.median(lengths)), int(lengths[-1])
+    rows = found.rows(np.arange(37))[-1:]
+    answers = []
+    widths = tuple(dict.fromkeys((longest + 16, longest, middle, shortest)))
+    for layout in (ShelfLayout(((batch_size, longest),)), BlockLayout(batch_size, block, widths)):
+        plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, (layout,)))
+        batch = found.batch(found.on_device, plan)
+        answers.append(jax.jit(lambda x, y: (model.loss_and_gradients(x, y), model.outputs(x, y)))(parameters, batch))
     for one, other in zip(*map(jax.tree.leaves, answers), strict=True):
-        assert np.allclose(one, other, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_blocks_add_to_the_table_where_it_lies():
+    """A copy of the table for every block would take longer than the block."""
+    dataset, model = corpus(), TwoLayer(width=6)
+    parameters = model.initial(KEY, dataset.vocabulary_size, np.float32)
+    found = document_batches(dataset, 19)
+    longest = int(found.lengths.max())
+    layouts = (BlockLayout(19, 8, (longest, longest // 2, longest // 3)),)
+    plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, found.rows(np.arange(37)), layouts))
+    step = jax.jit(model.loss_and_gradients).lower(parameters, found.batch(found.on_device, plan)).compile()
+    program = step.as_text()
+    assert program.count(" while(") >= len(layouts[0].widths_of_blocks)
+    assert f"f32[{dataset.vocabulary_size},6]" in program
+    assert not re.search(rf"= f32\[{dataset.vocabulary_size},6\]\S* copy\(", program)
 
 
 def test_the_outputs_of_a_batch_are_those_of_its_documents():
@@ -100,7 +138,8 @@ def test_the_outputs_of_a_batch_are_those_of_its_documents():
     assert (row < 0).any()
     expected = np.where(row >= 0, outputs_by_loop(dataset, model, parameters)[row], 0)
     on_two = (ShelfLayout(((8, longest),)), ShelfLayout(((2, longest), (6, longest))))
-    for layouts in (on_two[:1], on_two, (ShelfLayout(((8, longest),), one_by_one=True),)):
+    others = ((ShelfLayout(((8, longest),), one_by_one=True),), (BlockLayout(8, 3, (longest, longest - 1)),))
+    for layouts in (on_two[:1], on_two, *others):
         plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, row[None, :], layouts))
         outputs = jax.jit(model.outputs)(parameters, found.batch(found.on_device, plan))
         np.testing.assert_allclose(outputs, expected, rtol=1e-12, atol=1e-14)
@@ -142,13 +181,23 @@ def test_scales_reach_the_way_of_accelerators(monkeypatch, fixed_order):
     parameters = model.initial(KEY, dataset.vocabulary_size, np.float64)
     found = document_batches(dataset, 8, "float64", most_shelves=1)
     rows = found.rows(np.arange(37))[:1]
-    plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, found.layouts))
-    batch = found.batch(found.on_device, plan)
-    here = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
+
+    def step(layouts):
+        plan = jax.tree.map(lambda x: x[0], found.plan(found.on_device, rows, layouts))
+        batch = found.batch(found.on_device, plan)
+        return jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
+
+    here = step(found.layouts)
+    assert isinstance(found.layouts[0], BlockLayout)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **others: default(*arguments))
-    there = jax.jit(lambda x: (model.loss_and_gradients(x, batch), model.outputs(x, batch)))(parameters)
+    there = step(shelf_layouts(found.lengths, 8, most_shelves=1))
     for one, two in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
         np.testing.assert_allclose(one, two, rtol=0, atol=1e-12 * max(1.0, float(np.abs(one).max())))
+
+
+def test_an_accelerator_gets_shelves(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert all(isinstance(layout, ShelfLayout) for layout in document_batches(corpus(), 8).layouts)
 
 
 def test_bad_sizes_are_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -12,7 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._layouts import SHARES, ShelfLayout, _cheapest_layout, longest_first, shelf_layouts
+from tokenmargin.training._layouts import (
+    EPOCHS_TO_SAVE_IT,
+    FEWEST_IN_A_BLOCK,
+    MOST_IN_A_BLOCK,
+    SHARES,
+    SHELF_TO_COMPILE,
+    TOKENS_OF_A_BLOCK,
+    BlockLayout,
+    ShelfLayout,
+    _cheapest_layout,
+    _trial_batches,
+    block_layout,
+    longest_first,
+    shelf_layouts,
+)
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, shelves_of
 
 #: Padded over unpadded work at the lengths of IMDB: 2.3 were measured, one width a batch costs 12.7.
@@ -140,6 +155,52 @@ def test_cheapest_layout_is_the_cheapest_of_all(rng):
     assert layout.work(2048) == min(ShelfLayout(o).work(2048) for o in options)
 
 
+@pytest.mark.parametrize(("n", "model_width"), [(300, 16), (6000, 16), (6000, 512)])
+def test_widths_of_blocks_are_the_cheapest_of_all(n, model_width):
+    """Against every choice of widths, what they compile counted in: on the batches that it looks at."""
+    rng = np.random.default_rng(3)
+    lengths = np.clip(rng.geometric(0.03, n), 1, 112)
+    (found,) = block_layout(lengths, 16, model_width=model_width, most_shelves=4)
+    trials = _trial_batches(lengths, 16)
+    steps = range(16, int(lengths.max()), 16)
+    widest = 16 * -(-int(lengths.max()) // 16)
+
+    def expense(layout):
+        to_compile = SHELF_TO_COMPILE / (EPOCHS_TO_SAVE_IT * np.ceil(n / 16))
+        return layout.work(trials, model_width).mean() + to_compile * len(layout.widths_of_blocks)
+
+    choices = [few for k in range(4) for few in combinations(steps[::-1], k)]
+    options = [BlockLayout(16, found.block, (widest, *few)) for few in choices]
+    assert expense(found) == pytest.approx(min(map(expense, options)), rel=1e-12)
+    assert found.holds(-np.sort(-lengths)[None, :16]).all()
+
+
+def test_blocks_pad_less_than_shelves_and_compile_less(rng):
+    lengths = imdb_like_lengths(rng)
+    for model_width in (16, MODEL_WIDTH):
+        layouts = shelf_layouts(lengths, BATCH_SIZE, model_width=model_width)
+        (blocks,) = block_layout(lengths, BATCH_SIZE, model_width=model_width)
+        epoch = epoch_batches(lengths, layouts, np.random.default_rng(1))
+        own = np.where(epoch.rows >= 0, lengths[epoch.rows], 0)
+        assert blocks.work(own, model_width).sum() < sum(layouts[k].work(model_width) for k in epoch.layouts)
+        assert len(blocks.widths_of_blocks) < sum(len(layout.shelves) for layout in layouts)
+
+
+def test_blocks_hold_about_as_many_tokens(rng):
+    """Few long documents or many short ones, and never more than the batch has."""
+    asked = [(300, 64), (60, 64), (10, 64), (10, 3)]
+    found = [block_layout(rng.integers(length - 5, length + 5, 400), size)[0].block for length, size in asked]
+    assert found == [FEWEST_IN_A_BLOCK, TOKENS_OF_A_BLOCK // 60, MOST_IN_A_BLOCK, 3]
+
+
+def test_little_work_compiles_few_widths(rng):
+    lengths = imdb_like_lengths(rng)
+    asked = [(500, 16), (8_000, 16), (20_000, MODEL_WIDTH)]
+    found = [block_layout(lengths[:n], BATCH_SIZE, model_width=width, most_shelves=12) for n, width in asked]
+    fewest, few, many = (len(layout.widths_of_blocks) for (layout,) in found)
+    assert fewest < few < many
+
+
 def test_shelves_hold_the_documents(rng):
     dense = rng.integers(0, 4, size=(30, 12)) * (rng.random((30, 12)) < 0.4)
     dense[:, 0] = 1
@@ -169,6 +230,8 @@ def test_shelves_hold_the_documents(rng):
 def test_lengths_that_are_none(lengths):
     with pytest.raises(InvalidInputError, match="positive integers"):
         shelf_layouts(np.array(lengths), 4)
+    with pytest.raises(InvalidInputError, match="positive integers"):
+        block_layout(np.array(lengths), 4)
 
 
 def test_layouts_of_other_documents_are_refused(rng):

@@ -1,6 +1,6 @@
 """What is trained: attention of one and two layers, vision transformers; arrays in, arrays out, no data sets."""
 
-from tokenmargin.models._two_layer_gradient import DocumentShelf, TwoLayerParameters
+from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
 from tokenmargin.models.matmul_precision import MatmulPrecision
@@ -12,6 +12,7 @@ __all__ = [
     "BatchSums",
     "ClsAttention",
     "CountBatch",
+    "DocumentBlocks",
     "DocumentShelf",
     "FactoredGradient",
     "ImageBatch",

@@ -23,6 +23,9 @@ BlockPairs = Float[Array | np.ndarray, "B U U"]
 BlockNumbers = Float[Array | np.ndarray, "B U"]
 BlockReadings = Float[Array | np.ndarray, "B U 3"]
 BlockOutputs = Float[Array | np.ndarray, "B"]
+EmbeddingTable = Float[Array | np.ndarray, "V d"]
+Readings = Float[Array | np.ndarray, "V 3"]
+Readers = Float[Array | np.ndarray, "3 d"]
 Diagonal = Bool[Array, "1 U U"]
 
 #: No entry of A + I is larger.
@@ -38,6 +41,13 @@ class SoftmaxScales(NamedTuple):
 
 #: The printed formulas.
 AS_PRINTED = SoftmaxScales()
+
+
+class TableRead(NamedTuple):
+    """What one pass over the embedding table tells every document."""
+
+    readings: Readings  # what p, v and 1/d read of each token
+    bound: ScalarJ  # the largest entry of the table
 
 
 class BlockForward(NamedTuple):
@@ -65,6 +75,18 @@ class BlockBackward(NamedTuple):
 
     pairs: BlockEmbeddings  # (dG + dG')X
     readings: BlockReadings  # da
+
+
+def read_by_product(E: EmbeddingTable, readers: Readers) -> TableRead:
+    """E[p v 1/d] as a CPU likes it."""
+    readings = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
+    return TableRead(readings, jnp.max(jnp.abs(E)))
+
+
+def read_by_sums(E: EmbeddingTable, readers: Readers) -> TableRead:
+    """Four sums over rows, which XLA makes one pass of; a product with three columns wastes a matrix unit."""
+    readings = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
+    return TableRead(jnp.stack(readings, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
 
 
 def block_forward(

@@ -27,17 +27,26 @@ from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
     BlockBackward,
     BlockForward,
+    Readers,
+    Readings,
     SoftmaxScales,
+    TableRead,
     block_backward,
     block_forward,
+    read_by_product,
+    read_by_sums,
 )
-from tokenmargin.models._two_layer_values import DocumentLabels, DocumentShelf, EmbeddingTable, TwoLayerParameters
+from tokenmargin.models._two_layer_values import (
+    DocumentBlocks,
+    DocumentLabels,
+    DocumentShelf,
+    EmbeddingTable,
+    TwoLayerParameters,
+)
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
-Readings = Float[Array | np.ndarray, "V 3"]
-Readers = Float[Array | np.ndarray, "3 d"]
 ReaderGradients = Float[Array | np.ndarray, "2 d"]
 
 #: Added to the variance in LayerNorm; the default of torch.nn.LayerNorm.
@@ -51,13 +60,6 @@ class _Settings(NamedTuple):
     epsilon: float
     precision: MatmulPrecision
     scales: SoftmaxScales
-
-
-class _Read(NamedTuple):
-    """What one pass over the embedding table tells every document."""
-
-    readings: Readings  # what p, v and 1/d read of each token
-    bound: ScalarJ  # the largest entry of the table
 
 
 class _Gradients(NamedTuple):
@@ -75,6 +77,9 @@ class _Sums(NamedTuple):
     correct: ScalarJ
 
 
+_Total = tuple[_Gradients, _Sums]
+
+
 def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) -> RowOrder:
     """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
     there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, vocabulary_size).reshape(-1) for shelf in shelves]
@@ -83,7 +88,7 @@ def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) ->
 
 def two_layer_outputs(
     parameters: TwoLayerParameters,
-    shelf: DocumentShelf,
+    shelf: DocumentShelf | DocumentBlocks,
     *,
     epsilon: float = LAYER_NORM_EPSILON,
     precision: MatmulPrecision = MatmulPrecision.FULL,
@@ -91,13 +96,19 @@ def two_layer_outputs(
 ) -> DocumentLabels:
     """f(X) of every document, shape (B,)."""
     settings = _Settings(epsilon, precision, scales)
-    forward = _forward(parameters, _read(_readers(parameters, scales), parameters), shelf, settings)[1]
-    return forward.outputs + _bias_output(parameters)
+    read, bias = _read(_readers(parameters, scales), parameters), _bias_output(parameters)
+    if isinstance(shelf, DocumentShelf):
+        return _forward(parameters, read, shelf, settings)[1].outputs + bias
+
+    def put(found: Array, number: AnyArray, block: DocumentShelf) -> Array:
+        return found.at[number].set(_forward(parameters, read, block, settings)[1].outputs + bias)
+
+    return shelf.fold(put, jnp.zeros_like(shelf.labels)).reshape(-1)[: shelf.documents]
 
 
 def two_layer_loss_and_gradients(
     parameters: TwoLayerParameters,
-    shelves: tuple[DocumentShelf, ...],
+    shelves: tuple[DocumentShelf, ...] | DocumentBlocks,
     *,
     order: RowOrder | None = None,
     epsilon: float = LAYER_NORM_EPSILON,
@@ -109,7 +120,7 @@ def two_layer_loss_and_gradients(
 
     Args:
         parameters: E, p, v and the affine terms of the LayerNorm if it has any.
-        shelves: the documents of the batch, at least one of them with a label.
+        shelves: the documents of the batch, at least one of them with a label; blocks are taken one by one.
         order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU in full float32; None adds rows as they
             come there. On a CPU, and by kernels, the order is fixed without it.
         epsilon: of the LayerNorm.
@@ -118,8 +129,13 @@ def two_layer_loss_and_gradients(
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
             as a number larger than any shelf does. With an `order` every shelf is one block.
     """
-    n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     settings = _Settings(epsilon, precision, scales)
+    if isinstance(shelves, DocumentBlocks):
+        n_documents = jnp.sum(jnp.abs(shelves.labels))
+        add, none = _adding_up(parameters, n_documents, settings)
+        found, sums = shelves.fold(lambda total, _, block: add(total, block), none)
+        return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums, scales)
+    n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     given = (parameters, shelves, n_documents, *(() if order is None else (order,)))
     if documents_at_once is None:
         found, sums = jax.lax.platform_dependent(*given, **_by_platform(parameters, shelves, order, settings))
@@ -174,24 +190,31 @@ def _in_blocks(
     settings: _Settings,
 ) -> tuple[_Gradients, _Sums]:
     """A few documents at a time, all of their gradient formed while their embeddings are in cache."""
+    add, total = _adding_up(parameters, n_documents, settings)
+    for shelf in shelves:
+        block = _largest_divisor(shelf.labels.shape[0], at_once)
+        blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
+        total, _ = jax.lax.scan(lambda total, block: (add(total, block), None), total, blocks)
+    return total
+
+
+def _adding_up(
+    parameters: TwoLayerParameters, n_documents: ScalarJ, settings: _Settings
+) -> tuple[Callable[[_Total, DocumentShelf], _Total], _Total]:
+    """What adds a block of documents to a total, and the total of none."""
     readers = _readers(parameters, settings.scales)
     read = _read(readers, parameters)
 
-    def add(total: tuple[_Gradients, _Sums], block: DocumentShelf) -> tuple[tuple[_Gradients, _Sums], None]:
+    def add(total: _Total, block: DocumentShelf) -> _Total:
         embeddings, rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
         rank_three = sum(rows.readings[:, :, k, None] * readers[k, None, None, :] for k in range(3))
         by_reader = jnp.einsum("bsk,bsd->kd", rows.readings[..., :2], embeddings, precision=jax.lax.Precision.HIGHEST)
         table = _add_rows(total[0].table, block.ids, rows.pairs + rank_three)
-        return (_Gradients(table, total[0].readers + by_reader), jax.tree.map(jnp.add, total[1], sums)), None
+        return _Gradients(table, total[0].readers + by_reader), jax.tree.map(jnp.add, total[1], sums)
 
     zero = jnp.zeros((), read.readings.dtype)
     none = _Gradients(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readers[:2]))
-    total = none, _Sums(zero, zero, zero)
-    for shelf in shelves:
-        block = _largest_divisor(shelf.labels.shape[0], at_once)
-        blocks = jax.tree.map(lambda x, b=block: x.reshape(-1, b, *x.shape[1:]), shelf)
-        total, _ = jax.lax.scan(add, total, blocks)
-    return total
+    return add, (none, _Sums(zero, zero, zero))
 
 
 def _in_shelves(
@@ -250,7 +273,7 @@ def _in_order(
 
 def _block_gradients(
     parameters: TwoLayerParameters,
-    read: _Read,
+    read: TableRead,
     block: DocumentShelf,
     n_documents: ScalarJ,
     settings: _Settings,
@@ -265,7 +288,7 @@ def _block_gradients(
 
 
 def _forward(
-    parameters: TwoLayerParameters, read: _Read, block: DocumentShelf, settings: _Settings
+    parameters: TwoLayerParameters, read: TableRead, block: DocumentShelf, settings: _Settings
 ) -> tuple[BlockEmbeddings, BlockForward]:
     embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
     of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
@@ -281,20 +304,9 @@ def _readers(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers:
     return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
 
 
-def _read(readers: Readers, parameters: TwoLayerParameters) -> _Read:
+def _read(readers: Readers, parameters: TwoLayerParameters) -> TableRead:
     """E[p v 1/d] in one pass over E instead of one over the embeddings of every document."""
-    return jax.lax.platform_dependent(parameters.embeddings, readers, cpu=_read_by_product, default=_read_by_sums)
-
-
-def _read_by_product(E: EmbeddingTable, readers: Readers) -> _Read:
-    readings = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
-    return _Read(readings, jnp.max(jnp.abs(E)))
-
-
-def _read_by_sums(E: EmbeddingTable, readers: Readers) -> _Read:
-    """Four sums over rows, which XLA makes one pass of; a product with three columns wastes a matrix unit."""
-    readings = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
-    return _Read(jnp.stack(readings, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
+    return jax.lax.platform_dependent(parameters.embeddings, readers, cpu=read_by_product, default=read_by_sums)
 
 
 def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:

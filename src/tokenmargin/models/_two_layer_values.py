@@ -1,17 +1,29 @@
-"""What the two-layer model is trained on and what is trained: documents of one width, and its parameters [E, (36)]."""
+"""What the two-layer model is trained on and what is trained: documents in few widths, and its parameters [E, (36)]."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._types import VectorJ
+from tokenmargin._types import AnyArray, VectorJ
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 DocumentIds = Int[Array | np.ndarray, "B U"]
 DocumentNumbers = Float[Array | np.ndarray, "B U"]
 DocumentLabels = Float[Array | np.ndarray, "B"]
+RaggedIds = Int[Array | np.ndarray, "nonzeros"]
+RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
+PlacesInBlocks = Int[Array | np.ndarray, "blocks b"]
+LabelsInBlocks = Float[Array | np.ndarray, "blocks b"]
+
+T = TypeVar("T")
 
 
 class TwoLayerParameters(eqx.Module):
@@ -44,3 +56,51 @@ class DocumentShelf(eqx.Module):
     ids: DocumentIds
     log_counts: DocumentNumbers
     labels: DocumentLabels
+
+
+class DocumentBlocks(eqx.Module):
+    """Documents, the longest first, in blocks of a few, each with the narrowest of few widths that holds it.
+
+    Which blocks have which width is known on the device only: a width is compiled once, whatever batches there will be.
+
+    Args:
+        ids: distinct token ids of one document after the other, shape (nonzeros,).
+        log_counts: logarithm of the count of each, same shape.
+        begins: where each document begins, shape (blocks, b).
+        lengths: its distinct tokens, same shape; 0 for a row that is no document.
+        labels: -1 or +1, same shape; 0 for a row that is no document.
+        widths: the widest first, which holds every document.
+        documents: rows of the batch, of which the last block may hold more.
+    """
+
+    ids: RaggedIds
+    log_counts: RaggedNumbers
+    begins: PlacesInBlocks
+    lengths: PlacesInBlocks
+    labels: LabelsInBlocks
+    widths: tuple[int, ...] = eqx.field(static=True)
+    documents: int = eqx.field(static=True)
+
+    def fold(self, add: Callable[[T, AnyArray, DocumentShelf], T], total: T) -> T:
+        """`add(total, number, block)` over all blocks that hold a document, in their order.
+
+        Every width has a loop of its own: where the choice is made inside of one loop, XLA copies the total every time.
+        """
+        longest = jnp.max(self.lengths, axis=1)
+        edges = [jnp.sum(longest > width, dtype=jnp.int32) for width in (*self.widths, 0)]
+        for width, begin, end in zip(self.widths, edges[:-1], edges[1:], strict=True):
+            cut = partial(self._block, width=width)
+            total = jax.lax.fori_loop(begin, end, lambda k, total, cut=cut: add(total, k, cut(k)), total)
+        return total
+
+    def _block(self, number: AnyArray, width: int) -> DocumentShelf:
+        """The documents of one block, padded to a width."""
+        begins, lengths, labels = (x[number] for x in (self.begins, self.lengths, self.labels))
+        place = jnp.arange(width, dtype=begins.dtype)[None, :]
+        at = begins[:, None] + place
+        log_counts = jnp.asarray(self.log_counts).at[at].get(mode="clip")
+        return DocumentShelf(
+            ids=jnp.asarray(self.ids).at[at].get(mode="clip"),
+            log_counts=jnp.where(place < jnp.maximum(lengths, 1)[:, None], log_counts, -jnp.inf),
+            labels=labels,
+        )

@@ -16,12 +16,11 @@ from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dty
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
-    DocumentShelf,
-    TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
     two_layer_outputs,
 )
+from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
@@ -50,8 +49,8 @@ class ShelvedBatch(Protocol):
     def layout(self) -> Array:
         """The number of this batch's layout (traced)."""
 
-    def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
-        """The documents on the shelves of a layout."""
+    def shelves(self, layout: int) -> tuple[DocumentShelf, ...] | DocumentBlocks:
+        """The documents on the shelves of a layout, or in blocks, as a CPU likes them."""
 
     def one_by_one(self, layout: int) -> bool:
         """Whether the documents of a layout go through the model one after the other."""
@@ -117,9 +116,13 @@ class TwoLayer(eqx.Module):
         return _in_own_layout(batch, partial(self._outputs, batch), parameters)
 
     def _outputs(self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters) -> BatchOutputs:
+        shelves = batch.shelves(layout)
+        outputs = partial(two_layer_outputs, parameters, epsilon=self.epsilon, scales=self._scales)
+        if isinstance(shelves, DocumentBlocks):
+            return jnp.where(shelves.labels.reshape(-1)[: shelves.documents] == 0, 0.0, outputs(shelves))
+
         def of_shelf(shelf: DocumentShelf, precision: MatmulPrecision) -> Array:
-            found = two_layer_outputs(parameters, shelf, epsilon=self.epsilon, precision=precision, scales=self._scales)
-            return jnp.where(shelf.labels == 0, 0.0, found)
+            return jnp.where(shelf.labels == 0, 0.0, outputs(shelf, precision=precision))
 
         def of_all(shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> BatchOutputs:
             if batch.one_by_one(layout):
@@ -128,7 +131,7 @@ class TwoLayer(eqx.Module):
             return jnp.concatenate([of_shelf(shelf, precision) for shelf in shelves])
 
         return jax.lax.platform_dependent(
-            batch.shelves(layout),
+            shelves,
             cpu=partial(of_all, precision=MatmulPrecision.FULL),
             default=partial(of_all, precision=self.precision),
         )
@@ -143,6 +146,8 @@ class TwoLayer(eqx.Module):
         self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters
     ) -> tuple[BatchSums, TwoLayerParameters]:
         shelves = batch.shelves(layout)
+        if isinstance(shelves, DocumentBlocks):
+            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon, scales=self._scales)
         at_once = 1 if batch.one_by_one(layout) else None
 
         def on_cpu(

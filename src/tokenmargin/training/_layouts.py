@@ -6,6 +6,9 @@ nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct to
 longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts,
 tight to roomy, are compiled once; the last holds any batch, and where hardly a batch needs it, it takes the documents
 one by one: the shortest to compile.
+
+A CPU takes few documents at a time anyway, so that they stay in its cache. There a batch is cut into blocks of a few
+documents, and each block has the narrowest of few widths that holds it: one layout, every width compiled once.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +43,43 @@ WIDTH_STEP = 16
 
 #: Shelves may end after these many documents and after every multiple of the last: the longest documents differ most.
 SMALL_SHELVES = (1, 2, 4, 8)
+
+#: Distinct tokens of a usual block on a CPU: enough to be worth its round of kernels, and few enough to stay in cache.
+TOKENS_OF_A_BLOCK = 512
+
+#: The documents of a block at least and at most: in larger ones the longest document widens more of the others.
+FEWEST_IN_A_BLOCK, MOST_IN_A_BLOCK = 4, 16
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """Blocks of a few documents, longest first, each with the narrowest of these widths that holds it.
+
+    Args:
+        batch_size: documents of a batch.
+        block: documents of a block.
+        widths_of_blocks: the widest first, which holds every document.
+    """
+
+    batch_size: int
+    block: int
+    widths_of_blocks: tuple[int, ...]
+    one_by_one: ClassVar[bool] = False
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Width that every place may have, shape (batch_size,)."""
+        return np.full(self.batch_size, self.widths_of_blocks[0])
+
+    def holds(self, sorted_lengths: np.ndarray) -> np.ndarray:
+        """Whether batches fit, given their lengths sorted longest first, shape (..., batch_size)."""
+        return np.all(sorted_lengths <= self.widths, axis=-1)
+
+    def work(self, sorted_lengths: np.ndarray, model_width: int) -> np.ndarray:
+        """What steps cost, in multiply-adds, given the lengths of their batches, shape (..., batch_size)."""
+        longest = sorted_lengths[..., :: self.block]
+        ascending = np.array(self.widths_of_blocks[::-1])
+        return self.block * np.sum(_work(ascending[np.searchsorted(ascending, longest)], model_width), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -83,20 +124,68 @@ def shelf_layouts(
         model_width: d, which weighs U^2 d against U^3.
         most_shelves: a shelf saves padding and costs a round of kernels: few on a GPU, more on a CPU.
     """
-    lengths = _checked(lengths, batch_size)
-    if most_shelves < 1:
-        raise InvalidInputError(f"most_shelves is {most_shelves}: a batch needs at least one shelf.")
-    # Sampling with a fixed seed: layouts depend on the documents alone, so every run compiles the same shapes.
-    trials = np.random.default_rng(0).choice(lengths, (N_TRIAL_BATCHES, batch_size))
-    trials = -np.sort(-trials, axis=1)
+    lengths = _checked(lengths, batch_size, most_shelves)
+    trials = _trial_batches(lengths, batch_size)
     # No batch without repeats has a k-th longest document longer than that of the whole data set.
     longest = np.zeros(batch_size, lengths.dtype)
     longest[: len(lengths)] = -np.sort(-lengths)[:batch_size]
     bounds = [*(np.quantile(trials, share, axis=0, method="higher") for share in SHARES), longest]
     # More shelves and more layouts fit more tightly and take longer to compile: from all of them to a single shelf.
     choices = dict.fromkeys(c for most in range(1, most_shelves + 1) for c in _choices(bounds, model_width, most))
-    steps = EPOCHS_TO_SAVE_IT * -(-len(lengths) // batch_size)
-    return min(choices, key=lambda layouts: _expense(layouts, trials, model_width, SHELF_TO_COMPILE / steps))
+    to_compile = _to_compile(len(lengths), batch_size)
+    return min(choices, key=lambda layouts: _expense(layouts, trials, model_width, to_compile))
+
+
+def block_layout(
+    lengths: ArrayLike, batch_size: int, *, model_width: int = 2048, most_shelves: int = 6
+) -> tuple[BlockLayout]:
+    """The one layout that a CPU needs: at most `most_shelves` widths, fewer where more save less than they compile.
+
+    Args:
+        lengths: distinct tokens of each document, shape (n,).
+        batch_size: documents of a batch.
+        model_width: d, which weighs U^2 d against U^3.
+        most_shelves: a width saves padding and is compiled.
+    """
+    lengths = _checked(lengths, batch_size, most_shelves)
+    usual = int(TOKENS_OF_A_BLOCK // lengths.mean())
+    block = min(batch_size, max(FEWEST_IN_A_BLOCK, min(usual, MOST_IN_A_BLOCK)))
+    longest = _trial_batches(lengths, batch_size)[:, ::block]
+    steps, often = np.unique(-(-longest // WIDTH_STEP), return_counts=True)
+    # A block of the longest documents of all may be in no trial.
+    widest = -(-int(lengths.max()) // WIDTH_STEP)
+    if steps[-1] < widest:
+        steps, often = np.append(steps, widest), np.append(often, 0)
+    widths = WIDTH_STEP * steps
+    costs = block * _work(widths, model_width) / len(longest)
+    blocks = np.concatenate([[0], np.cumsum(often)])
+    # Cheapest way to hold the narrowest blocks, up to each width, in so many widths.
+    best: dict[int, tuple[float, tuple[int, ...]]] = {0: (0.0, ())}
+    finished = []
+    for _ in range(min(most_shelves, len(widths))):
+        longer: dict[int, tuple[float, tuple[int, ...]]] = {}
+        for begin, (cost, taken) in best.items():
+            for end in range(begin + 1, len(widths) + 1):
+                padded = cost + float((blocks[end] - blocks[begin]) * costs[end - 1])
+                path = (padded + _to_compile(len(lengths), batch_size), (int(widths[end - 1]), *taken))
+                longer[end] = min(longer.get(end, path), path)
+        best = longer
+        finished.append(longer[len(widths)])
+    return (BlockLayout(batch_size, block, min(finished)[1]),)
+
+
+def _trial_batches(lengths: np.ndarray, batch_size: int) -> np.ndarray:
+    """Lengths of random batches, longest first, shape (trials, batch_size).
+
+    With a fixed seed: layouts depend on the documents alone, so every run compiles the same shapes.
+    """
+    trials = np.random.default_rng(0).choice(lengths, (N_TRIAL_BATCHES, batch_size))
+    return -np.sort(-trials, axis=1)
+
+
+def _to_compile(n_documents: int, batch_size: int) -> float:
+    """What a step bears of compiling a shelf."""
+    return SHELF_TO_COMPILE / (EPOCHS_TO_SAVE_IT * -(-n_documents // batch_size))
 
 
 def _choices(bounds: list[np.ndarray], model_width: int, most_shelves: int) -> Iterator[tuple[ShelfLayout, ...]]:
@@ -160,7 +249,7 @@ def _work(widths: np.ndarray, model_width: int) -> np.ndarray:
     return 2 * widths**2 * model_width + 2 * widths**3
 
 
-def _checked(lengths: ArrayLike, batch_size: int) -> np.ndarray:
+def _checked(lengths: ArrayLike, batch_size: int, most_shelves: int) -> np.ndarray:
     lengths = np.asarray(lengths)
     if lengths.ndim != 1 or len(lengths) == 0 or not np.issubdtype(lengths.dtype, np.integer) or lengths.min() < 1:
         raise InvalidInputError(
@@ -168,4 +257,6 @@ def _checked(lengths: ArrayLike, batch_size: int) -> np.ndarray:
         )
     if batch_size < 1:
         raise InvalidInputError(f"batch_size is {batch_size}: a batch needs at least one document.")
+    if most_shelves < 1:
+        raise InvalidInputError(f"most_shelves is {most_shelves}: a batch needs at least one shelf.")
     return lengths

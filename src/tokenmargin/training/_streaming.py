@@ -20,12 +20,11 @@ from tokenmargin._checks import whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.training._guards import coefficients
-from tokenmargin.training._layouts import shelf_layouts
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training._under_way import Passed, Rule, Training
 from tokenmargin.training.batches import batch_factory, batches_of
 from tokenmargin.training.count_batches import count_batches, count_sizes, cut_counts
-from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, document_batches
+from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, document_batches, layouts_here
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
@@ -152,7 +151,7 @@ def cut_for(
         return lambda counts, labels: cut_counts(counts, labels, sizes, kind)
     if plain is document_batches:
         lengths = lengths_of(stream, batch_size)
-        layouts = shelf_layouts(lengths, batch_size, **told)
+        layouts = layouts_here(lengths, batch_size, **told)
         room = int(np.ceil(documents * lengths.mean() + 6 * np.sqrt(documents) * lengths.std()))
 
         def cut(counts: sp.csr_array, labels: np.ndarray) -> Batches:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -17,14 +18,17 @@ from tokenmargin._checks import checked, whole_number
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import DocumentShelf
-from tokenmargin.training._layouts import ShelfLayout, longest_first, shelf_layouts
+from tokenmargin.models import DocumentBlocks, DocumentShelf
+from tokenmargin.training._layouts import BlockLayout, ShelfLayout, block_layout, longest_first, shelf_layouts
 
 RaggedIds = Int[Array | np.ndarray, "nonzeros"]
 RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
 DocumentEdges = Int[Array | np.ndarray, "edges"]
 DocumentLabels = Float[Array | np.ndarray, "n"]
 DocumentRows = Int[Array | np.ndarray, "B"]
+
+#: Tight to roomy; the last holds any batch.
+Layouts = tuple[ShelfLayout | BlockLayout, ...]
 
 
 class DocumentCorpus(eqx.Module):
@@ -65,7 +69,7 @@ class ShelfPlan(eqx.Module):
 
     rows: AnyArray
     layout: AnyArray
-    layouts: tuple[ShelfLayout, ...] = eqx.field(static=True)
+    layouts: Layouts = eqx.field(static=True)
 
 
 class ShelvedDocuments(eqx.Module):
@@ -84,9 +88,12 @@ class ShelvedDocuments(eqx.Module):
         """The number of this batch's layout."""
         return jnp.asarray(self.plan.layout)
 
-    def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
-        """The documents on the shelves of a layout."""
-        return shelves_of(self.corpus, self.plan.rows, self.plan.layouts[layout])
+    def shelves(self, layout: int) -> tuple[DocumentShelf, ...] | DocumentBlocks:
+        """The documents on the shelves of a layout, or in its blocks."""
+        given = self.plan.layouts[layout]
+        if isinstance(given, BlockLayout):
+            return blocks_of(self.corpus, self.plan.rows, given)
+        return shelves_of(self.corpus, self.plan.rows, given)
 
     def one_by_one(self, layout: int) -> bool:
         """Whether the documents of a layout go through the model one after the other."""
@@ -105,7 +112,7 @@ class DocumentBatches:
 
     on_device: DocumentCorpus
     lengths: np.ndarray
-    layouts: tuple[ShelfLayout, ...]
+    layouts: Layouts
 
     @property
     def n_documents(self) -> int:
@@ -116,7 +123,7 @@ class DocumentBatches:
         """The documents of each batch, shape (steps, B), longest first in each; -1 stands for no document."""
         return longest_first(order, self.lengths, self.layouts[0].batch_size)
 
-    def layout(self, rows: np.ndarray) -> tuple[ShelfLayout, ...]:
+    def layout(self, rows: np.ndarray) -> Layouts:
         """All layouts; which of them a batch takes is decided on the device."""
         own = np.where(rows >= 0, self.lengths[rows], 0)
         if not np.any([layout.holds(own) for layout in self.layouts], axis=0).all():
@@ -127,7 +134,7 @@ class DocumentBatches:
         return self.layouts
 
     @staticmethod
-    def plan(on_device: DocumentCorpus, rows: AnyArray, layout: tuple[ShelfLayout, ...]) -> ShelfPlan:
+    def plan(on_device: DocumentCorpus, rows: AnyArray, layout: Layouts) -> ShelfPlan:
         """The first layout that holds each batch."""
         rows = jnp.asarray(rows)
         own = jnp.where(rows >= 0, on_device.edges[rows + 1] - on_device.edges[rows], 0)
@@ -157,9 +164,27 @@ def document_batches(
     lengths = np.diff(dataset.counts.indptr).astype(np.int64)
     whole_number(model_width, "model_width", 1)
     told = {"model_width": int(model_width), "most_shelves": most_shelves}
-    layouts = shelf_layouts(lengths, min(int(batch_size), dataset.n_documents), **told)
+    layouts = layouts_here(lengths, min(int(batch_size), dataset.n_documents), **told)
     corpus = DocumentCorpus.from_counts(dataset.counts, dataset.labels, np.dtype(dtype).type)
     return DocumentBatches(corpus, lengths, layouts)
+
+
+def layouts_here(lengths: np.ndarray, batch_size: int, **told: int) -> Layouts:
+    """Layouts as the device likes them: blocks on a CPU, shelves on an accelerator."""
+    make = block_layout if jax.default_backend() == "cpu" else shelf_layouts
+    return make(lengths, batch_size, **told)
+
+
+def blocks_of(corpus: DocumentCorpus, rows: DocumentRows, layout: BlockLayout) -> DocumentBlocks:
+    """The documents `rows`, longest first, in blocks; the last one is filled up with rows that are no document."""
+    rows = jnp.pad(rows, (0, -layout.batch_size % layout.block), constant_values=-1).reshape(-1, layout.block)
+    real = rows >= 0
+    begins = jnp.where(real, corpus.edges[rows], 0)
+    lengths = jnp.where(real, corpus.edges[rows + 1] - begins, 0)
+    labels = jnp.where(real, corpus.labels[rows], 0)
+    return DocumentBlocks(
+        corpus.ids, corpus.log_counts, begins, lengths, labels, layout.widths_of_blocks, layout.batch_size
+    )
 
 
 def shelves_of(corpus: DocumentCorpus, rows: DocumentRows, layout: ShelfLayout) -> tuple[DocumentShelf, ...]:
