@@ -25,8 +25,19 @@ from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._cone_radii import RADII, draw_radii, has_radii, radii_of, radius_numbers
-from tokenmargin.experiments.maxmargin._local_cones import Around, Cone, LocalEnds, block_ends, cones_of, draw_ends
+from tokenmargin.experiments.maxmargin._local_cones import (
+    RADII,
+    Around,
+    Cone,
+    LocalEnds,
+    block_ends,
+    cones_of,
+    draw_ends,
+    draw_radii,
+    has_radii,
+    radii_of,
+    radius_numbers,
+)
 from tokenmargin.margin import (
     MarginSolution,
     att_svm_batch,
