@@ -326,7 +326,12 @@ def main() -> None:
     else:
         print("mean loss of the first 3 steps, ours and both of torch:", *same_losses(Task(steps=3), "cpu"))
         print(*compare(Task(), "cpu", peer_steps=2, rounds=mode.rounds).values(), sep="\n")
-        print(f"copy bandwidth {copy_bandwidth(3 * 2048 * 2048, 10) / 1e9:.1f} GB/s")
+        task = Task()
+        bandwidth = copy_bandwidth(3 * task.V * task.d, 10)
+        over = seconds_a_step(task) / (FLOOR_PASSES * 4 * task.V * task.d / bandwidth)
+        print(
+            f"copy bandwidth {bandwidth / 1e9:.1f} GB/s; a step takes {over:.2f} times {FLOOR_PASSES} passes over E at it"
+        )
 
 
 if __name__ == "__main__":
