@@ -329,9 +329,8 @@ def main() -> None:
         task = Task()
         bandwidth = copy_bandwidth(3 * task.V * task.d, 10)
         over = seconds_a_step(task) / (FLOOR_PASSES * 4 * task.V * task.d / bandwidth)
-        print(
-            f"copy bandwidth {bandwidth / 1e9:.1f} GB/s; a step takes {over:.2f} times {FLOOR_PASSES} passes over E at it"
-        )
+        step = f"a step takes {over:.2f} times {FLOOR_PASSES} passes over E at it"
+        print(f"copy bandwidth {bandwidth / 1e9:.1f} GB/s; {step}")
 
 
 if __name__ == "__main__":
