@@ -68,7 +68,7 @@ wheel: venv
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
 	$(BIN)/python -m benchmarks.results att_svm flow trials one_layer "one_layer --scaling" "one_layer --memory" two_layer \
-		corpus_svm text parallel classifier checkpoint_cost determinism explainers
+		"first_minute --width 16" corpus_svm text parallel classifier checkpoint_cost determinism explainers
 
 clean:
 	rm -rf $(VENV) results build dist site

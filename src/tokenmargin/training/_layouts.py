@@ -75,12 +75,6 @@ class BlockLayout:
         """Whether batches fit, given their lengths sorted longest first, shape (..., batch_size)."""
         return np.all(sorted_lengths <= self.widths, axis=-1)
 
-    def work(self, sorted_lengths: np.ndarray, model_width: int) -> np.ndarray:
-        """What steps cost, in multiply-adds, given the lengths of their batches, shape (..., batch_size)."""
-        longest = sorted_lengths[..., :: self.block]
-        ascending = np.array(self.widths_of_blocks[::-1])
-        return self.block * np.sum(_work(ascending[np.searchsorted(ascending, longest)], model_width), axis=-1)
-
 
 @dataclass(frozen=True)
 class ShelfLayout:

@@ -84,6 +84,12 @@ def test_unknown_changes_are_named(settings):
         compute(replace(settings, only=("momentum",)), jax.random.key(0), silent)
 
 
+@pytest.mark.parametrize("changed", [{"names": ()}, {"names": (), "controls": ("imdb-cut",), "depths": ("two",)}])
+def test_nothing_to_train_is_said(settings, changed):
+    with pytest.raises(InvalidInputError, match="nothing to train"):
+        compute(replace(settings, **changed), jax.random.key(0), silent)
+
+
 def test_torch_s_start_has_unit_entries():
     assert CHANGES["normal_start"].of_reading(64)["init_scale"] / np.sqrt(64) == 1.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,9 @@ class Control:
     of: str
     words: str
 
+
+#: What they are called.
+ControlName = Literal["imdb-cut", "yelp-balanced", "imdb-fixed", "imdb-unknown"]
 
 CONTROLS: Mapping[str, Control] = {
     "imdb-cut": Control("imdb", f"IMDB, {YELP_REVIEWS:,} of its reviews"),

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._expectations import expect_training
 from tokenmargin.experiments.embeddings._in_words import in_words
 from tokenmargin.experiments.embeddings._reading_changes import (
@@ -26,7 +27,7 @@ from tokenmargin.experiments.embeddings._reading_changes import (
     chosen_changes,
     in_short,
 )
-from tokenmargin.experiments.embeddings._review_controls import CONTROLS
+from tokenmargin.experiments.embeddings._review_controls import ControlName
 from tokenmargin.experiments.embeddings._review_study import (
     HALF_DECADE,
     TrainingOutcome,
@@ -58,7 +59,7 @@ class Settings(Config):
     """Reviews on which every setting is tried."""
     others: tuple[Literal["imdb", "yelp"], ...] = ("yelp",)
     """Reviews on which only the reading and the formulas as printed are tried."""
-    controls: tuple[Literal["imdb-cut", "yelp-balanced", "imdb-fixed", "imdb-unknown"], ...] = ()
+    controls: tuple[ControlName, ...] = ()
     """Changed reviews on which one layer is tried, in the reading and with the formulas as printed."""
     depths: tuple[Literal["one", "two"], ...] = ("one", "two")
     """Which models: one layer, two layers."""
@@ -131,7 +132,7 @@ class Settings(Config):
 
         By then the first drop is fifty epochs past. Half an hour on a GPU; choose with `--names`, `--depths`, `--only`.
         """
-        return cls(controls=tuple(CONTROLS), only=SCALES, seeds=3, epochs=150)  # type: ignore[arg-type]
+        return cls(controls=get_args(ControlName), only=SCALES, seeds=3, epochs=150)
 
 
 @dataclass(frozen=True)
@@ -161,6 +162,10 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     names = dict.fromkeys((*config.names, *config.others))
     places = [Place(name, depth) for depth in config.depths for name in names]
     places += [Place(name, "one") for name in config.controls if "one" in config.depths]
+    if not places:
+        raise InvalidInputError(
+            "there is nothing to train: name reviews (--names, --others) and depths; controls are for one layer."
+        )
     arrays: dict[str, dict[str, Any]] = {}
     tried: dict[Place, Outcomes] = {}
     for place in places:

@@ -51,7 +51,7 @@ class Settings(Config):
     batch_size: int = 128
     """Reviews of a step."""
     lr: float = 1e-3
-    """Learning rate; the printed 0.01 does not reach the paper's loss."""
+    """Learning rate; with the formulas as printed, 0.01 does not reach the paper's loss."""
     weight_decay: float = 1e-8
     """Of AdamW."""
     drop_epochs: tuple[int, ...] = (100, 200)
