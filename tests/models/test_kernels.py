@@ -36,7 +36,8 @@ from tokenmargin.models._kernels import (
 )
 from tokenmargin.models._kernels.batch import TRIED, kernels_apply
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
-from tokenmargin.models._kernels.documents import CUTS
+from tokenmargin.models._kernels.documents import CUTS, WIDE_CUTS
+from tokenmargin.models._kernels.in_turn import WidthClass, width_classes
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
 from tokenmargin.models._kernels.wide_products import GRAM_TUNING, PRODUCT_TUNING, TABLE_BLOCK, TABLE_WARPS
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
@@ -115,8 +116,10 @@ def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
     symmetric, by_reading = backward_to_gram(forward, slopes, WIDTH, MatmulPrecision.FULL, SCALES)
     assert_close(ours.outputs, forward.outputs, ROUNDING)
     assert_close(ours.slopes, slopes, ROUNDING)
-    assert_close(ours.readings, jnp.moveaxis(by_reading, -1, 0), ROUNDING)
-    assert_close(ours.symmetric[0], symmetric, ROUNDING)
+    there = np.arange(U) < np.asarray(tokens.lengths)[:, None]
+    pairs = there[:, :, None] & there[:, None, :]
+    assert_close(np.where(there, ours.readings, 0.0), jnp.moveaxis(by_reading, -1, 0), ROUNDING)
+    assert_close(np.where(pairs, ours.symmetric[0], 0.0), symmetric, ROUNDING)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -135,7 +138,7 @@ def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
     X = np.asarray(E, np.float64)[ids]
     gram = jax.jit(partial(gathered_gram, interpret=True, tuning=Tuning(16, 4, 1)))(table, ids, lengths)
     assert_close(np.where(pairs, gram, 0.0), np.where(pairs, X @ X.transpose(0, 2, 1), 0.0), tolerance)
-    assert (np.asarray(gram)[0, 128:] == 0).all()  # a tile behind the end of its document
+    assert np.isnan(np.asarray(gram)[0, 128:]).all()  # a tile behind the end of its document: as it was found
     D = np.where(pairs, rng.normal(size=(2, 140, 140)), 0.0)
     scaled = jnp.asarray(D * np.asarray(table.units)[ids][:, None, :], jnp.float32)
     scales, units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
@@ -143,7 +146,9 @@ def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
     others = jnp.ones((285, d), jnp.float32)
     product = partial(gathered_product, place=RowPlace(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
     rows = jax.jit(product)(table, ids, lengths, left, units)
-    assert_close(rows[3:283], (D @ X).reshape(-1, d), tolerance)
+    found, written = np.asarray(rows[3:283]), there.reshape(-1)
+    assert_close(found[written], (D @ X).reshape(-1, d)[written], tolerance)
+    assert (found[~written] == 1).all()
     assert (np.asarray(rows[:3]) == 1).all()
     assert (np.asarray(rows[283:]) == 1).all()
 
@@ -179,7 +184,7 @@ def test_rows_are_added_in_the_order_of_documents(rng):
 
 def test_kernels_are_cut_by_powers_of_two():
     """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
-    sizes = [size for cuts in CUTS.values() for cut in cuts for size in cut]
+    sizes = [size for cuts in (*CUTS.values(), *WIDE_CUTS.values()) for cut in cuts for size in cut]
     sizes += [size for each in (*GRAM_TUNING.values(), PRODUCT_TUNING) for size in (each.block, each.warps, each.chunk)]
     sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]
     assert all(size & (size - 1) == 0 < size for size in sizes)
@@ -223,6 +228,37 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
     assert jnp.linalg.norm(found.table - truth.embeddings) < allowed
     assert_close(own.loss, sums.mean_loss, SINGLE + tolerance)
     assert float(own.correct) == float(sums.correct)
+
+
+def test_classes_of_widths_hold_every_document():
+    assert width_classes((900, 300, 300, 100), (128, 512)) == [(-1, 128, 4), (128, 512, 3), (512, 900, 1)]
+    assert width_classes((96,) * 5, (128, 512)) == [WidthClass(-1, 96, 5)]
+    # A short document may stand before one that is longer.
+    assert width_classes((100, 300), (128, 512)) == [(-1, 128, 2), (128, 300, 2)]
+
+
+@pytest.mark.parametrize("precision", PARTS, ids=lambda precision: precision.name)
+def test_documents_of_all_widths_on_one_shelf(rng, precision):
+    """What stands behind the end of a document is never written, and not read either: it would be nan here."""
+    lengths, V = (600, 300, 140, 128, 3, 1), 640
+    ids = np.stack([rng.permutation(V)[:600] for _ in lengths]).astype(np.int32)
+    there = np.arange(600) < np.array(lengths)[:, None]
+    log_counts = np.where(there, np.log(rng.integers(1, 4, ids.shape)), -np.inf)
+    labels = np.array([1.0, -1, 1, -1, 1, 0])
+    shelf = DocumentShelf(ids, log_counts, labels, (640, 310, 300, 300, 200, 1))
+    vectors = (jnp.asarray(rng.normal(size=WIDTH)) for _ in range(4))
+    exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(V, WIDTH))), *vectors)
+    (sums, truth), (_, full) = (
+        jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
+        for given in ((exact, (shelf,)), single((exact, (shelf,))))
+    )
+    settings = _Settings(EPSILON, precision, SCALES)
+    by_kernels = partial(_by_kernels, settings=settings, interpret=True)
+    found, own = jax.jit(by_kernels)(*single((exact, (shelf,))), jnp.float32(5))
+    lost = jnp.linalg.norm(full.embeddings - truth.embeddings)
+    tolerance = SINGLE if precision is MatmulPrecision.FLOAT_16_PAIRS else 20 * ONE_HALF
+    assert jnp.linalg.norm(found.table - truth.embeddings) < 2 * lost + tolerance * jnp.linalg.norm(truth.embeddings)
+    assert_close(own.loss, sums.mean_loss, tolerance)
 
 
 class Memory:

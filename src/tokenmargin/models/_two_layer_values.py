@@ -51,11 +51,14 @@ class DocumentShelf(eqx.Module):
         ids: distinct token ids, shape (B, U); padding holds any valid id.
         log_counts: logarithm of the count of each, shape (B, U); -inf at padding. Every row needs a finite entry.
         labels: -1 or +1, shape (B,); 0 marks a row that is no document and adds nothing to loss or gradient.
+        most_lengths: of each document, the distinct tokens that it can have, where that is less than U for some:
+            kernels ask for no more programs than these need.
     """
 
     ids: DocumentIds
     log_counts: DocumentNumbers
     labels: DocumentLabels
+    most_lengths: tuple[int, ...] = eqx.field(static=True, default=())
 
 
 class DocumentBlocks(eqx.Module):

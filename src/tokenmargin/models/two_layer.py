@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
+from tokenmargin.models._kernels import takes_whole_batch
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
@@ -54,6 +55,9 @@ class ShelvedBatch(Protocol):
 
     def one_by_one(self, layout: int) -> bool:
         """Whether the documents of a layout go through the model one after the other."""
+
+    def whole(self) -> DocumentShelf | None:
+        """All documents on one shelf, for kernels that end with each; None where there is no such shelf."""
 
 
 class TwoLayer(eqx.Module):
@@ -139,7 +143,12 @@ class TwoLayer(eqx.Module):
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
     ) -> tuple[BatchSums, TwoLayerParameters]:
-        """Mean logistic loss of a batch and its gradients; one branch is compiled for each layout."""
+        """Mean logistic loss of a batch and its gradients; without kernels, one branch is compiled for each layout."""
+        whole = batch.whole() if jax.default_backend() == "gpu" else None
+        if whole is not None and takes_whole_batch(parameters.embeddings, whole, self.precision):
+            return two_layer_loss_and_gradients(
+                parameters, (whole,), epsilon=self.epsilon, precision=self.precision, scales=self._scales
+            )
         return _in_own_layout(batch, partial(self._loss_and_gradients, batch), parameters)
 
     def _loss_and_gradients(

@@ -5,7 +5,8 @@ hardly varies from batch to batch, so the places of a batch are cut once into sh
 nearly every batch fits. The two-layer model costs U^2 d + U^3 for U distinct tokens: padding a whole batch to its
 longest document would multiply that work (`python -m benchmarks.two_layer_shelves` tells by how much). Few layouts,
 tight to roomy, are compiled once; the last holds any batch, and where hardly a batch needs it, it takes the documents
-one by one: the shortest to compile.
+one by one: the shortest to compile. Kernels that end with a document need no layouts: they take the whole batch on one
+shelf, and are told how long its k-th longest document can be.
 
 A CPU takes few documents at a time anyway, so that they stay in its cache. There a batch is cut into blocks of a few
 documents, and each block has the narrowest of few widths that holds it: one layout, every width compiled once.
@@ -14,7 +15,7 @@ documents, and each block has the narrowest of few widths that holds it: one lay
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
@@ -83,10 +84,12 @@ class ShelfLayout:
     Args:
         shelves: (documents, width) of each shelf, widest first.
         one_by_one: whether the documents of a shelf go through the model one after the other.
+        most_lengths: of a layout that holds any batch, how long the k-th longest document of one can be.
     """
 
     shelves: tuple[tuple[int, int], ...]
     one_by_one: bool = False
+    most_lengths: tuple[int, ...] = ()
 
     @property
     def batch_size(self) -> int:
@@ -185,7 +188,8 @@ def _to_compile(n_documents: int, batch_size: int) -> float:
 def _choices(bounds: list[np.ndarray], model_width: int, most_shelves: int) -> Iterator[tuple[ShelfLayout, ...]]:
     """Layouts for some of these bounds and one for what hardly occurs; or the one of the last bound, for all."""
     *tight, roomiest = (_cheapest_layout(bound, model_width, most_shelves) for bound in bounds)
-    rarely = ShelfLayout(((roomiest.batch_size, roomiest.shelves[0][1]),), one_by_one=True)
+    roomiest = replace(roomiest, most_lengths=tuple(np.maximum(bounds[-1], 1).tolist()))
+    rarely = replace(roomiest, shelves=((roomiest.batch_size, roomiest.shelves[0][1]),), one_by_one=True)
     yield (roomiest,)
     for first, last in combinations(range(len(tight) + 1), 2):
         yield (*dict.fromkeys(tight[first:last]), rarely)

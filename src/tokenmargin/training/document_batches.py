@@ -99,6 +99,12 @@ class ShelvedDocuments(eqx.Module):
         """Whether the documents of a layout go through the model one after the other."""
         return self.plan.layouts[layout].one_by_one
 
+    def whole(self) -> DocumentShelf | None:
+        """All documents on one shelf, as wide as any batch needs; None where batches are blocks."""
+        roomiest = self.plan.layouts[-1]
+        most = () if isinstance(roomiest, BlockLayout) else roomiest.most_lengths
+        return _shelf(self.corpus, self.plan.rows, max(most), most) if len(most) == len(self.plan.rows) else None
+
 
 @dataclass(frozen=True, eq=False)
 class DocumentBatches:
@@ -196,7 +202,7 @@ def shelves_of(corpus: DocumentCorpus, rows: DocumentRows, layout: ShelfLayout) 
     return tuple(shelves)
 
 
-def _shelf(corpus: DocumentCorpus, rows: DocumentRows, width: int) -> DocumentShelf:
+def _shelf(corpus: DocumentCorpus, rows: DocumentRows, width: int, most_lengths: tuple[int, ...] = ()) -> DocumentShelf:
     real = rows >= 0
     begin = jnp.where(real, corpus.edges[rows], 0)
     length = jnp.where(real, corpus.edges[rows + 1] - begin, 1)
@@ -207,4 +213,5 @@ def _shelf(corpus: DocumentCorpus, rows: DocumentRows, width: int) -> DocumentSh
         ids=jnp.asarray(corpus.ids).at[at].get(mode="clip"),
         log_counts=jnp.where(place < length[:, None], log_counts, -jnp.inf),
         labels=jnp.where(real, corpus.labels[rows], 0),
+        most_lengths=most_lengths,
     )

@@ -4,9 +4,17 @@ Each module is one kernel, or a few that share an idea, with a slow twin outside
 operation by operation on any device with `interpret=True`, which is what tests do. docs/speed.md says what each costs.
 """
 
-from tokenmargin.models._kernels.batch import DOTS, PARTS, document_lengths, gradients_by_kernels, kernels_apply
+from tokenmargin.models._kernels.batch import (
+    DOTS,
+    PARTS,
+    document_lengths,
+    gradients_by_kernels,
+    kernels_apply,
+    takes_whole_batch,
+)
 from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
-from tokenmargin.models._kernels.documents import DocumentTokens, KernelSettings, document_gradients
+from tokenmargin.models._kernels.document_values import DocumentTokens, KernelSettings
+from tokenmargin.models._kernels.documents import document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
 from tokenmargin.models._kernels.wide_products import RowPlace, Tuning, gathered_gram, gathered_product, read_table
@@ -32,5 +40,6 @@ __all__ = [
     "power_of_two_below",
     "read_table",
     "row_sums",
+    "takes_whole_batch",
     "token_places",
 ]

@@ -17,15 +17,14 @@ from jaxtyping import Array, Float
 
 from tokenmargin._types import ScalarJ
 from tokenmargin.models._kernels.column_sums import column_sums
-from tokenmargin.models._kernels.documents import (
-    WIDEST,
+from tokenmargin.models._kernels.document_values import (
     DocumentGradients,
     DocumentLengths,
     DocumentNumbers,
     DocumentTokens,
     KernelSettings,
-    document_gradients,
 )
+from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
 from tokenmargin.models._kernels.wide_products import RowPlace, gathered_gram, gathered_product, read_table
@@ -72,6 +71,12 @@ def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precisi
     return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and _tried()
 
 
+def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:
+    """Whether the kernels take a batch of unequal documents on one shelf, and end with each of them."""
+    B, U = shelf.ids.shape
+    return U <= WIDEST and B * U * U <= MOST_ENTRIES and kernels_apply(E, (shelf,), precision)
+
+
 def _tried() -> bool:
     """Whether the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
     return jax.default_backend() != "gpu" or jax.devices()[0].compute_capability == TRIED
@@ -93,12 +98,13 @@ def gradients_by_kernels(
     rows: Array | None = None
     for shelf in shelves:
         lengths = document_lengths(shelf.log_counts)
-        gram = gathered_gram(table, shelf.ids, lengths, interpret=interpret)
+        most = shelf.most_lengths
+        gram = gathered_gram(table, shelf.ids, lengths, most, interpret=interpret)
         tokens = DocumentTokens(shelf.ids, lengths, shelf.log_counts, shelf.labels, table.readings, table.units)
         compute = document_gradients if shelf.ids.shape[1] <= WIDEST else _wide_document_gradients
-        own = compute(gram, tokens, bias_output, n_documents, settings)
+        own = compute(gram, tokens, bias_output, n_documents, settings, most)
         place = RowPlace(first_row, n_rows, rows)
-        rows = gathered_product(table, shelf.ids, lengths, own.symmetric, own.units, place, interpret=interpret)
+        rows = gathered_product(table, shelf.ids, lengths, own.symmetric, own.units, place, most, interpret=interpret)
         first_row += shelf.ids.size
         found.append(own)
     ids, log_counts = (tuple(getattr(shelf, name) for shelf in shelves) for name in ("ids", "log_counts"))
@@ -127,9 +133,14 @@ def _wide_document_gradients(
     bias_output: ScalarJ,
     n_documents: ScalarJ,
     settings: KernelSettings,
+    most_lengths: tuple[int, ...],
 ) -> DocumentGradients:
     """`document_gradients` by the compiler's own kernels, for documents that do not fit on one multiprocessor."""
+    del most_lengths
     precision = next(name for name, parts in PARTS.items() if parts == settings.parts)
+    there = jnp.arange(gram.shape[1], dtype=jnp.int32) < tokens.lengths[:, None]
+    # Behind the end of a document nothing was written, and the compiler's kernels read all.
+    gram = jnp.where(there[:, :, None] & there[:, None, :], gram, 0.0)
     readings = jnp.moveaxis(jnp.asarray(tokens.readings).at[:, tokens.ids].get(mode="promise_in_bounds"), 0, -1)
     units = jnp.asarray(tokens.units).at[tokens.ids].get(mode="promise_in_bounds")
     bound = 2.0**14 * jnp.max(units)

@@ -3,7 +3,8 @@
 `read_table` goes once through E: what p, v and 1/d read of every token, and E as float16 numbers (one or two to an
 entry, one unit to a row), half as many bytes to gather, or as many and all of float32's digits. `gathered_gram` forms
 the Gram block of every document and `gathered_product` D X, both from the rows of that table: the array of documents x
-tokens x width that a gather would write exists only as the product's result.
+tokens x width that a gather would write exists only as the product's result. Both end with the document: behind that
+nothing is read or written.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jax.experimental.pallas import triton as plt
 from jaxtyping import Array, Float, Float16, Int
 
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+from tokenmargin.models._kernels.in_turn import ONE_TILE, Launch, Program, WidthClass, in_turn, steps_of, width_classes
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 HalfTable = Float16[Array, "V d"]
@@ -35,8 +37,9 @@ TokenReadings = Float[Array, "3 V"]
 #: Entries of E that one program of `read_table` holds, and its warps.
 TABLE_BLOCK, TABLE_WARPS = 4096, 4
 
-#: Documents up to this wide are one tile of a Gram block; wider ones are tiled.
-GRAM_TILE = 128
+#: Documents are one tile of a Gram block up to the first of these; the others are tiled, in as few programs as the
+#: second allows.
+TILED = (ONE_TILE, 512)
 
 
 class TableReading(NamedTuple):
@@ -110,43 +113,59 @@ def gathered_gram(
     table: TableReading,
     ids: DocumentIds,
     lengths: DocumentLengths,
+    most_lengths: tuple[int, ...] = (),
     *,
     tuning: Tuning | None = None,
     interpret: bool = False,
 ) -> Gram:
-    """X X' of every document; tiles behind its last token are 0."""
+    """X X' of every document; what stands behind its last token means nothing.
+
+    Args:
+        table: E in parts.
+        ids: of the documents.
+        lengths: of the documents.
+        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
+        tuning: how the kernel is cut into programs.
+        interpret: whether JAX evaluates the kernel operation by operation.
+    """
     tuning = tuning or GRAM_TUNING[len(table.parts)]
     B, U = ids.shape
-    tile = min(GRAM_TILE, max(16, pl.next_power_of_2(U)))
-    tiles = pl.cdiv(U, tile)
-    # Two different tiles take twice the shared memory of one.
-    stages = tuning.stages if tiles == 1 else 2
-    return pl.pallas_call(
-        partial(_gram_kernel, tile=tile, tuning=tuning),
-        out_shape=jax.ShapeDtypeStruct((B, U, U), table.units.dtype),
-        grid=(B, tiles * (tiles + 1) // 2),
-        interpret=interpret,
-        compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=stages),
-        name=f"gathered_gram_{U}",
-    )(ids, lengths, table.units, *table.parts)
+    launches = [_gram_launch(one, tuning) for one in width_classes(most_lengths or (U,) * B, TILED)]
+    shape = jax.ShapeDtypeStruct((B, U, U), table.units.dtype)
+    operands = (ids, table.units, *table.parts)
+    return in_turn("gathered_gram", launches, [shape], operands, lengths, interpret=interpret)[0]
 
 
-def _gram_kernel(ids_ref: Any, lengths_ref: Any, units_ref: Any, *refs: Any, tile: int, tuning: Tuning) -> None:
-    *half_refs, gram_ref = refs
-    U, d = ids_ref.shape[1], half_refs[0].shape[1]
-    b = pl.program_id(0)
-    high_tile, low_tile = _lower_triangle(pl.program_id(1), pl.cdiv(U, tile))
+def _gram_launch(width_class: WidthClass, tuning: Tuning) -> Launch:
+    tile = min(ONE_TILE, max(16, pl.next_power_of_2(width_class.most)))
+    tiles = pl.cdiv(width_class.most, tile)
+    return Launch(
+        partial(_gram_kernel, tile=tile, tiles=tiles, tuning=tuning),
+        width_class,
+        (width_class.documents, tiles * (tiles + 1) // 2),
+        0,
+        lambda program: _lower_triangle(program[1], tiles)[0] * tile,
+        tuning.warps,
+        # Two different tiles take twice the shared memory of one.
+        tuning.stages if tiles == 1 else 2,
+    )
+
+
+def _gram_kernel(
+    ids_ref: Any, units_ref: Any, *refs: Any, program: Program, tile: int, tiles: int, tuning: Tuning
+) -> None:
+    *half_refs, lengths_ref, gram_ref = refs
+    (b, number), d = program, half_refs[0].shape[1]
+    length = plt.load(lengths_ref.at[b])
+    high_tile, low_tile = _lower_triangle(number, tiles)
     left = low_tile * tile + jnp.arange(tile, dtype=jnp.int32)
     right = high_tile * tile + jnp.arange(tile, dtype=jnp.int32)
-    left_ids, right_ids = (plt.load(ids_ref.at[b, at], mask=at < U, other=0) for at in (left, right))
+    left_ids, right_ids = (plt.load(ids_ref.at[b, at], mask=at < length, other=0) for at in (left, right))
     left_units, right_units = (plt.load(units_ref.at[ids]) for ids in (left_ids, right_ids))
-    one_tile = tile >= U
-    steps: Any = pl.cdiv(d, tuning.block)
-    if not one_tile:  # the shelf is as wide as its longest document: behind the end of another there is nothing to add
-        steps = jnp.where(high_tile * tile < plt.load(lengths_ref.at[b]), steps, 0)
+    one_tile = tiles == 1
 
     def load(ref: Any, ids: Array, at: Array, column: Array) -> Array:
-        return _load_rows(ref, ids, at < U, column, whole=d % tuning.block == 0)
+        return _load_rows(ref, ids, at < length, column, whole=d % tuning.block == 0)
 
     def add(k: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
         column = k * tuning.block + jnp.arange(tuning.block, dtype=jnp.int32)
@@ -162,12 +181,12 @@ def _gram_kernel(ids_ref: Any, lengths_ref: Any, units_ref: Any, *refs: Any, til
         return tuple(found)
 
     zeros = jnp.zeros((tile, tile), jnp.float32)
-    large, *small = jax.lax.fori_loop(0, steps, add, (zeros,) * len(half_refs))
+    large, *small = jax.lax.fori_loop(0, pl.cdiv(d, tuning.block), add, (zeros,) * len(half_refs))
     for mixed in small:
         mixed = mixed + mixed.T if one_tile else mixed
         large = large + mixed * left_units[:, None]
     large = large * right_units[None, :]
-    inside = (left < U)[:, None] & (right < U)[None, :]
+    inside = (left < length)[:, None] & (right < length)[None, :]
     plt.store(gram_ref.at[b, left[:, None], right[None, :]], large, mask=inside)
     if not one_tile:
         plt.store(gram_ref.at[b, right[:, None], left[None, :]], large.T, mask=inside.T)
@@ -186,6 +205,7 @@ def gathered_product(
     left: tuple[HalfPairs, ...],
     units: RowUnits,
     place: RowPlace,
+    most_lengths: tuple[int, ...] = (),
     *,
     tuning: Tuning | None = None,
     interpret: bool = False,
@@ -195,63 +215,76 @@ def gathered_product(
     Args:
         table: E in parts.
         ids: of the documents.
-        lengths: of the documents; D is 0 behind them.
+        lengths: of the documents, behind which neither D nor the rows are looked at.
         left: D times the units of the embeddings, in parts.
         units: of the rows of `left`.
         place: of the rows.
+        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
     """
     tuning = tuning or PRODUCT_TUNING
     (B, U), d = ids.shape, table.parts[0].shape[1]
-    tile = min(PRODUCT_TILE, max(16, pl.next_power_of_2(U)))
-    operands = (ids, lengths, units, *left, *table.parts)
-    written = () if place.others is None else (place.others,)
-    return pl.pallas_call(
-        partial(_product_kernel, tile=tile, n_parts=len(left), first_row=place.first, tuning=tuning),
-        out_shape=jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype),
-        grid=(pl.cdiv(d, tuning.block), pl.cdiv(U, tile), B),
-        input_output_aliases={len(operands): 0} if written else {},
+    classes = width_classes(most_lengths or (U,) * B, TILED)
+    return in_turn(
+        "gathered_product",
+        [_product_launch(one, d, len(left), place.first, tuning) for one in classes],
+        [jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype)],
+        (ids, units, *left, *table.parts),
+        lengths,
+        others=() if place.others is None else (place.others,),
         interpret=interpret,
-        compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=tuning.stages),
-        name=f"gathered_product_{U}",
-    )(*operands, *written)
+    )[0]
+
+
+def _product_launch(width_class: WidthClass, d: int, n_parts: int, first_row: int, tuning: Tuning) -> Launch:
+    tile = min(PRODUCT_TILE, max(16, pl.next_power_of_2(width_class.most)))
+    return Launch(
+        partial(
+            _product_kernel, tile=tile, n_parts=n_parts, first_row=first_row, width_class=width_class, tuning=tuning
+        ),
+        width_class,
+        (pl.cdiv(d, tuning.block), pl.cdiv(width_class.most, tile), width_class.documents),
+        2,
+        lambda program: program[1] * tile,
+        tuning.warps,
+        tuning.stages,
+    )
 
 
 def _product_kernel(
     ids_ref: Any,
-    lengths_ref: Any,
     units_ref: Any,
     *refs: Any,
+    program: Program,
     tile: int,
     n_parts: int,
     first_row: int,
+    width_class: WidthClass,
     tuning: Tuning,
 ) -> None:
-    left_refs, half_refs, out_ref = refs[:n_parts], refs[n_parts : 2 * n_parts], refs[-1]
+    left_refs, half_refs, (lengths_ref, out_ref) = refs[:n_parts], refs[n_parts : 2 * n_parts], refs[-2:]
     U, d = ids_ref.shape[1], out_ref.shape[1]
     block, chunk = tuning.block, min(tuning.chunk, tile)
-    column = pl.program_id(0) * block + jnp.arange(block, dtype=jnp.int32)
-    row = pl.program_id(1) * tile + jnp.arange(tile, dtype=jnp.int32)
-    b = pl.program_id(2)
+    column = program[0] * block + jnp.arange(block, dtype=jnp.int32)
+    row = program[1] * tile + jnp.arange(tile, dtype=jnp.int32)
+    b = program[2]
+    length = plt.load(lengths_ref.at[b])
 
     def add(k: Any, total: Array) -> Array:
         at = k * chunk + jnp.arange(chunk, dtype=jnp.int32)
-        ids = plt.load(ids_ref.at[b, at], mask=at < U, other=0)
-        inside = (row < U)[:, None] & (at < U)[None, :]
-        x = [_load_rows(ref, ids, at < U, column, whole=d % block == 0) for ref in half_refs]
+        ids = plt.load(ids_ref.at[b, at], mask=at < length, other=0)
+        inside = (row < length)[:, None] & (at < length)[None, :]
+        x = [_load_rows(ref, ids, at < length, column, whole=d % block == 0) for ref in half_refs]
         D = [plt.load(ref.at[b, row[:, None], at[None, :]], mask=inside, other=0.0) for ref in left_refs]
         if n_parts == 2:
             total = total + _dot(D[0], x[1]) + _dot(D[1], x[0])
         return total + _dot(D[0], x[0])
 
-    steps: Any = pl.cdiv(U, chunk)
-    if tile < U:
-        length = plt.load(lengths_ref.at[b])
-        steps = jnp.where(pl.program_id(1) * tile < length, (length + chunk - 1) // chunk, 0)
+    steps = steps_of(length, width_class, chunk)
     total = jax.lax.fori_loop(0, steps, add, jnp.zeros((tile, block), jnp.float32))
-    total = total * plt.load(units_ref.at[b, row], mask=row < U, other=0.0)[:, None]
-    inside = (row < U)[:, None] & (column < d)[None, :]
+    total = total * plt.load(units_ref.at[b, row], mask=row < length, other=0.0)[:, None]
+    inside = (row < length)[:, None] & (column < d)[None, :]
     plt.store(out_ref.at[first_row + b * U + row[:, None], column[None, :]], total, mask=inside)
 
 
