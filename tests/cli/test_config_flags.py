@@ -25,6 +25,8 @@ class Parent(Config):
 
 @dataclass(frozen=True)
 class Every(Parent):
+    controls: int = 3
+    """Trained beside; 0 for none."""
     lr: float = 0.2
     """Of the child."""
     name: str = ""
@@ -50,6 +52,7 @@ def read(flags: str) -> Config:
     [
         ("--long-steps 60", Every(long_steps=60)),
         ("--long_steps=60 --lr 0.5", Every(long_steps=60, lr=0.5)),
+        ("--controls 0", Every(controls=0)),
         ("--lr -1e-3", Every(lr=-1e-3)),
         ("--rates -1e-3 -.5 2 -inf --lr 3", Every(rates=(-1e-3, -0.5, 2.0, float("-inf")), lr=3.0)),
         ("--rates", Every(rates=())),

@@ -237,15 +237,21 @@ def test_classes_of_widths_hold_every_document():
     assert width_classes((100, 300), (128, 512)) == [(-1, 128, 2), (128, 300, 2)]
 
 
-@pytest.mark.parametrize("precision", PARTS, ids=lambda precision: precision.name)
+@pytest.mark.parametrize(
+    "precision",
+    [
+        MatmulPrecision.FLOAT_16_PAIRS,
+        pytest.param(MatmulPrecision.TENSOR_FLOAT_32, marks=pytest.mark.long),
+    ],
+    ids=lambda precision: precision.name,
+)
 def test_documents_of_all_widths_on_one_shelf(rng, precision):
     """What stands behind the end of a document is never written, and not read either: it would be nan here."""
-    lengths, V = (600, 300, 140, 128, 3, 1), 640
-    ids = np.stack([rng.permutation(V)[:600] for _ in lengths]).astype(np.int32)
-    there = np.arange(600) < np.array(lengths)[:, None]
+    lengths, V = (520, 260, 130, 1), 540
+    ids = np.stack([rng.permutation(V)[:520] for _ in lengths]).astype(np.int32)
+    there = np.arange(520) < np.array(lengths)[:, None]
     log_counts = np.where(there, np.log(rng.integers(1, 4, ids.shape)), -np.inf)
-    labels = np.array([1.0, -1, 1, -1, 1, 0])
-    shelf = DocumentShelf(ids, log_counts, labels, (640, 310, 300, 300, 200, 1))
+    shelf = DocumentShelf(ids, log_counts, np.array([1.0, -1, 1, 0]), (520, 300, 140, 100))
     vectors = (jnp.asarray(rng.normal(size=WIDTH)) for _ in range(4))
     exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(V, WIDTH))), *vectors)
     (sums, truth), (_, full) = (
@@ -254,7 +260,7 @@ def test_documents_of_all_widths_on_one_shelf(rng, precision):
     )
     settings = _Settings(EPSILON, precision, SCALES)
     by_kernels = partial(_by_kernels, settings=settings, interpret=True)
-    found, own = jax.jit(by_kernels)(*single((exact, (shelf,))), jnp.float32(5))
+    found, own = jax.jit(by_kernels)(*single((exact, (shelf,))), jnp.float32(3))
     lost = jnp.linalg.norm(full.embeddings - truth.embeddings)
     tolerance = SINGLE if precision is MatmulPrecision.FLOAT_16_PAIRS else 20 * ONE_HALF
     assert jnp.linalg.norm(found.table - truth.embeddings) < 2 * lost + tolerance * jnp.linalg.norm(truth.embeddings)

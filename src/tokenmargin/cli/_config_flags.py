@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tokenmargin.experiments.experiment import Config, Experiment
 
 
+#: How the docstring of a field says that 0 is a value of it.
+NONE_AT_ALL = "0 for none"
+
+
 def config_from_flags(experiment: Experiment, preset: Config, flags: Sequence[str]) -> Config:
     """The preset's configuration with flags applied."""
     if not flags:
@@ -108,9 +112,10 @@ def _as_declared(value: Any, kind: Any, name: str) -> Any:
 
 
 def _check_size(value: Any, name: str, preset: Config) -> None:
-    """Refuse a whole number that is no size: one is at least 1, or 0 where that is a default (for all, for none)."""
+    """Refuse a whole number that is no size: one is at least 1, or 0 where that is a default, or said to mean none."""
     sizes, usual = _whole(value), _whole(getattr(preset, name)) + _whole(getattr(type(preset), name, 1))
-    least = min([1, *usual])
+    means_none = NONE_AT_ALL in _field_docstrings(type(preset)).get(name, "")
+    least = min([1, *usual, *([0] if means_none else [])])
     for size in sizes:
         if size < least:
             raise Misuse(f"argument {_flag(name)}: {size} is less than {least}")

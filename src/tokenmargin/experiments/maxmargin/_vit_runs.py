@@ -58,7 +58,7 @@ class VitSettings(Config):
     seeds: int = 3
     """Of the training with AdamW; the others have one."""
     control_epochs: int = 15
-    """Of what is shown beside: shuffled labels, frozen attention, SGD."""
+    """Of what is shown beside: shuffled labels, frozen attention, SGD; 0 for none."""
     lr: float = 3e-3
     """Learning rate, fixed after the warm-up."""
     warm_up: float = 1.0
