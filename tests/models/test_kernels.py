@@ -36,10 +36,17 @@ from tokenmargin.models._kernels import (
 )
 from tokenmargin.models._kernels.batch import TRIED, kernels_apply
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
-from tokenmargin.models._kernels.documents import CUTS, WIDE_CUTS
-from tokenmargin.models._kernels.in_turn import WidthClass, width_classes
+from tokenmargin.models._kernels.in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
+from tokenmargin.models._kernels.narrow_documents import NARROW_CUTS
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
-from tokenmargin.models._kernels.wide_products import GRAM_TUNING, PRODUCT_TUNING, TABLE_BLOCK, TABLE_WARPS
+from tokenmargin.models._kernels.wide_documents import WIDE_ROWS, WIDE_TILES
+from tokenmargin.models._kernels.wide_products import (
+    GRAM_TUNING,
+    PRODUCT_TUNING,
+    TABLE_BLOCK,
+    TABLE_WARPS,
+    WIDE_GRAM_TUNING,
+)
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
     TwoLayerParameters,
@@ -145,7 +152,7 @@ def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
     left = tuple(in_parts(scaled * scales[:, :, None], parts))
     others = jnp.ones((285, d), jnp.float32)
     product = partial(gathered_product, place=RowPlace(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
-    rows = jax.jit(product)(table, ids, lengths, left, units)
+    rows = jax.jit(product)(table, ids, lengths, left, jnp.broadcast_to(units, (3, *units.shape)))
     found, written = np.asarray(rows[3:283]), there.reshape(-1)
     assert_close(found[written], (D @ X).reshape(-1, d)[written], tolerance)
     assert (found[~written] == 1).all()
@@ -184,8 +191,9 @@ def test_rows_are_added_in_the_order_of_documents(rng):
 
 def test_kernels_are_cut_by_powers_of_two():
     """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
-    sizes = [size for cuts in (*CUTS.values(), *WIDE_CUTS.values()) for cut in cuts for size in cut]
-    sizes += [size for each in (*GRAM_TUNING.values(), PRODUCT_TUNING) for size in (each.block, each.warps, each.chunk)]
+    sizes = [TILE, *(size for cuts in (*NARROW_CUTS.values(), (WIDE_ROWS, WIDE_TILES)) for cut in cuts for size in cut)]
+    tunings = (*GRAM_TUNING.values(), *WIDE_GRAM_TUNING.values(), PRODUCT_TUNING)
+    sizes += [size for each in tunings for size in (each.block, each.warps, each.chunk, each.tile)]
     sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]
     assert all(size & (size - 1) == 0 < size for size in sizes)
 
@@ -230,11 +238,17 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
     assert float(own.correct) == float(sums.correct)
 
 
-def test_classes_of_widths_hold_every_document():
-    assert width_classes((900, 300, 300, 100), (128, 512)) == [(-1, 128, 4), (128, 512, 3), (512, 900, 1)]
-    assert width_classes((96,) * 5, (128, 512)) == [WidthClass(-1, 96, 5)]
-    # A short document may stand before one that is longer.
-    assert width_classes((100, 300), (128, 512)) == [(-1, 128, 2), (128, 300, 2)]
+def test_every_document_is_narrow_or_wide():
+    assert narrow_and_wide((900, 300, 100)) == [(-1, 128), (128, 900)]
+    assert narrow_and_wide((96,)) == [(-1, 96)]
+    assert [widths.is_narrow for widths in narrow_and_wide((129,))] == [True, False]
+
+
+def test_tiles_of_a_triangle_are_numbered_row_by_row():
+    expected = [(row, column) for row in range(5) for column in range(row + 1)]
+    found = [tuple(map(int, lower_triangle(jnp.int32(number), 5))) for number in range(triangular(5))]
+    assert found == expected
+    assert [int(pieces_of(jnp.int32(n), 64)) for n in (1, 64, 65)] == [pieces_of(n, 64) for n in (1, 64, 65)]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +338,7 @@ def test_wide_products_fill_their_arrays_and_leave_none(rng, monkeypatch):
     table, ids, lengths = read_table(E, readers, 1), np.array([[0, 1, 4], [3, 2, 0]], np.int32), np.full(2, 3, np.int32)
     assert_close(table.readings, readers @ E.T, SINGLE)
     assert_close(gathered_gram(table, ids, lengths), E[ids] @ E[ids].transpose(0, 2, 1), 2 * ONE_HALF)
-    left, units = jnp.asarray(D * table.units[ids][:, None, :] * 2.0**12, jnp.float16), np.full((2, 3), 2.0**-12)
+    left, units = jnp.asarray(D * table.units[ids][:, None, :] * 2.0**12, jnp.float16), np.full((1, 2, 3), 2.0**-12)
     rows = gathered_product(table, ids, lengths, (left,), jnp.asarray(units, jnp.float32), RowPlace(0, 6, None))
     assert_close(rows, (D @ E[ids]).reshape(6, WIDTH), 2 * ONE_HALF)
 

@@ -26,6 +26,7 @@ from tokenmargin.models._kernels.document_values import (
 )
 from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+from tokenmargin.models._kernels.in_turn import TILE, pieces_of
 from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
 from tokenmargin.models._kernels.wide_products import RowPlace, gathered_gram, gathered_product, read_table
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
@@ -154,4 +155,6 @@ def _wide_document_gradients(
     scaled = jnp.asarray(symmetric * units[:, None, :])
     row_scales, row_units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
     parts = tuple(in_parts(scaled * row_scales[:, :, None], settings.parts))
-    return DocumentGradients(forward.outputs, slopes, jnp.moveaxis(by_reading, -1, 0), parts, row_units)
+    tiles = (pieces_of(gram.shape[1], TILE), *row_units.shape)
+    units_of_tiles = jnp.broadcast_to(row_units, tiles)
+    return DocumentGradients(forward.outputs, slopes, jnp.moveaxis(by_reading, -1, 0), parts, units_of_tiles)

@@ -17,7 +17,7 @@ DocumentNumbers = Float[Array | np.ndarray, "B U"]
 DocumentLabels = Float[Array | np.ndarray, "B"]
 Pairs = Float[Array, "B U U"]
 DocumentReadings = Float[Array, "3 B U"]
-RowUnits = Float[Array, "B U"]
+RowUnits = Float[Array, "tiles B U"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class DocumentGradients(NamedTuple):
     slopes: DocumentLabels  # of the mean loss in f
     readings: DocumentReadings  # da
     symmetric: tuple[Pairs, ...]  # (dG + dG') times the units of the embeddings, in parts
-    units: RowUnits  # of the rows of `symmetric`
+    units: RowUnits  # of the rows of `symmetric`, in each tile of columns; of narrow documents the first alone
 
 
 class DocumentTokens(NamedTuple):

@@ -20,7 +20,18 @@ from jax.experimental.pallas import triton as plt
 from jaxtyping import Array, Float, Float16, Int
 
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.in_turn import ONE_TILE, Launch, Program, WidthClass, in_turn, steps_of, width_classes
+from tokenmargin.models._kernels.in_turn import (
+    NARROW,
+    TILE,
+    Launch,
+    Program,
+    Widths,
+    launched,
+    lower_triangle,
+    narrow_and_wide,
+    pieces_of,
+    triangular,
+)
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 HalfTable = Float16[Array, "V d"]
@@ -29,17 +40,13 @@ DocumentIds = Int[Array | np.ndarray, "B U"]
 DocumentLengths = Int[Array | np.ndarray, "B"]
 Gram = Float[Array, "B U U"]
 HalfPairs = Float16[Array, "B U U"]
-RowUnits = Float[Array, "B U"]
+RowUnits = Float[Array, "tiles B U"]
 Rows = Float[Array, "N d"]
 TokenUnits = Float[Array, "V"]
 TokenReadings = Float[Array, "3 V"]
 
 #: Entries of E that one program of `read_table` holds, and its warps.
 TABLE_BLOCK, TABLE_WARPS = 4096, 4
-
-#: Documents are one tile of a Gram block up to the first of these; the others are tiled, in as few programs as the
-#: second allows.
-TILED = (ONE_TILE, 512)
 
 
 class TableReading(NamedTuple):
@@ -65,13 +72,13 @@ class Tuning(NamedTuple):
     warps: int
     stages: int
     chunk: int = 32
+    tile: int = 128
 
 
+#: By the number of parts; of narrow documents, which are one tile, and of wide ones, whose tiles are pairs of rows.
 GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
+WIDE_GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=2), 2: Tuning(block=64, warps=8, stages=2)}
 PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
-
-#: Rows of D X that one program forms.
-PRODUCT_TILE = 128
 
 
 def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bool = False) -> TableReading:
@@ -128,27 +135,36 @@ def gathered_gram(
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
     """
-    tuning = tuning or GRAM_TUNING[len(table.parts)]
     B, U = ids.shape
-    launches = [_gram_launch(one, tuning) for one in width_classes(most_lengths or (U,) * B, TILED)]
-    shape = jax.ShapeDtypeStruct((B, U, U), table.units.dtype)
-    operands = (ids, table.units, *table.parts)
-    return in_turn("gathered_gram", launches, [shape], operands, lengths, interpret=interpret)[0]
+    gram: tuple[Any, ...] = ()
+    for widths in narrow_and_wide(most_lengths or (U,)):
+        own = tuning or (GRAM_TUNING if widths.is_narrow else WIDE_GRAM_TUNING)[len(table.parts)]
+        tile = _tile(widths, own)
+        tiles = pieces_of(widths.most, tile)
+        launch = Launch(
+            "gathered_gram",
+            partial(_gram_kernel, tile=tile, tiles=tiles, tuning=own),
+            widths,
+            lambda length, tile=tile: triangular(pieces_of(length, tile)),
+            own.warps,
+            own.stages,
+        )
+        shapes = [jax.ShapeDtypeStruct((B, U, U), table.units.dtype)]
+        given = (ids, table.units, *table.parts)
+        gram = tuple(
+            launched(launch, shapes, given, lengths, most_of(ids, most_lengths), others=gram, interpret=interpret)
+        )
+    return gram[0]
 
 
-def _gram_launch(width_class: WidthClass, tuning: Tuning) -> Launch:
-    tile = min(ONE_TILE, max(16, pl.next_power_of_2(width_class.most)))
-    tiles = pl.cdiv(width_class.most, tile)
-    return Launch(
-        partial(_gram_kernel, tile=tile, tiles=tiles, tuning=tuning),
-        width_class,
-        (width_class.documents, tiles * (tiles + 1) // 2),
-        0,
-        lambda program: _lower_triangle(program[1], tiles)[0] * tile,
-        tuning.warps,
-        # Two different tiles take twice the shared memory of one.
-        tuning.stages if tiles == 1 else 2,
-    )
+def most_of(ids: DocumentIds, most_lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """The most distinct tokens of each document; () where all are narrow and as wide as their shelf."""
+    B, U = ids.shape
+    return most_lengths or (() if U <= NARROW else (U,) * B)
+
+
+def _tile(widths: Widths, tuning: Tuning) -> int:
+    return min(tuning.tile, max(16, pl.next_power_of_2(widths.most)))
 
 
 def _gram_kernel(
@@ -157,7 +173,7 @@ def _gram_kernel(
     *half_refs, lengths_ref, gram_ref = refs
     (b, number), d = program, half_refs[0].shape[1]
     length = plt.load(lengths_ref.at[b])
-    high_tile, low_tile = _lower_triangle(number, tiles)
+    high_tile, low_tile = lower_triangle(number, tiles)
     left = low_tile * tile + jnp.arange(tile, dtype=jnp.int32)
     right = high_tile * tile + jnp.arange(tile, dtype=jnp.int32)
     left_ids, right_ids = (plt.load(ids_ref.at[b, at], mask=at < length, other=0) for at in (left, right))
@@ -192,12 +208,6 @@ def _gram_kernel(
         plt.store(gram_ref.at[b, right[:, None], left[None, :]], large.T, mask=inside.T)
 
 
-def _lower_triangle(number: Any, tiles: int) -> tuple[Any, Any]:
-    """(row, column) of the tile with this number, rows first, on or below the diagonal."""
-    row = sum(((number >= (r * (r + 1)) // 2).astype(jnp.int32) for r in range(1, tiles)), jnp.int32(0))
-    return row, number - row * (row + 1) // 2
-
-
 def gathered_product(
     table: TableReading,
     ids: DocumentIds,
@@ -223,33 +233,27 @@ def gathered_product(
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
     """
-    tuning = tuning or PRODUCT_TUNING
-    (B, U), d = ids.shape, table.parts[0].shape[1]
-    classes = width_classes(most_lengths or (U,) * B, TILED)
-    return in_turn(
-        "gathered_product",
-        [_product_launch(one, d, len(left), place.first, tuning) for one in classes],
-        [jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype)],
-        (ids, units, *left, *table.parts),
-        lengths,
-        others=() if place.others is None else (place.others,),
-        interpret=interpret,
-    )[0]
-
-
-def _product_launch(width_class: WidthClass, d: int, n_parts: int, first_row: int, tuning: Tuning) -> Launch:
-    tile = min(PRODUCT_TILE, max(16, pl.next_power_of_2(width_class.most)))
-    return Launch(
-        partial(
-            _product_kernel, tile=tile, n_parts=n_parts, first_row=first_row, width_class=width_class, tuning=tuning
-        ),
-        width_class,
-        (pl.cdiv(d, tuning.block), pl.cdiv(width_class.most, tile), width_class.documents),
-        2,
-        lambda program: program[1] * tile,
-        tuning.warps,
-        tuning.stages,
-    )
+    own = tuning or PRODUCT_TUNING
+    d, n_parts = table.parts[0].shape[1], len(left)
+    rows, most = () if place.others is None else (place.others,), most_of(ids, most_lengths)
+    for widths in narrow_and_wide(most_lengths or ids.shape[1:]):
+        tile = _tile(widths, own)
+        kernel = partial(
+            _product_kernel,
+            tile=tile,
+            n_parts=n_parts,
+            first=place.first,
+            widths=widths,
+            ends_early=bool(most),
+            tuning=own,
+        )
+        pieces = partial(pieces_of, size=tile)
+        beside = (pl.cdiv(d, own.block),)
+        launch = Launch("gathered_product", kernel, widths, pieces, own.warps, own.stages, beside)
+        shapes = [jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype)]
+        given = (ids, units, *left, *table.parts)
+        rows = tuple(launched(launch, shapes, given, lengths, most, others=rows, interpret=interpret))
+    return rows[0]
 
 
 def _product_kernel(
@@ -259,17 +263,21 @@ def _product_kernel(
     program: Program,
     tile: int,
     n_parts: int,
-    first_row: int,
-    width_class: WidthClass,
+    first: int,
+    widths: Widths,
+    ends_early: bool,
     tuning: Tuning,
 ) -> None:
     left_refs, half_refs, (lengths_ref, out_ref) = refs[:n_parts], refs[n_parts : 2 * n_parts], refs[-2:]
     U, d = ids_ref.shape[1], out_ref.shape[1]
     block, chunk = tuning.block, min(tuning.chunk, tile)
-    column = program[0] * block + jnp.arange(block, dtype=jnp.int32)
-    row = program[1] * tile + jnp.arange(tile, dtype=jnp.int32)
-    b = program[2]
+    b, piece, column_block = program
+    column = column_block * block + jnp.arange(block, dtype=jnp.int32)
+    row = piece * tile + jnp.arange(tile, dtype=jnp.int32)
     length = plt.load(lengths_ref.at[b])
+
+    def unit(k: Any) -> Array:
+        return plt.load(units_ref.at[k, b, row], mask=row < length, other=0.0)[:, None]
 
     def add(k: Any, total: Array) -> Array:
         at = k * chunk + jnp.arange(chunk, dtype=jnp.int32)
@@ -277,15 +285,16 @@ def _product_kernel(
         inside = (row < length)[:, None] & (at < length)[None, :]
         x = [_load_rows(ref, ids, at < length, column, whole=d % block == 0) for ref in half_refs]
         D = [plt.load(ref.at[b, row[:, None], at[None, :]], mask=inside, other=0.0) for ref in left_refs]
+        products = _dot(D[0], x[0])
         if n_parts == 2:
-            total = total + _dot(D[0], x[1]) + _dot(D[1], x[0])
-        return total + _dot(D[0], x[0])
+            products += _dot(D[0], x[1]) + _dot(D[1], x[0])
+        return total + (products if widths.is_narrow else products * unit(jax.lax.div(k * chunk, jnp.int32(TILE))))
 
-    steps = steps_of(length, width_class, chunk)
+    steps = pieces_of(length if ends_early else widths.most, chunk)
     total = jax.lax.fori_loop(0, steps, add, jnp.zeros((tile, block), jnp.float32))
-    total = total * plt.load(units_ref.at[b, row], mask=row < length, other=0.0)[:, None]
+    total = total * unit(jnp.int32(0)) if widths.is_narrow else total
     inside = (row < length)[:, None] & (column < d)[None, :]
-    plt.store(out_ref.at[first_row + b * U + row[:, None], column[None, :]], total, mask=inside)
+    plt.store(out_ref.at[first + b * U + row[:, None], column[None, :]], total, mask=inside)
 
 
 def _load_rows(ref: Any, ids: Array, there: Array, column: Array, *, whole: bool) -> Array:

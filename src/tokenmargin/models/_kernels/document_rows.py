@@ -1,0 +1,154 @@
+"""Some rows of a document in one program of a kernel, and the second softmax from there to the loss [E, (36)]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
+from jaxtyping import Array
+
+from tokenmargin.models._kernels.document_values import KernelSettings
+from tokenmargin.models._kernels.in_turn import TILE, Program, Widths, pieces_of
+
+#: What is kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
+STATISTICS = 3
+
+
+class Cut(NamedTuple):
+    """How a kernel is cut into programs: rows of one, tokens that its product takes at a time, and its warps."""
+
+    rows: int
+    chunk: int
+    warps: int
+
+
+class Block:
+    """Some rows of a document and some or all of its columns; loads are 0 behind its end, log-counts -inf."""
+
+    def __init__(self, ids_ref: Any, log_counts_ref: Any, lengths_ref: Any, program: Program, rows: int) -> None:
+        self.document = program[0]
+        self.length = plt.load(lengths_ref.at[self.document])
+        self.row = program[1] * rows + jnp.arange(rows, dtype=jnp.int32)
+        self.ids_ref, self.log_counts_ref = ids_ref, log_counts_ref
+
+    def numbers(self, ref: Any, at: Array, k: Any = None, *, other: float = 0.0) -> Array:
+        """Of places of the document; of the k-th kind, where there are several."""
+        where = (self.document, at) if k is None else (jnp.int32(k), self.document, at)
+        return plt.load(ref.at[where], mask=at < self.length, other=other)
+
+    def store_numbers(self, ref: Any, at: Array, value: Array, k: Any = None, *, if_: Any = True) -> None:
+        """Of places of the document."""
+        where = (self.document, at) if k is None else (jnp.int32(k), self.document, at)
+        plt.store(ref.at[where], value, mask=(at < self.length) & if_)
+
+    def log_counts(self, at: Array) -> Array:
+        """Of the tokens at these places."""
+        return self.numbers(self.log_counts_ref, at, other=-jnp.inf)
+
+    def of_table(self, ref: Any, at: Array, k: int | None = None, *, other: float = 0.0) -> Array:
+        """What the table says of the tokens at these places."""
+        ids = plt.load(self.ids_ref.at[self.document, at], mask=at < self.length, other=0)
+        where = (ids,) if k is None else (jnp.int32(k), ids)
+        return plt.load(ref.at[where], mask=at < self.length, other=other)
+
+    def pairs(self, ref: Any, at: Array, other_at: Array) -> Array:
+        """Of two places each."""
+        return plt.load(ref.at[self._where(at, other_at)], mask=self._inside(at, other_at), other=0.0)
+
+    def store_pairs(self, ref: Any, at: Array, other_at: Array, value: Array, *, if_: Any = True) -> None:
+        """Of two places each."""
+        plt.store(ref.at[self._where(at, other_at)], value, mask=self._inside(at, other_at) & if_)
+
+    def _where(self, at: Array, other_at: Array) -> tuple[Any, ...]:
+        return self.document, at[:, None], other_at[None, :]
+
+    def _inside(self, at: Array, other_at: Array) -> Array:
+        return (at < self.length)[:, None] & (other_at < self.length)[None, :]
+
+
+def columns_of(widths: Widths) -> Array:
+    """All places of a document, and behind them as many as a kernel needs."""
+    return jnp.arange(max(16, pl.next_power_of_2(widths.most)), dtype=jnp.int32)
+
+
+def softmax_of_rows(block: Block, gram: Array, column: Array, settings: KernelSettings) -> tuple[Array, Array, Array]:
+    """A of some rows; the largest score of each, and what A was divided by."""
+    scores = settings.mixing_scale * gram + block.log_counts(column)[None, :]
+    top = jnp.max(scores, axis=1)
+    exponentials = jnp.exp(scores - top[:, None])
+    total = jnp.sum(exponentials, axis=1)
+    return exponentials / total[:, None], top, total
+
+
+def diagonal(row: Array, column: Array, dtype: Any) -> Array:
+    """The unit matrix at these rows and columns."""
+    return (row[:, None] == column[None, :]).astype(dtype)
+
+
+class _Normed:
+    """LayerNorm, the logits of the second softmax and its values, at some places of a document."""
+
+    def __init__(self, block: Block, statistics_ref: Any, norms_ref: Any, at: Array, settings: KernelSettings) -> None:
+        self.query, self.head, self.mean = (block.numbers(statistics_ref, at, k, other=1.0) for k in range(STATISTICS))
+        squared = block.numbers(norms_ref, at, 0, other=1.0)
+        if norms_ref.shape[0] > 1:
+            tiles = pieces_of(block.length, TILE)
+            add = lambda k, total: total + block.numbers(norms_ref, at, k)  # noqa: E731
+            squared = jax.lax.fori_loop(1, tiles, add, squared)
+        variance = jnp.maximum(squared / settings.width - self.mean * self.mean, 0.0)
+        self.scale = jax.lax.rsqrt(variance + settings.epsilon)
+        self.logits = self.scale * self.query + block.log_counts(at)
+        self.values = self.scale * self.head
+
+
+def document_scores(
+    attention_ref: Any,
+    ids_ref: Any,
+    log_counts_ref: Any,
+    readings_ref: Any,
+    *refs: Any,
+    program: Program,
+    cut: Cut,
+    widths: Widths,
+    settings: KernelSettings,
+) -> None:
+    """The second softmax, the loss, and the gradients in LayerNorm's statistics and in the scores of every row."""
+    labels_ref, scalars_ref, statistics_ref, norms_ref, mixed_ref, lengths_ref, *out = refs
+    by_row_ref, squares_ref, scores_ref, outputs_ref, slopes_ref = out
+    block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
+    row, column, b = block.row, columns_of(widths), block.document
+    every = _Normed(block, statistics_ref, norms_ref, column, settings)
+    largest = jnp.max(every.logits)
+    exponentials = jnp.exp(every.logits - largest)
+    total = jnp.sum(exponentials)
+    # Differences to the value of the top token: past saturation y_t - sum w y would cancel to noise there.
+    first = jnp.min(jnp.where(every.logits == largest, column, column.shape[0]))
+    top = jnp.sum(jnp.where(column == first, every.values, 0.0))
+    shift = jnp.sum(exponentials * (every.values - top)) / total
+
+    label = plt.load(labels_ref.at[b])
+    signed = label * (top + shift + plt.load(scalars_ref.at[jnp.int32(0)]))
+    slope = -label / (1.0 + jnp.exp(signed)) / plt.load(scalars_ref.at[jnp.int32(1)])
+    plt.store(outputs_ref.at[b], top + shift)
+    plt.store(slopes_ref.at[b], slope)
+
+    own = _Normed(block, statistics_ref, norms_ref, row, settings)
+    values = slope * jnp.exp(own.logits - largest) / total
+    logits = values * (own.values - top - shift)
+    variance = -0.5 * own.scale * own.scale * own.scale * (logits * own.query + values * own.head)
+    square = variance / settings.width
+    block.store_numbers(squares_ref, row, square)
+
+    attention, mixed = (block.pairs(ref, row, column) for ref in (attention_ref, mixed_ref))
+    # Differences to the token itself, the top one when saturated: nothing cancels.
+    own_mixed = jnp.sum(jnp.where(row[:, None] == column[None, :], mixed, 0.0), axis=1)
+    from_own = 2.0 * square[:, None] * (mixed - own_mixed[:, None])
+    for k, gradient in enumerate((logits * own.scale, values * own.scale, -2.0 * own.mean * variance)):
+        by_column, by_row = (block.of_table(readings_ref, at, k) for at in (column, row))
+        from_own += gradient[:, None] * (by_column[None, :] - by_row[:, None])
+        block.store_numbers(by_row_ref, row, gradient, k)
+    from_mean = from_own - jnp.sum(attention * from_own, axis=1)[:, None]
+    block.store_pairs(scores_ref, row, column, settings.mixing_scale * attention * from_mean)
