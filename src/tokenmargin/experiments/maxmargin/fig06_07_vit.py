@@ -141,6 +141,7 @@ def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> R
     }
     words = [
         _model_in_words(config),
+        _accuracy_in_words(runs["seed 0"]),
         _after_in_words(runs),
         _layers_in_words(layers),
         _direction_in_words(directions["seed 0"]),
@@ -169,6 +170,16 @@ def _after_in_words(runs: dict[str, Arrays]) -> str:
         f"In the last layer of the first seed nnz/T is smallest, {share[k]:.3f}, after epoch {epochs[k]}, and "
         f"{share[-1]:.3f} after epoch {epochs[-1]}, {share[-1] / share[k]:.1f} times that, while |W|_F goes from "
         f"{norm[k]:.0f} to {norm[-1]:.0f}."
+    )
+
+
+def _accuracy_in_words(first: Arrays) -> str:
+    """Whether it learnt: maps become sparse in a model that does not, too."""
+    accuracy, epochs = first["test_accuracy"], first["epochs"]
+    best = int(np.argmax(accuracy))
+    return (
+        f"Accuracy of the first seed on the test split: best {accuracy[best]:.3f}, after epoch {epochs[best]}, and "
+        f"{accuracy[-1]:.3f} after epoch {epochs[-1]}."
     )
 
 
@@ -221,7 +232,8 @@ def _direction_in_words(found: dict[str, np.ndarray]) -> str:
 def _model_in_words(config: VitSettings) -> str:
     return (
         f"ViT-{config.size} on {config.images:,} pictures; the paper's is ViT-base, 400 epochs. The optimiser is not "
-        f"printed: AdamW with a warm-up of {config.warm_up:g} epochs, plain SGD beside it, both at the printed rate."
+        f"printed: AdamW with a warm-up of {config.warm_up:g} epochs"
+        f"{', plain SGD beside it, both' if config.control_epochs else ','} at the printed rate."
     )
 
 
@@ -268,11 +280,17 @@ def draw_curves(result: Result) -> Any:
         layers.set_title("(c) mean map of every layer, the first darkest")
         draw_layers(norms, first["epochs"], first["norms"], r"$\|W\|_F$")
         norms.set(title="(d) key-query matrix of every layer", yscale="log")
-        shown = {"seed 0": first} | dict(controls)
-        ends = np.array([[run["share"][0, -1], run["share"][-1, -1]] for run in shown.values()])
-        draw_beside(beside, list(shown), ends[:, 0], ends[:, 1], "nnz/T of the last layer")
-        beside.set_title("(e) beside shuffled labels, frozen queries and keys, SGD")
-        beside.legend(loc="center left")
+        if controls:
+            shown = {"seed 0": first} | dict(controls)
+            ends = np.array([[run["share"][0, -1], run["share"][-1, -1]] for run in shown.values()])
+            draw_beside(beside, list(shown), ends[:, 0], ends[:, 1], "nnz/T of the last layer")
+            beside.set_title("(e) beside shuffled labels, frozen queries and keys, SGD")
+            beside.legend(loc="center left")
+        else:
+            beside.plot(first["epochs"], first["test_accuracy"], "o-", color=BLUE, label="test split")
+            beside.plot(1 + np.arange(len(first["accuracy"])), first["accuracy"], color=GREY, label="training")
+            beside.set(title="(e) accuracy, the first seed", xlabel="epoch", ylim=(0, None))
+            beside.legend()
         epochs, seed = first["kept_epochs"], found["seed 0"]
         query.plot(epochs, seed["cosine"].mean(axis=(1, 2)), "o-", color=BLUE, label="the model's query")
         query.plot(epochs, seed["baseline_cosines"].mean(axis=(1, 2, 3)), "o-", color=GREY, label="random queries")
