@@ -9,37 +9,37 @@ import numpy as np
 
 from tokenmargin.plots.canvas import BLUE, GREY, RED
 
+#: Heights of panels, as shares, that names of quantiles and of tokens keep apart.
+QUANTILES_APART, TOKENS_APART = 0.05, 0.07
+
 
 def draw_overlap(
-    ax: Any,
-    x: np.ndarray,
-    y: np.ndarray,
-    names: Sequence[str] = (),
-    quantiles: tuple[np.ndarray, np.ndarray, Sequence[str]] | None = None,
-    centre: float = 0.0,
+    ax: Any, x: np.ndarray, y: np.ndarray, quantiles: tuple[np.ndarray, np.ndarray], centre: float = 0.0
 ) -> None:
-    """One point a token, red for those below the centre and blue for those above, the most extreme named.
+    """One point a token, red for those below the centre and blue for those above.
 
     Args:
         ax: axes.
         x: posterior difference or signed frequency, shape (V,).
         y: overlap, shape (V,).
-        names: V names, or none to name no token.
-        quantiles: (centres, curves of shape (k, bins), a name for each) drawn over the points.
+        quantiles: (centres, curves of shape (k, bins)) drawn over the points.
         centre: x of a token that says nothing.
     """
     colours = np.where(x > centre, BLUE, RED)
     ax.scatter(x, y, s=4, c=colours, alpha=0.3, linewidths=0, rasterized=True)
-    if quantiles is not None:
-        centres, curves, called = quantiles
-        for curve, name in zip(curves, called, strict=True):
-            middle = curve is curves[len(curves) // 2]
-            ax.plot(centres, curve, color="black", lw=1.4 if middle else 0.7)
-            ax.annotate(name, (1.01, curve[-1]), xycoords=ax.get_yaxis_transform(), fontsize=6, va="center")
-    if len(names):
-        _name_extremes(ax, x - centre, x, y, names)
+    centres, curves = quantiles
+    for k, curve in enumerate(curves):
+        ax.plot(centres, curve, color="black", lw=1.4 if k == len(curves) // 2 else 0.7)
     ax.axhline(0, color=GREY, lw=0.5)
     ax.axvline(centre, color="black", lw=0.8, ls=":")
+
+
+def name_quantiles(ax: Any, curves: np.ndarray, called: Sequence[str]) -> None:
+    """A name at the right end of every curve, lowest first, apart from each other; once the axes have their limits."""
+    gap, below = QUANTILES_APART * float(np.ptp(ax.get_ylim())), -np.inf
+    for curve, name in zip(curves, called, strict=True):
+        below = max(float(curve[-1]), below + gap)
+        ax.annotate(name, (1.01, below), xycoords=ax.get_yaxis_transform(), fontsize=6, va="center")
 
 
 def posterior_axis(ax: Any) -> None:
@@ -60,11 +60,20 @@ def frequency_axis(ax: Any, alpha: np.ndarray) -> None:
     ax.set(xlabel=r"signed frequency $\alpha_s$ (3)")
 
 
-def _name_extremes(
-    ax: Any, away: np.ndarray, x: np.ndarray, y: np.ndarray, names: Sequence[str], each: int = 4
+def name_extremes(
+    ax: Any, x: np.ndarray, y: np.ndarray, names: Sequence[str], centre: float = 0.0, each: int = 4
 ) -> None:
-    """Name the tokens that stand out in both coordinates on either side, apart from one another."""
-    span = float(np.ptp(y)) or 1.0
+    """Name the tokens that stand out in both coordinates on either side; once the axes have their limits.
+
+    Args:
+        ax: axes.
+        x: posterior difference, shape (V,).
+        y: overlap, shape (V,).
+        names: V names.
+        centre: x of a token that says nothing.
+        each: names on a side.
+    """
+    away, span, gap = x - centre, float(np.ptp(y)) or 1.0, TOKENS_APART * float(np.ptp(ax.get_ylim()))
     is_s = y[away < 0].mean() < y[away > 0].mean() - np.std(y) / 4  # an S has its extremes below on the left, a V above
     for side in (-1, 1):
         height = side * y if is_s else y
@@ -76,7 +85,7 @@ def _name_extremes(
         for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:
                 break
-            if all(abs(y[s] - other) > 0.07 * span for other in placed):
+            if all(abs(y[s] - other) > gap for other in placed):
                 placed.append(float(y[s]))
                 ax.annotate(
                     names[int(s)],

@@ -61,6 +61,9 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
             held = study.get("held_out_accuracy") if treatment == "reading" else None
             draw_training(own[-1], np.asarray(study[treatment]["records"]["loss"]), 10.0**layers.log10_loss, held)
         _equal_scales(axes, len(columns))
+        for k, (name, treatment) in enumerate(columns):
+            for ax, (which, over) in zip(axes[k :: len(columns)], rows, strict=False):
+                _name_one(ax, result.arrays[name]["tokens"], result.arrays[name][treatment], which, over)
         for row, (which, _) in enumerate(rows):
             axes[row * len(columns)].set_ylabel(rf"$\langle E_s, {OVERLAPS[which]}\rangle$, in standard deviations")
         axes[-len(columns)].set_ylabel("mean logistic loss\n(dotted: the paper's order)")
@@ -76,11 +79,25 @@ def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) 
     """One overlap, in units of its standard deviation over the tokens, over (37) or (3)."""
     from tokenmargin.plots.overlaps import draw_overlap
 
-    x, y = np.asarray(tokens[over]), training[which] / (float(np.std(training[which])) or 1.0)
-    curves = (*quantile_curves(x, y, tuple(QUANTILES)), tuple(QUANTILES.values()))
+    x, y = np.asarray(tokens[over]), _in_deviations(training[which])
     is_posterior = over == "posterior_difference"
-    names = [str(word) for word in tokens.get("word", tokens["token"])] if is_posterior else ()
-    draw_overlap(ax, x, y, names, curves, base_rate(x, tokens["count"]) if is_posterior else 0.0)
+    centre = base_rate(x, tokens["count"]) if is_posterior else 0.0
+    draw_overlap(ax, x, y, quantile_curves(x, y, tuple(QUANTILES)), centre)
+
+
+def _name_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
+    """The names of the quantiles, and of words where these have a posterior difference."""
+    from tokenmargin.plots.overlaps import name_extremes, name_quantiles
+
+    x, y = np.asarray(tokens[over]), _in_deviations(training[which])
+    name_quantiles(ax, quantile_curves(x, y, tuple(QUANTILES))[1], tuple(QUANTILES.values()))
+    if over == "posterior_difference":
+        names = [str(word) for word in tokens.get("word", tokens["token"])]
+        name_extremes(ax, x, y, names, base_rate(x, tokens["count"]))
+
+
+def _in_deviations(overlap: np.ndarray) -> np.ndarray:
+    return overlap / (float(np.std(overlap)) or 1.0)
 
 
 def _equal_scales(axes: list[Any], columns: int) -> None:
