@@ -1,6 +1,6 @@
 """Two layers on all reviews of a data set, on a GPU: seconds of an epoch, of compiling, and of each kernel.
 
-    python -m benchmarks.review_epochs --counts FOLDER                    IMDB at the paper's sizes, in pairs and in tf32
+    python -m benchmarks.review_epochs --counts FOLDER            IMDB at the paper's sizes, in pairs and in tf32
     python -m benchmarks.review_epochs --counts FOLDER --name yelp --profile
 
 FOLDER is what `python -m benchmarks.full_scale count FOLDER` writes. The first epoch compiles; the others are timed.

@@ -34,12 +34,12 @@ from tokenmargin.models._kernels import (
     row_sums,
     token_places,
 )
+from tokenmargin.models._kernels._in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
+from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS
+from tokenmargin.models._kernels._wide_documents import WIDE_ROWS, WIDE_TILES
 from tokenmargin.models._kernels.batch import TRIED, kernels_apply
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
-from tokenmargin.models._kernels.in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
-from tokenmargin.models._kernels.narrow_documents import NARROW_CUTS
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
-from tokenmargin.models._kernels.wide_documents import WIDE_ROWS, WIDE_TILES
 from tokenmargin.models._kernels.wide_products import (
     GRAM_TUNING,
     PRODUCT_TUNING,

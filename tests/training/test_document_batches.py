@@ -1,6 +1,7 @@
 """The two-layer model in `train`: the same steps as a loop over documents, whatever the shelves."""
 
 import re
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training._layouts import BlockLayout, ShelfLayout, shelf_layouts
@@ -207,3 +209,53 @@ def test_bad_sizes_are_refused():
         TwoLayer(width=0)
     with pytest.raises(InvalidInputError, match="init_scale"):
         TwoLayer(width=2, init_scale=0.0)
+
+
+def gpu(monkeypatch):
+    """What a program is traced for where there is an H200."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability="9.0")])
+
+
+def test_a_whole_batch_is_one_shelf_for_kernels(monkeypatch):
+    """As wide as the longest document of all, and told how long its k-th longest can be."""
+    gpu(monkeypatch)
+    dataset = corpus(40)
+    batches = document_batches(dataset, 8, model_width=16)
+    longest = np.sort(batches.lengths)[::-1][:8]
+    assert batches.layouts[-1].most_lengths == tuple(longest)
+    rows = batches.rows(np.random.default_rng(1).permutation(40))
+    plan = batches.plan(batches.on_device, rows, batches.layouts)
+    batch = batches.batch(batches.on_device, jax.tree.map(lambda x: x[0], plan))
+    shelf = batch.whole()
+    assert shelf.ids.shape == (8, longest[0])
+    for row, ids, log_counts in zip(rows[0], shelf.ids, shelf.log_counts, strict=True):
+        there = np.isfinite(log_counts)
+        document = dataset.counts[[row]]
+        assert np.asarray(ids)[there].tolist() == document.indices.tolist()
+        np.testing.assert_allclose(np.exp(log_counts[there]), document.data, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("precision", "by_kernels"), [(MatmulPrecision.FLOAT_16_PAIRS, True), (MatmulPrecision.FULL, False)]
+)
+def test_kernels_need_no_layouts(monkeypatch, precision, by_kernels):
+    gpu(monkeypatch)
+    dataset = corpus(200)
+    batches = document_batches(dataset, 16, model_width=2048)
+    model = TwoLayer(width=16, precision=precision)
+    parameters = jax.tree.map(np.asarray, model.initial(jax.random.key(0), dataset.vocabulary_size))
+    plan = batches.plan(batches.on_device, batches.rows(np.arange(200)), batches.layouts)
+    one = jax.tree.map(lambda x: x[0], plan)
+
+    def step(parameters, corpus):
+        return model.loss_and_gradients(parameters, batches.batch(corpus, one))
+
+    traced = str(jax.make_jaxpr(step)(parameters, batches.on_device))
+    assert ("pallas_call" in traced) is by_kernels
+
+
+def test_blocks_are_no_shelf():
+    batches = document_batches(corpus(40), 8)
+    plan = batches.plan(batches.on_device, batches.rows(np.arange(40)), batches.layouts)
+    assert batches.batch(batches.on_device, jax.tree.map(lambda x: x[0], plan)).whole() is None

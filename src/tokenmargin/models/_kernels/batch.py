@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import ScalarJ
+from tokenmargin.models._kernels._in_turn import TILE, pieces_of
 from tokenmargin.models._kernels.column_sums import column_sums
 from tokenmargin.models._kernels.document_values import (
     DocumentGradients,
@@ -26,7 +27,6 @@ from tokenmargin.models._kernels.document_values import (
 )
 from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.in_turn import TILE, pieces_of
 from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
 from tokenmargin.models._kernels.wide_products import RowPlace, gathered_gram, gathered_product, read_table
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram

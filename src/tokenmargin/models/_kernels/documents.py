@@ -16,11 +16,10 @@ import jax
 import jax.numpy as jnp
 
 from tokenmargin._types import ScalarJ
-from tokenmargin.models._kernels.document_rows import Cut, document_scores
-from tokenmargin.models._kernels.document_values import DocumentGradients, DocumentTokens, Gram, KernelSettings
-from tokenmargin.models._kernels.in_turn import NARROW, TILE, Launch, Widths, launched, narrow_and_wide, pieces_of
-from tokenmargin.models._kernels.narrow_documents import NARROW_CUTS, narrow_statistics, narrow_symmetric
-from tokenmargin.models._kernels.wide_documents import (
+from tokenmargin.models._kernels._document_rows import Cut, document_scores
+from tokenmargin.models._kernels._in_turn import NARROW, TILE, Launch, Widths, launched, narrow_and_wide, pieces_of
+from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS, narrow_statistics, narrow_symmetric
+from tokenmargin.models._kernels._wide_documents import (
     WIDE_ROWS,
     WIDE_TILES,
     squares,
@@ -29,6 +28,7 @@ from tokenmargin.models._kernels.wide_documents import (
     wide_softmax,
     wide_symmetric,
 )
+from tokenmargin.models._kernels.document_values import DocumentGradients, DocumentTokens, Gram, KernelSettings
 from tokenmargin.models._kernels.wide_products import most_of
 
 #: Distinct tokens up to which a few rows of a document fit into registers.
@@ -61,8 +61,8 @@ def document_gradients(
         before = kernels.narrow_before(gram) if widths.is_narrow else kernels.wide_before(gram)
         of_rows, outputs = kernels.scores(before, scalars, outputs)
         gradients = kernels.symmetric(before, of_rows, gradients)
-    readings, units, *symmetric = gradients
-    return DocumentGradients(*outputs, readings, tuple(symmetric), units)
+    (found, slopes), (readings, units, *symmetric) = outputs, gradients
+    return DocumentGradients(found, slopes, readings, tuple(symmetric), units)
 
 
 class _Before(NamedTuple):

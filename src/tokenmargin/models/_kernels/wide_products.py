@@ -19,8 +19,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 from jaxtyping import Array, Float, Float16, Int
 
-from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.in_turn import (
+from tokenmargin.models._kernels._in_turn import (
     NARROW,
     TILE,
     Launch,
@@ -32,6 +31,7 @@ from tokenmargin.models._kernels.in_turn import (
     pieces_of,
     triangular,
 )
+from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 HalfTable = Float16[Array, "V d"]
@@ -145,7 +145,7 @@ def gathered_gram(
             "gathered_gram",
             partial(_gram_kernel, tile=tile, tiles=tiles, tuning=own),
             widths,
-            lambda length, tile=tile: triangular(pieces_of(length, tile)),
+            partial(_triangle, size=tile),
             own.warps,
             own.stages,
         )
@@ -161,6 +161,10 @@ def most_of(ids: DocumentIds, most_lengths: tuple[int, ...]) -> tuple[int, ...]:
     """The most distinct tokens of each document; () where all are narrow and as wide as their shelf."""
     B, U = ids.shape
     return most_lengths or (() if U <= NARROW else (U,) * B)
+
+
+def _triangle(length: Any, size: int) -> Any:
+    return triangular(pieces_of(length, size))
 
 
 def _tile(widths: Widths, tuning: Tuning) -> int:
@@ -235,7 +239,8 @@ def gathered_product(
     """
     own = tuning or PRODUCT_TUNING
     d, n_parts = table.parts[0].shape[1], len(left)
-    rows, most = () if place.others is None else (place.others,), most_of(ids, most_lengths)
+    rows: tuple[Any, ...] = () if place.others is None else (place.others,)
+    most = most_of(ids, most_lengths)
     for widths in narrow_and_wide(most_lengths or ids.shape[1:]):
         tile = _tile(widths, own)
         kernel = partial(

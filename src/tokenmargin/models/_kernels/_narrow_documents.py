@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array
 
-from tokenmargin.models._kernels.document_rows import (
+from tokenmargin.models._kernels._document_rows import (
     STATISTICS,
     Block,
     Cut,
@@ -20,9 +20,9 @@ from tokenmargin.models._kernels.document_rows import (
     diagonal,
     softmax_of_rows,
 )
+from tokenmargin.models._kernels._in_turn import Program, Widths
 from tokenmargin.models._kernels.document_values import KernelSettings
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.in_turn import Program, Widths
 
 #: Of the kernels for statistics, scores and symmetric sums, where a matrix unit multiplies and where none does; as
 #: measured at U = 96.

@@ -10,8 +10,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
+from tokenmargin.models._kernels._in_turn import TILE, Program, Widths, pieces_of
 from tokenmargin.models._kernels.document_values import KernelSettings
-from tokenmargin.models._kernels.in_turn import TILE, Program, Widths, pieces_of
 
 #: What is kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
 STATISTICS = 3

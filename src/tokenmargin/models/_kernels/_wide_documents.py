@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from tokenmargin.models._kernels.document_rows import (
+from tokenmargin.models._kernels._document_rows import (
     STATISTICS,
     Block,
     Cut,
@@ -21,9 +21,9 @@ from tokenmargin.models._kernels.document_rows import (
     diagonal,
     softmax_of_rows,
 )
+from tokenmargin.models._kernels._in_turn import TILE, Program, Widths, lower_triangle, pieces_of, triangular
+from tokenmargin.models._kernels._narrow_documents import parts_of_rows
 from tokenmargin.models._kernels.document_values import KernelSettings
-from tokenmargin.models._kernels.in_turn import TILE, Program, Widths, lower_triangle, pieces_of, triangular
-from tokenmargin.models._kernels.narrow_documents import parts_of_rows
 
 #: Of the kernels of rows, softmax and scores, and of those of tiles.
 WIDE_ROWS, WIDE_TILES = Cut(8, 32, 8), Cut(TILE, 32, 4)
