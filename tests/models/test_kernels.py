@@ -37,7 +37,7 @@ from tokenmargin.models._kernels import (
 from tokenmargin.models._kernels._in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
 from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS
 from tokenmargin.models._kernels._wide_documents import WIDE_ROWS, WIDE_TILES
-from tokenmargin.models._kernels.batch import TRIED, kernels_apply
+from tokenmargin.models._kernels.batch import TRIED, kernels_apply, takes_whole_batch
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
 from tokenmargin.models._kernels.wide_products import (
@@ -386,3 +386,15 @@ def test_kernels_are_for_the_gpus_they_were_tried_on(monkeypatch, capability, tr
     shelf = single(shelf_of([np.arange(5)], [1.0], 8))
     E = np.zeros((N_TOKENS, WIDTH), np.float32)
     assert kernels_apply(E, (shelf,), MatmulPrecision.FLOAT_16_PAIRS) is tried
+
+
+def test_a_whole_batch_must_be_no_wider_than_registers_and_no_larger_than_memory():
+    E, pairs = np.zeros((N_TOKENS, WIDTH), np.float32), MatmulPrecision.FLOAT_16_PAIRS
+
+    def takes(B, U):
+        shelf = DocumentShelf(np.zeros((B, U), np.int32), np.zeros((B, U)), np.ones(B))
+        return takes_whole_batch(E, shelf, pairs)
+
+    assert takes(128, 1024)
+    assert not takes(128, 1025)
+    assert not takes(1024, 1024)

@@ -47,6 +47,9 @@ DOTS = {
 #: Documents of a batch whose occurrences one program looks through, and entries that a kernel can address.
 MOST_DOCUMENTS, MOST_ENTRIES = 1024, 2**31 - 1
 
+#: Pairs of places of a whole batch on one shelf, of which there are seven arrays: two gigabytes each.
+MOST_PAIRS = 2**29
+
 #: The compute capability on which they were tried and measured (H100, H200); older GPUs have less shared memory.
 TRIED = "9.0"
 
@@ -75,7 +78,7 @@ def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precisi
 def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:
     """Whether the kernels take a batch of unequal documents on one shelf, and end with each of them."""
     B, U = shelf.ids.shape
-    return U <= WIDEST and B * U * U <= MOST_ENTRIES and kernels_apply(E, (shelf,), precision)
+    return U <= WIDEST and B * U * U <= MOST_PAIRS and kernels_apply(E, (shelf,), precision)
 
 
 def _tried() -> bool:
