@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
-from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
+from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention._softmax import attended_score
 from tokenmargin.attention.field import PairField
 from tokenmargin.attention.method import unit
@@ -159,7 +159,7 @@ def _one(system: PairField, region: Region, start: VectorJ) -> Stationary:
         done = _is_stationary(y, here, force, active)
         moved, error = rosenbrock_step(lambda z: project(z, system.field(z)), y, here, slope, step)
         allowed = STEP_ERROR + STEP_ERROR_RELATIVE * jnp.sqrt(jnp.sum(y**2))
-        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(moved)))
+        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(moved)), ROSENBROCK_POWER)
         moved = region.retract(jnp.where(good, moved, y), active, y)
         return jnp.where(good & ~done, moved, y), step * factor, taken + 1, done
 

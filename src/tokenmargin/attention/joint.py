@@ -14,7 +14,7 @@ import numpy as np
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
-from tokenmargin.attention._rosenbrock import FIRST_STEP, controlled, rosenbrock_step
+from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.joint_risk import JointField, JointRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome
@@ -102,7 +102,7 @@ def _advance(field: JointField, state: _State, limits: tuple[AnyArray, ...]) -> 
         step = jnp.minimum(step, until / field.speeds[0])  # overshooting costs digits
         there, error = rosenbrock_step(field.field, y, field.field(y), jax.jacfwd(field.field)(y), step)
         allowed = atol + rtol * jnp.sqrt(jnp.sum(there**2))
-        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(there)))
+        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(there)), ROSENBROCK_POWER)
         move = good & ~reached
         y, time = jnp.where(move, there, y), jnp.where(move, time + step, time)
         return (y, step * factor, time, reached), (y, time, move)
