@@ -143,3 +143,47 @@ def penalised_token_loss(parameters, counts, targets, weights, power, ridges, st
     losses = jax.nn.logsumexp(margins, axis=1) - margins[jnp.arange(len(targets)), targets]
     penalty = ridges[0] * (value**2).sum() + ridges[1] * ((score - start) ** 2).sum()
     return ((weights * losses).sum() + penalty / 2) / weights.sum()
+
+
+def separation(keys, present, signed, gamma, u, tied: float):
+    """Along a velocity u: (selected tokens, weight that holds back each other, spread, excess, adverse weight).
+
+    Pair by pair: the weighted mean gap is the unit; a token within `tied` units of the top is selected; weight by which
+    no selected token holds back an unselected one is adverse.
+    """
+    n, T, _ = keys.shape
+    gap = np.full((n, T), np.inf)
+    for i in range(n):
+        reach = [keys[i, t] @ u if present[i, t] else -np.inf for t in range(T)]
+        gap[i] = [max(reach) - x for x in reach]
+    pairs = [(i, t, s) for i in range(n) for t in range(T) for s in range(T) if signed[i, t, s] > 0]
+    unit = sum(signed[i, t, s] * (gap[i, s] - gap[i, t]) for i, t, s in pairs)
+    chosen = present & (gap <= tied * max(unit, 0.0))
+    held_back, adverse = np.zeros((n, T)), 0.0
+    for i, t, s in pairs:
+        if chosen[i, t] and not chosen[i, s]:
+            held_back[i, s] += signed[i, t, s]
+        else:
+            adverse += signed[i, t, s]
+    if unit <= 0 or not held_back.any():
+        return chosen, held_back, np.inf, -np.inf, adverse
+    spread = sum(signed[i, t, s] * abs((gap[i, s] - gap[i, t]) / unit - 1) for i, t, s in pairs)
+    excess = np.inf
+    for i, s in itertools.product(range(n), range(T)):
+        if present[i, s] and not chosen[i, s] and gamma[i, s] != gamma[i, gap[i].argmin()]:
+            excess = min(excess, gap[i, s] / unit - 1)
+    return chosen, held_back, spread, excess, adverse
+
+
+def stationarity(differences, force, jacobian, norm: float, tolerance: float):
+    """(Newton step / (1 + norm), largest eigenvalue of J / |J|) on the span of the differences, shape (m, r)."""
+    _, values, right = np.linalg.svd(differences, full_matrices=False)
+    basis = right[values > tolerance * values.max(initial=0.0)].T
+    if not basis.shape[1]:
+        return 0.0, -np.inf
+    inner = basis.T @ jacobian @ basis
+    size = np.linalg.norm(inner)
+    if size == 0:
+        return (np.inf if force.any() else 0.0), 0.0
+    step = np.linalg.lstsq(inner, basis.T @ force, rcond=None)[0]
+    return np.linalg.norm(step) / (1 + norm), np.linalg.eigvalsh((inner + inner.T) / 2).max() / size

@@ -7,10 +7,9 @@ tolerances mean the same thing whatever units the keys came in (a power of two, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-import equinox as eqx
 import numpy as np
 
 from tokenmargin.attention.field import Field
@@ -59,7 +58,7 @@ def in_span_of_differences(field: AnyField) -> tuple[AnyField, Coordinates]:
         keys = keys @ basis
     kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
     scaled = (keys / kappa).astype(field.keys.dtype)
-    return eqx.tree_at(lambda one: one.keys, field, scaled), Coordinates(basis, kappa)
+    return replace(field, keys=scaled), Coordinates(basis, kappa)
 
 
 def rounded_length(vectors: np.ndarray) -> np.ndarray:

@@ -6,6 +6,8 @@ dual certificate of the max-margin problem; yet no such problem is solved here, 
 comparison of independent things. Finite: the Newton step is negligible and the Jacobian negative definite on the span
 of the token differences. Mixed: the one on a part of that span, the other on the rest. None of these: `stalled`, and
 never called finite. A saturated softmax proves nothing either way.
+
+Points of risks of one shape are judged side by side: every array here has the point first, B of them.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._lane_field import alike
-from tokenmargin.attention._mixed import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, split
+from tokenmargin.attention._mixed import split
 from tokenmargin.attention._repeats import same_key
+from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, spanned, stationarity
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
 from tokenmargin.data import Selection
@@ -62,8 +65,8 @@ WEIGHT_FLOOR = 1e-9
 #: still be reordering.
 LEAST_NORM = 1e3
 
-#: Singular values of the key differences below this, relative to the largest, span nothing.
-SPAN_TOLERANCE = 1e-12
+#: Most points evaluated together: with as many problems or more, one compilation serves any number of them.
+EVALUATED = 128
 
 
 @checked
@@ -81,15 +84,21 @@ def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> l
     ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
     limits: list[Limit | None] = [None] * len(objectives)
     for members in alike([system for system, _ in reduced]):
-        systems = [reduced[j][0] for j in members]
-        inside = np.stack([reduced[j][1].inward(ends[j]) for j in members])
-        evaluated = jax.device_get(_evaluate(jax.tree.map(lambda *x: np.stack(x), *systems), inside))
-        for lane, j in enumerate(members):
-            force, jacobian, signed, felt = (x[lane] for x in evaluated)
-            system, coordinates = reduced[j]
-            at = _End(objectives[j], system, coordinates, ends[j], force, jacobian, signed, felt)
-            limits[j] = _judge_one(at)
+        some = [(objectives[j], *reduced[j], ends[j]) for j in members]
+        for j, limit in zip(members, _judged(_Ends.of(some)), strict=True):
+            limits[j] = limit
     return [limit for limit in limits if limit is not None]
+
+
+def _evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
+    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
+    parts = []
+    for begin in range(0, len(points), size):
+        rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
+        some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
+        parts.append(jax.device_get(_evaluate(some, points[rows])))
+    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
 
 
 @eqx.filter_jit
@@ -102,102 +111,110 @@ def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, Any
 
 
 @dataclass(frozen=True, eq=False)
-class _End:
-    """A point to be judged, with all that the dynamics says of it."""
+class _Ends:
+    """Points to be judged, with all that the dynamics says of them."""
 
-    objective: PointRisk
-    system: Field
-    coordinates: Coordinates
-    p: np.ndarray
+    objectives: list[PointRisk]
+    systems: list[Field]
+    coordinates: list[Coordinates]
+    p: list[np.ndarray]
+    y: np.ndarray  #: p in the coordinates of its system
+    keys: np.ndarray  #: in those coordinates
+    present: np.ndarray  #: which tokens there are
     force: np.ndarray
     jacobian: np.ndarray
     signed: np.ndarray
     scores: np.ndarray
+    norm: np.ndarray  #: |p| in units of 1/longest key difference
+    speed: np.ndarray  #: |G|
+
+    @classmethod
+    def of(cls, ends: list[tuple[PointRisk, Field, Coordinates, np.ndarray]]) -> _Ends:
+        """Points, each with its risk and the system and coordinates in which it is judged; all systems alike."""
+        objectives, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
+        stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
+        y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
+        force, jacobian, signed, scores = _evaluated(stacked, y)
+        norm = np.array([np.linalg.norm(point) * own.kappa for own, point in zip(coordinates, p, strict=True)])
+        present = np.isfinite(stacked.log_multiplicity)
+        speed = np.linalg.norm(force, axis=1)
+        keys = stacked.keys
+        return cls(objectives, systems, coordinates, p, y, keys, present, force, jacobian, signed, scores, norm, speed)
 
     @property
-    def keys(self) -> np.ndarray:
-        """In the coordinates of the system."""
-        return np.asarray(self.system.keys)
-
-    @property
-    def present(self) -> np.ndarray:
-        """Which tokens there are."""
-        return np.isfinite(np.asarray(self.system.log_multiplicity))
-
-    @property
-    def norm(self) -> float:
-        """|p| in units of 1/longest key difference."""
-        return float(np.linalg.norm(self.p)) * self.coordinates.kappa
-
-    @property
-    def speed(self) -> float:
-        """|G|."""
-        return float(np.linalg.norm(self.force))
-
-    @property
-    def most_spread(self) -> float:
+    def most_spread(self) -> np.ndarray:
         """The largest spread of gaps that is settled, rounding of the logits allowed for."""
-        rounding = ROUNDING_FACTOR * float(np.finfo(self.keys.dtype).eps) * self.norm / max(self.speed, 1e-150) ** 2
-        return max(SPREAD_TOLERANCE, min(rounding, LARGEST_SPREAD))
+        eps = float(np.finfo(self.keys.dtype).eps)
+        rounding = ROUNDING_FACTOR * eps * self.norm / np.maximum(self.speed, 1e-150) ** 2
+        return np.maximum(SPREAD_TOLERANCE, np.minimum(rounding, LARGEST_SPREAD))
 
 
-def _judge_one(end: _End) -> Limit:
-    velocity = end.coordinates.velocity(end.force / end.speed) if end.speed > 0 else np.zeros(len(end.p))
-    newton, top_eigenvalue = _stationarity(end.keys, end.present, end.force, end.jacobian, end.norm)
-    along = _separation(end, end.force / end.speed if end.speed > 0 else end.force)
-    pulling = end
-    if along.adverse > WEIGHT_FLOOR:
-        pulling = replace(end, signed=_netted(end))
-        along = _separation(pulling, end.force / end.speed if end.speed > 0 else end.force)
-    spread = along.spread
-    is_far = end.norm >= LEAST_NORM and spread <= end.most_spread
-    if is_far:
-        settled = _settled_velocity(pulling)
-        along, velocity = _separation(pulling, settled), end.coordinates.velocity(settled)
-    kind, reason = _verdict(end, along, is_far, newton, top_eigenvalue)
-    if kind is LimitKind.STALLED and (parts := _mixed(end)) is not None:
-        return parts
-    diverging = kind is LimitKind.DIVERGES
-    chosen = along.chosen if diverging else _top(end.keys, end.present, end.coordinates.inward(end.p))
-    length = float(np.linalg.norm(end.p))
-    return Limit(
-        kind,
-        end.objective,
-        end.p,
-        end.p / length if length > 0 else end.p,
-        velocity,
-        _selection(end.objective, chosen),
-        along.support if diverging else (),
-        along.weights if diverging else np.zeros(0),
-        spread,
-        along.excess,
-        along.adverse,
-        newton,
-        top_eigenvalue,
-        reason,
-    )
+def _judged(ends: _Ends) -> list[Limit]:
+    """The limit of every point."""
+    with np.errstate(invalid="ignore", over="ignore"):  # a field that is not finite is seen by the verdict
+        newton, top_eigenvalue = stationarity(ends.keys, ends.present, ends.force, ends.jacobian, ends.norm)
+        unit = ends.force / np.where(ends.speed > 0, ends.speed, 1.0)[:, None]
+        signed, along = ends.signed, _separation(ends, ends.signed, unit)
+        both_ways = np.flatnonzero(along.adverse > WEIGHT_FLOOR).tolist()
+        if both_ways:
+            signed = signed.copy()
+            for b in both_ways:
+                signed[b] = _netted(ends.keys[b], signed[b])
+            along = _separation(ends, signed, unit)
+        spread = along.spread
+        is_far = (ends.norm >= LEAST_NORM) & (spread <= ends.most_spread)
+        if is_far.any():
+            unit[is_far] = _settled_velocity(ends.keys[is_far], signed[is_far], ends.force[is_far])
+            along = _separation(ends, signed, unit)
+        logits = np.where(ends.present, np.matmul(ends.keys, ends.y[:, None, :, None])[..., 0], -np.inf)
+    top = logits >= logits.max(axis=2, keepdims=True)
+    limits = []
+    for b in range(len(ends.p)):
+        kind, reason = _verdict(ends, along, b, bool(is_far[b]), newton[b], top_eigenvalue[b])
+        if kind is LimitKind.STALLED and (parts := _mixed(ends, b)) is not None:
+            limits.append(parts)
+            continue
+        diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
+        length = float(np.linalg.norm(p))
+        support, weights = along.support(b) if diverging else ((), np.zeros(0))
+        limits.append(
+            Limit(
+                kind,
+                ends.objectives[b],
+                p,
+                p / length if length > 0 else p,
+                ends.coordinates[b].velocity(unit[b]) if ends.speed[b] > 0 else np.zeros(len(p)),
+                _selection(ends.objectives[b], along.chosen[b] if diverging else top[b]),
+                support,
+                weights,
+                float(spread[b]),
+                float(along.excess[b]),
+                float(along.adverse[b]),
+                float(newton[b]),
+                float(top_eigenvalue[b]),
+                reason,
+            )
+        )
+    return limits
 
 
-def _mixed(end: _End) -> Limit | None:
+def _mixed(ends: _Ends, b: int) -> Limit | None:
     """The limit if part of p stays where pairs of weight cancel and the rest diverges; None if it is not so."""
-    if not isinstance(end.system, PairField) or not np.isfinite(end.signed).all():
+    system, coordinates = ends.systems[b], ends.coordinates[b]
+    if not isinstance(system, PairField) or not np.isfinite(ends.signed[b]).all():
         return None
-    parts = split(end.system, end.coordinates.inward(end.p), end.signed)
+    parts = split(system, ends.y[b], ends.signed[b])
     if parts is None or not parts.attracts:
         return None
-    coordinates = end.coordinates.within(parts.free)
-    inside = coordinates.inward(end.p)
-    evaluated = jax.device_get(_evaluate(jax.tree.map(lambda x: np.asarray(x)[None], parts.rest), inside[None]))
-    force, jacobian, signed, felt = (x[0] for x in evaluated)
-    rest = _judge_one(_End(end.objective, parts.rest, coordinates, end.p, force, jacobian, signed, felt))
+    (rest,) = _judged(_Ends.of([(ends.objectives[b], parts.rest, coordinates.within(parts.free), ends.p[b])]))
     if not (rest.diverges or rest.mixed):
         return None
-    chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & end.present
-    finite = end.coordinates.velocity(parts.held @ parts.finite) / end.coordinates.kappa
+    chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
+    finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
     return replace(
         rest,
         kind=LimitKind.MIXED,
-        selection=_selection(end.objective, chosen),
+        selection=_selection(ends.objectives[b], chosen),
         newton_step=max(parts.newton_step, rest.newton_step if rest.mixed else 0.0),
         largest_eigenvalue=max(parts.largest_eigenvalue, rest.largest_eigenvalue if rest.mixed else -np.inf),
         finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
@@ -207,15 +224,15 @@ def _mixed(end: _End) -> Limit | None:
 
 
 def _verdict(
-    end: _End, along: _Separation, is_far: bool, newton: float, top_eigenvalue: float
+    ends: _Ends, along: _Separation, b: int, is_far: bool, newton: float, top_eigenvalue: float
 ) -> tuple[LimitKind, str]:
-    """What the numbers say, with a sentence."""
-    if not (np.isfinite(end.force).all() and np.isfinite(end.jacobian).all()):
+    """What the numbers say of point b, with a sentence."""
+    if not (np.isfinite(ends.force[b]).all() and np.isfinite(ends.jacobian[b]).all()):
         return LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."
-    if end.speed == 0.0 and not np.abs(end.signed).any():
+    if ends.speed[b] == 0.0 and not ends.signed[b].any():
         return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
-    separates = along.spread <= SPREAD_TOLERANCE and along.excess >= -GAP_TOLERANCE and along.adverse <= WEIGHT_FLOOR
-    if is_far and separates:
+    separates = along.spread[b] <= SPREAD_TOLERANCE and along.excess[b] >= -GAP_TOLERANCE
+    if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
         return (
             LimitKind.DIVERGES,
             "The weighted pairs separate at one common speed and every other token falls behind faster.",
@@ -232,100 +249,86 @@ def _verdict(
 
 @dataclass(frozen=True)
 class _Separation:
-    """Selected tokens along a velocity, the weighted pairs between them and the rest, and how well these certify it."""
+    """Selected tokens along a velocity, how much weight holds back each other token, and how well this certifies it."""
 
-    chosen: np.ndarray
-    support: tuple[tuple[int, int, int], ...]
-    weights: np.ndarray
-    spread: float
-    excess: float
-    adverse: float
+    chosen: np.ndarray  #: shape (B, n, T)
+    held_back: np.ndarray  #: shape (B, n, T)
+    spread: np.ndarray
+    excess: np.ndarray
+    adverse: np.ndarray
+
+    def support(self, b: int) -> tuple[tuple[tuple[int, int, int], ...], np.ndarray]:
+        """The weighted pairs (input, selected, other) of point b, and their weights."""
+        held = self.held_back[b] > WEIGHT_FLOOR
+        selected = self.chosen[b].argmax(axis=1).tolist()
+        pairs = tuple((i, selected[i], t) for i, t in np.argwhere(held).tolist())
+        weights = self.held_back[b][held]
+        return pairs, weights / weights.sum()
 
 
-def _separation(end: _End, u: np.ndarray) -> _Separation:
-    present, signed, gamma = end.present, end.signed, end.scores
-    logits = np.where(present, end.keys @ u, -np.inf)
-    gaps = logits.max(axis=1, keepdims=True) - logits  # masked: inf
+def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
+    """Along velocities u, shape (B, r)."""
+    logits = np.where(ends.present, np.matmul(ends.keys, u[:, None, :, None])[..., 0], -np.inf)
+    gaps = logits.max(axis=2, keepdims=True) - logits  # masked: inf
     ahead = np.maximum(signed, 0.0)  # weight of (t, u), t of higher score
-    weighted = ahead > 0
-    with np.errstate(invalid="ignore"):
-        between = np.where(weighted, gaps[:, None, :] - gaps[:, :, None], 0.0)
-    unit = float((ahead * between).sum())  # the weights sum to 1, so this is their mean gap, and equals |G|
-    chosen = present & (gaps <= GAP_TOLERANCE * max(unit, 0.0))
-    held_back = ahead * (chosen[:, :, None] & ~chosen[:, None, :])
-    adverse = float(max(0.0, ahead.sum() - held_back.sum()))
-    per_token = held_back.sum(axis=1)  # weight by which each unselected token is held back
-    if unit <= 0.0 or not per_token.any():
-        return _Separation(chosen, (), np.zeros(0), float("inf"), float("-inf"), adverse)
-    spread = float((ahead * np.abs(between / unit - 1.0))[weighted].sum())
-    top = gaps.argmin(axis=1)
-    feels = present & ~chosen & (gamma != gamma[np.arange(len(gamma)), top][:, None])
-    excess = float((gaps[feels] / unit - 1.0).min()) if feels.any() else float("inf")
-    held = per_token > WEIGHT_FLOOR
-    i, t = np.nonzero(held)
-    support = tuple((int(a), int(chosen[a].argmax()), int(b)) for a, b in zip(i, t, strict=True))
-    return _Separation(chosen, support, per_token[held] / per_token[held].sum(), spread, excess, adverse)
+    with np.errstate(invalid="ignore"):  # masked
+        between = np.where(ahead > 0, gaps[:, :, None, :] - gaps[:, :, :, None], 0.0)
+    mean = (ahead * between).sum(axis=(1, 2, 3))  # the weights sum to 1, so this is their mean gap, and equals |G|
+    chosen = ends.present & (gaps <= (GAP_TOLERANCE * np.maximum(mean, 0.0))[:, None, None])
+    held_back = (ahead * (chosen[:, :, :, None] & ~chosen[:, :, None, :])).sum(axis=2)
+    adverse = np.maximum(0.0, ahead.sum(axis=(1, 2, 3)) - held_back.sum(axis=(1, 2)))
+    certifies = (mean > 0.0) & held_back.any(axis=(1, 2))
+    unit = np.where(certifies, mean, 1.0)
+    spread = (ahead * np.abs(between / unit[:, None, None, None] - 1.0)).sum(axis=(1, 2, 3))
+    first = np.take_along_axis(ends.scores, gaps.argmin(axis=2)[:, :, None], axis=2)
+    feels = ends.present & ~chosen & (ends.scores != first)
+    excess = np.where(feels, gaps / unit[:, None, None] - 1.0, np.inf).min(axis=(1, 2))
+    return _Separation(
+        chosen, held_back, np.where(certifies, spread, np.inf), np.where(certifies, excess, -np.inf), adverse
+    )
 
 
-def _netted(end: _End) -> np.ndarray:
+def _netted(keys: np.ndarray, signed: np.ndarray) -> np.ndarray:
     """Signed weights in which pairs of one key difference are taken together over all inputs, shape (n, T, T).
 
     Inputs that share tokens can pull one difference both ways for ever; what moves p is what is left of it.
     """
-    i, t, u = np.nonzero(end.signed > 0)
-    differences = np.round((end.keys[i, t] - end.keys[i, u]) / SAME_DIFFERENCE)
+    i, t, u = np.nonzero(signed > 0)
+    differences = np.round((keys[i, t] - keys[i, u]) / SAME_DIFFERENCE)
     first = differences[np.arange(len(i)), (differences != 0).argmax(axis=1)]
     sign = np.where(first < 0, -1.0, 1.0)
     _, place = np.unique(sign[:, None] * differences + 0.0, axis=0, return_inverse=True)
-    weights = end.signed[i, t, u]
+    weights = signed[i, t, u]
     pulls = [np.bincount(place.ravel(), weights * (sign == way)) for way in (1.0, -1.0)]
     left, of = np.abs(pulls[0] - pulls[1]), np.maximum(*pulls)
     kept = np.where(sign == np.where(pulls[0] >= pulls[1], 1.0, -1.0)[place.ravel()], (left / of)[place.ravel()], 0.0)
-    netted = np.zeros_like(end.signed)
+    netted = np.zeros_like(signed)
     netted[i, t, u] = weights * kept
     netted -= np.swapaxes(netted, 1, 2)
     total = netted.clip(0).sum()
-    return netted / total if total > NET_WEIGHT else end.signed
+    return netted / total if total > NET_WEIGHT else signed
 
 
-def _settled_velocity(end: _End) -> np.ndarray:
-    """The unit velocity with rounding taken out.
+def _settled_velocity(keys: np.ndarray, signed: np.ndarray, force: np.ndarray) -> np.ndarray:
+    """Unit velocities with rounding taken out, shape (B, r).
 
     Once weights are steady, log w_k - log w_l is constant, so the velocity is orthogonal to z_k - z_l for all weighted
     pairs. G satisfies this only up to the rounding of the logits; here what violates it is projected out of G.
     """
-    force, keys = end.force, end.keys
-    i, t, u = np.nonzero(end.signed > STEADY_WEIGHT)
-    pairs = keys[i, t] - keys[i, u]
-    _, values, right = np.linalg.svd(pairs[1:] - pairs[:1], full_matrices=False)
-    across = right[values > SPAN_TOLERANCE * max(float(values.max(initial=0.0)), 1e-300)]
-    along = force - across.T @ (across @ force)
-    length = float(np.linalg.norm(along))
-    return along / length if length > 0 else force / float(np.linalg.norm(force))
-
-
-def _stationarity(
-    keys: np.ndarray, present: np.ndarray, force: np.ndarray, jacobian: np.ndarray, norm: float
-) -> tuple[float, float]:
-    """Newton step relative to 1 + norm, and the largest eigenvalue of J relative to |J|, on the span of differences."""
-    differences = keys[present]
-    if not len(differences):
-        return 0.0, -np.inf
-    _, values, right = np.linalg.svd(differences, full_matrices=False)
-    basis = right[values > SPAN_TOLERANCE * max(values.max(), 1e-300)].T
-    if not basis.shape[1]:
-        return 0.0, -np.inf
-    inner = basis.T @ jacobian @ basis
-    size = float(np.linalg.norm(inner))
-    if size == 0.0:
-        return (0.0, 0.0) if not force.any() else (np.inf, 0.0)
-    step, *_ = np.linalg.lstsq(inner, basis.T @ force, rcond=None)
-    return float(np.linalg.norm(step)) / (1.0 + norm), float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size
-
-
-def _top(keys: np.ndarray, present: np.ndarray, y: np.ndarray) -> np.ndarray:
-    logits = np.where(present, keys @ y, -np.inf)
-    return logits >= logits.max(axis=1, keepdims=True)
+    B, n, T, _ = keys.shape
+    weights = signed.reshape(B, -1)
+    order = np.argsort(-weights, axis=1, kind="stable")[:, : int((weights > STEADY_WEIGHT).sum(axis=1).max())]
+    steady = np.take_along_axis(weights, order, axis=1) > STEADY_WEIGHT
+    i, t, u = np.unravel_index(order, (n, T, T))
+    every = np.arange(B)[:, None]
+    pairs = keys[every, i, t] - keys[every, i, u]
+    apart = np.where(steady[:, 1:, None], pairs[:, 1:] - pairs[:, :1], 0.0)
+    _, values, right = np.linalg.svd(apart, full_matrices=False)
+    across = np.where(spanned(values)[:, :, None], right, 0.0)
+    along = force - np.einsum("bkr,bk->br", across, np.einsum("bkr,br->bk", across, force))
+    length = np.linalg.norm(along, axis=1, keepdims=True)
+    whole = np.linalg.norm(force, axis=1, keepdims=True)
+    return np.where(length > 0, along / np.where(length > 0, length, 1.0), force / whole)
 
 
 def _selection(objective: PointRisk, chosen: np.ndarray) -> Selection:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE
 from tokenmargin.attention.field import PairField
 
 #: Pairs with at least this share of all weights hold p, once the field is so small that the others' share is below
@@ -22,12 +23,6 @@ HELD_WEIGHT = 1e-7
 #: Singular values of held differences below this, relative to the largest, span nothing; tokens closer than this, in
 #: units of the longest key difference, are one token once the span is projected out.
 SPAN_TOLERANCE = 1e-9
-
-#: Largest Newton step, relative to 1 + |p|, at a point that is called stationary.
-NEWTON_TOLERANCE = 1e-7
-
-#: Eigenvalues of the Jacobian must be below minus this times its norm for a stationary point to be called attracting.
-CURVATURE_TOLERANCE = 1e-10
 
 #: Newton steps on the span: from a point where the field is 1e-12 two are enough.
 NEWTON_STEPS = 8

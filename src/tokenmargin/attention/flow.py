@@ -125,18 +125,18 @@ def integrate(
     owner = np.full(lanes, -1)
     paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     system = jax.tree.map(lambda *x: np.stack(x), *([systems[0]] * lanes))
-    state = _fresh(starts[0], np.inf, method)
-    state = jax.tree.map(lambda x: np.stack([x] * lanes), state)
-    state = eqx.tree_at(lambda s: s.finished, state, np.ones(lanes, dtype=bool))  # idle lanes stand still
+    first = jax.tree.leaves(_fresh(starts[0], method))
+    state = jax.tree.map(lambda x: np.stack([x] * lanes), _fresh(starts[0], method))
+    state.finished[:] = True  # idle lanes stand still
     while True:
         for lane in np.flatnonzero(owner < 0).tolist():
             j = next(waiting, None)
             if j is None:
                 break
             owner[lane] = j
-            fresh = _fresh(starts[j], until[j], method)
-            _put(system, lane, systems[j])
-            _put(state, lane, fresh)
+            _put(system, lane, jax.tree.leaves(systems[j]))
+            _put(state, lane, first)
+            state.y[lane], state.until[lane] = starts[j], until[j]
             paths[j] = []
         if (owner < 0).all():
             return
@@ -155,7 +155,7 @@ def integrate(
                 yield j, _end(state, lane, starts[j], paths.pop(j))
 
 
-def _fresh(start: np.ndarray, until: float, method: Flow) -> _Lane:
+def _fresh(start: np.ndarray, method: Flow) -> _Lane:
     dtype = start.dtype
     return _Lane(
         y=np.asarray(start),
@@ -164,14 +164,14 @@ def _fresh(start: np.ndarray, until: float, method: Flow) -> _Lane:
         taken=np.asarray(0),
         settling=np.asarray(0),
         finished=np.asarray(False),
-        until=np.asarray(until, dtype),
+        until=np.asarray(np.inf, dtype),
         tolerance=np.asarray([method.atol, method.rtol], dtype),
     )
 
 
-def _put(batch: eqx.Module, lane: int, value: eqx.Module) -> None:
+def _put(batch: eqx.Module, lane: int, parts: list[np.ndarray]) -> None:
     """Overwrite one lane of stacked host arrays in place."""
-    for whole, part in zip(jax.tree.leaves(batch), jax.tree.leaves(value), strict=True):
+    for whole, part in zip(jax.tree.leaves(batch), parts, strict=True):
         whole[lane] = part
 
 

@@ -1,0 +1,100 @@
+"""Judging points side by side: the numbers of each are those of slow twins that see one point."""
+
+import numpy as np
+import pytest
+
+from tests import references
+from tests.instances import random_sphere
+from tokenmargin import AttentionRisk, Flow
+from tokenmargin.attention import _judging, _stationary, follow_all, limits_of
+from tokenmargin.data import EmbeddedSequences
+
+
+def problems(rng, count):
+    """Random problems of one shape, tokens masked here and there."""
+    made = []
+    for _ in range(count):
+        data = random_sphere(rng, n=3, T=5, d=3)
+        mask = rng.random((3, 5)) < 0.8
+        mask[:, :2] = True
+        made.append(AttentionRisk(EmbeddedSequences(data.tokens, data.labels, data.head, mask=mask)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """(risks, points): ends of flows, the same a little way off, and points where nothing is decided."""
+    rng = np.random.default_rng(5)
+    risks = problems(rng, 40)
+    ends = np.stack([run.final for run in follow_all(risks, np.zeros((40, 3)), Flow())])
+    return risks * 3, np.concatenate([ends, ends * 1e-4 + 1e-3, rng.normal(size=(40, 3))])
+
+
+def test_separation_of_many_points_is_that_of_each(judged):
+    risks, points = judged
+    ends = _judging._Ends.of([(risk, *risk.in_span, p) for risk, p in zip(risks, points, strict=True)])
+    unit = ends.force / ends.speed[:, None]
+    found = _judging._separation(ends, ends.signed, unit)
+    certified = 0
+    for b in range(len(points)):
+        arrays = ends.keys[b], ends.present[b], ends.signed[b], ends.scores[b], unit[b]
+        chosen, held_back, *numbers = references.separation(*arrays, _judging.GAP_TOLERANCE)
+        np.testing.assert_array_equal(found.chosen[b], chosen)
+        np.testing.assert_allclose(found.held_back[b], held_back, atol=1e-14)
+        np.testing.assert_allclose(found.adverse[b], numbers[2], atol=1e-12)
+        if ends.speed[b] > 1e-6:  # else gaps are measured in units of rounding
+            np.testing.assert_allclose((found.spread[b], found.excess[b]), numbers[:2], rtol=1e-9, atol=1e-12)
+        certified += found.spread[b] < _judging.SPREAD_TOLERANCE
+    assert 0 < certified < len(points)
+
+
+def test_limits_of_many_points_are_those_of_each_alone(judged):
+    risks, points = judged
+    together = limits_of(risks, list(points))
+    assert len({limit.kind for limit in together}) >= 2
+    for risk, p, limit in list(zip(risks, points, together, strict=True))[::7]:
+        (alone,) = limits_of([risk], [p])
+        assert (alone.kind, alone.support, alone.reason) == (limit.kind, limit.support, limit.reason)
+        assert alone.selection == limit.selection
+        np.testing.assert_allclose(alone.support_weights, limit.support_weights, atol=1e-9)
+        if limit.diverges:
+            np.testing.assert_allclose(alone.velocity, limit.velocity, atol=1e-12)
+
+
+def test_a_settled_velocity_is_orthogonal_to_what_weighted_pairs_differ_by(rng):
+    """Two steady pairs in one problem, three in the other: G loses what would drive their log-weights apart."""
+    keys, force = rng.normal(size=(2, 1, 4, 5)), rng.normal(size=(2, 5))
+    signed = np.zeros((2, 1, 4, 4))
+    signed[0, 0, 0, 1:3] = 0.5
+    signed[1, 0, 0, 1:] = 1 / 3
+    signed[0, 0, 0, 3] = 1e-8  # not steady, and not felt
+    velocity = _judging._settled_velocity(keys, signed, force)
+    np.testing.assert_allclose(np.linalg.norm(velocity, axis=1), 1.0)
+    for b, count in enumerate((2, 3)):
+        apart = keys[b, 0, 2 : 1 + count] - keys[b, 0, 1]
+        np.testing.assert_allclose(apart @ velocity[b], 0.0, atol=1e-12)
+        kept = force[b] - np.linalg.pinv(apart) @ (apart @ force[b])
+        np.testing.assert_allclose(velocity[b], kept / np.linalg.norm(kept), atol=1e-12)
+
+
+def test_stationarity_of_many_points_is_that_of_each(rng):
+    """Full span, a flat one, no span, no Jacobian with and without a force, tokens masked; and a field overflown."""
+    keys, force = rng.normal(size=(7, 2, 3, 3)), rng.normal(size=(7, 3))
+    jacobian, norm = rng.normal(size=(7, 3, 3)), rng.uniform(0, 9, size=7)
+    jacobian -= 3 * np.eye(3)
+    present = np.ones((7, 2, 3), bool)
+    present[0, :, 2] = False
+    keys[1, ..., 2] = 0.0
+    force[1, 2] = 0.0
+    keys[2] = 0.0
+    jacobian[3:5] = 0.0
+    force[4] = 0.0
+    jacobian[6, 0, 0] = np.inf
+    newton, largest = _stationary.stationarity(keys, present, force, jacobian, norm)
+    for b in range(6):
+        expected = references.stationarity(
+            keys[b][present[b]], force[b], jacobian[b], norm[b], _stationary.SPAN_TOLERANCE
+        )
+        np.testing.assert_allclose((newton[b], largest[b]), expected, rtol=1e-10)
+    assert np.isnan(newton[6])
+    assert np.isnan(largest[6])
