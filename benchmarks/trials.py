@@ -3,7 +3,8 @@
 The peer is timed on a few trials of each width and extrapolated to the number of trials, which is said. The flow behind
 `decided` is compared with SciPy's Radau on the same field to the same norm, both compiled once a shape. Widths may be
 named: `python -m benchmarks.trials 2 10 500`. `python -m benchmarks.trials figure` tells where the processor time of
-Figure 9 goes, compilation apart, from a quarter of its trials.
+Figure 9 goes, compilation apart, from a quarter of its trials; `python -m benchmarks.trials steps` how many steps its
+flows take, by Rodas5P and by ode23s.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from dataclasses import replace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.att_svm import by_cvxopt
 from tokenmargin import AttentionRisk, Flow, Selection
-from tokenmargin.attention import follow_all
+from tokenmargin.attention import _rosenbrock, flow, follow_all, limits_of
 from tokenmargin.experiments.maxmargin.fig09_10_trials import Settings
-from tokenmargin.theory.trials import Study, decide_trials, run_trials, trial
+from tokenmargin.theory.trials import Study, decide_trials, run_trials, trial, trials
 
 WIDTHS = (2, 5, 10, 100, 300, 500)
 TRIALS, PEER_TRIALS, RADAU_TRIALS, RADAU_NORM = 1000, 2, 3, 1e6
@@ -132,6 +134,32 @@ def figure_parts(few: int = 250) -> None:
         print(f"{name:28} {often * running * TRIALS / few:6.1f} s, compilation {compiling:.1f} s", flush=True)
 
 
+def figure_steps(few: int = 100) -> None:
+    """Attempted steps of a flow at both tolerances, means over `few` trials, by Rodas5P and by ode23s."""
+    study, found = Study(), {}
+    for name in ("Rodas5P", "ode23s"):
+        if name == "ode23s":
+            flow.rodas_step, flow.RODAS_POWER = _with_one_end, _rosenbrock.ROSENBROCK_POWER
+            jax.clear_caches()
+        for atol in (study.atol, study.atol / 100):
+            steps, ends = [], []
+            for d in WIDTHS:
+                problems = trials(study, 0, d, range(few))
+                risks = [AttentionRisk(problems[j]) for j in range(few)]
+                runs = follow_all(risks, np.zeros((few, problems.keys.shape[3])), Flow(study.until_norm, atol))
+                steps.append(np.mean([run.n_steps for run in runs]))
+                ends += [(x.kind, x.selection.chosen.tolist()) for x in limits_of(risks, [run.final for run in runs])]
+            moved = sum(end != first for end, first in zip(ends, found.setdefault("ends", ends), strict=True))
+            by_width = "  ".join(f"d={d}: {mean:.0f}" for d, mean in zip(WIDTHS, steps, strict=True))
+            print(f"{name:8} atol {atol:.0e}  {by_width}  ended elsewhere: {moved}", flush=True)
+
+
+def _with_one_end(*step) -> tuple:
+    """ode23s in the shape of `rodas_step`, every point on the way its end."""
+    end, error = _rosenbrock.rosenbrock_step(*step)
+    return jnp.stack([end] * len(_rosenbrock.PASSED)), error
+
+
 def main(widths: tuple[int, ...] = WIDTHS) -> None:
     jax.config.update("jax_enable_x64", True)
     study = Study()
@@ -155,5 +183,8 @@ def main(widths: tuple[int, ...] = WIDTHS) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["figure"]:
         figure_parts()
+        sys.exit()
+    if sys.argv[1:] == ["steps"]:
+        figure_steps()
         sys.exit()
     main(tuple(map(int, sys.argv[1:])) or WIDTHS)
