@@ -4,9 +4,10 @@ The field past saturation is stiff: logits race apart while the direction settle
 millions of steps to norm 1e6. Linear solves with the analytic Jacobian, one matrix a step, replace them; there is no
 Newton loop, so a step costs the same in every lane of a batch, and steps grow geometrically with the norm.
 
-Most of a step's cost is the Jacobian and its matrix, and a stage more costs little: so flows take the fifth order of
-Rodas5P, eight stages, whose error falls with the fifth power of the step. The 2(3) pair known as ode23s has two stages
-and an estimate of third order; it serves where only a point of rest is looked for.
+Most of a step's cost is the Jacobian and its matrix, and a stage more costs little: so flows of p on a linear head take
+the fifth order of Rodas5P, eight stages, whose error falls with the fifth power of the step. The 2(3) pair known as
+ode23s has two stages and an estimate of third order; it serves where the field need not be smooth, or only a point of
+rest is looked for.
 
 Shampine and Reichelt, "The MATLAB ODE suite", 1997. Steinebach, "Construction of Rosenbrock-Wanner method Rodas5P and
 numerical benchmarks within the Julia Differential Equations package", BIT 63, 2023.

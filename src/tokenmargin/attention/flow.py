@@ -24,7 +24,15 @@ import numpy as np
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
-from tokenmargin.attention._rosenbrock import FIRST_STEP, PASSED, RODAS_POWER, controlled, rodas_step
+from tokenmargin.attention._rosenbrock import (
+    FIRST_STEP,
+    PASSED,
+    RODAS_POWER,
+    ROSENBROCK_POWER,
+    controlled,
+    rodas_step,
+    rosenbrock_step,
+)
 from tokenmargin.attention.field import Field, PairField
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
@@ -230,12 +238,12 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
     finished = state.finished | settled | (speed <= STATIONARY_FIELD)
     limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
     step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
-    passed, error = rodas_step(system.field, state.y, here, jacobian, step)
+    passed, shares, error, power = _stepped(system, state.y, here, jacobian, step)
     y = passed[-1]
     length = jnp.sqrt(jnp.sum(y**2, axis=0))
     running = state.tolerance[0] + state.tolerance[1] * length
     allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
-    good, factor = controlled(error, allowed, length <= LANDING * limit, RODAS_POWER)
+    good, factor = controlled(error, allowed, length <= LANDING * limit, power)
     move = good & ~finished
     after = _Lane(
         y=jnp.where(move[None], y, state.y),
@@ -247,4 +255,19 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
         until=state.until,
         tolerance=state.tolerance,
     )
-    return after, (passed, jnp.stack([state.time + x * step for x in PASSED]), move)
+    return after, (passed, jnp.stack([state.time + x * step for x in shares]), move)
+
+
+def _stepped(
+    system: Field | LaneField, y: AnyArray, here: AnyArray, jacobian: AnyArray, step: AnyArray
+) -> tuple[AnyArray, tuple[float, ...], AnyArray, int]:
+    """(points passed, at which shares of the step, estimated error, its power): the method that suits the field.
+
+    A high order is for what is smooth, as the field of a linear head is. Others may have kinks, or hold tokens level
+    where their scores cross: there a step is short whatever its order, and the cheaper one gets further.
+    """
+    if isinstance(system, PairField | LaneField):
+        passed, error = rodas_step(system.field, y, here, jacobian, step)
+        return passed, PASSED, error, RODAS_POWER
+    end, error = rosenbrock_step(system.field, y, here, jacobian, step)
+    return end[None], (1.0,), error, ROSENBROCK_POWER
