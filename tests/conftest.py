@@ -21,6 +21,9 @@ os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)  # read by XLA when JAX fi
 # A command that a test runs keeps nothing in the user's cache folder.
 os.environ.setdefault("TOKENMARGIN_COMPILED", "off")
 
+# The processes that tests start compile the package's modules to bytecode once, and not each of them again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -35,23 +38,60 @@ settings.load_profile("tokenmargin")
 LONGEST = (
     "test_contracts.py",
     "test_docs.py",
-    "test_wheel.py",
-    "theory/test_evidence.py",
-    "report/test_fit_page_browser.py",
     "parallel/test_cluster.py",
+    "test_wheel.py",
+    "training/test_document_batches.py",
     "models/test_kernels.py",
+    "theory/test_evidence.py",
     "theory/maxmargin/test_thm1_4_7_paths.py",
+    "report/test_fit_page_browser.py",
     "parallel/test_mesh.py",
     "training/test_train.py",
-    "margin/test_invariance.py",
+    "models/test_one_layer.py",
+    "test_bad_input.py",
+    "experiments/test_same_bytes.py",
     "training/test_kills.py",
-    "test_architecture.py",
+    "training/test_checkpoint.py",
+    "training/test_image_training.py",
+    "training/test_streaming.py",
 )
 FIRST = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
+
+#: What the cluster of `tests/parallel/conftest.py` serves, which every worker of pytest would start for itself.
+ON_THE_CLUSTER = tuple(
+    f"tests/parallel/{name}.py" for name in ("test_cluster", "test_sweep", "test_studies", "shards/test_counting")
+)
+
+
+# Modules, and what tests are made of, live to the end: to look for garbage among them, again and again while they are
+# made and whenever a program is traced, was a tenth of the tests' time.
+gc.disable()
 
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: FIRST.get(item.path, len(FIRST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """By files, as `--dist loadfile` does it, with the files that one cluster of processes serves in one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "tests/parallel" if file in ON_THE_CLUSTER else file
+
+    return Together(config, log)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture
@@ -61,8 +101,9 @@ def rng():
     return np.random.default_rng(20260101)
 
 
-#: Memory maps of a process after which compiled programs are dropped; Linux allows 65,530 unless told otherwise.
-MANY_MAPS = 20_000
+#: Memory maps of a process after which compiled programs are dropped; Linux allows 65,530 unless told otherwise, and a
+#: file of tests makes a few thousand. Dropping takes seconds, and what is still needed is compiled again.
+MANY_MAPS = 40_000
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,6 +20,7 @@ import ast
 import re
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,12 +34,17 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
-def _runtime_nodes(tree: ast.AST):
+@cache
+def tree(name: str) -> ast.Module:
+    """A module, parsed once."""
+    return ast.parse(MODULES[name].read_text())
+
+
+def _runtime_nodes(above: ast.AST):
     """All nodes but those below `if TYPE_CHECKING:`."""
-    for node in ast.iter_child_nodes(tree):
+    for node in ast.iter_child_nodes(above):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             for below in node.orelse:
                 yield below
@@ -48,10 +54,11 @@ def _runtime_nodes(tree: ast.AST):
             yield from _runtime_nodes(node)
 
 
+@cache
 def imports(name: str) -> set[str]:
     """Modules of the package that a module imports; from a package, the modules its names come from."""
     found = set()
-    for node in _runtime_nodes(TREES[name]):
+    for node in _runtime_nodes(tree(name)):
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix("tokenmargin.") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tokenmargin":
@@ -64,8 +71,8 @@ def imports(name: str) -> set[str]:
 
 def _origin(package: str, wanted: str) -> str:
     """The module that a name of a package's `__init__` comes from; the package itself where it is its own."""
-    if package in TREES and MODULES[package].name == "__init__.py":
-        for node in TREES[package].body:
+    if package in MODULES and MODULES[package].name == "__init__.py":
+        for node in tree(package).body:
             if isinstance(node, ast.ImportFrom) and wanted in {alias.asname or alias.name for alias in node.names}:
                 return (node.module or "").removeprefix("tokenmargin").removeprefix(".")
     return package
@@ -136,8 +143,8 @@ def longest_file() -> tuple[int, str]:
 def longest_body() -> tuple[int, str]:
     """Lines of the longest function body, and which function."""
     sizes = []
-    for name, tree in TREES.items():
-        for node in ast.walk(tree):
+    for name in MODULES:
+        for node in ast.walk(tree(name)):
             if isinstance(node, ast.FunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
                 sizes.append(((body[-1].end_lineno or 0) - body[0].lineno + 1, f"{name}.{node.name}"))
@@ -214,6 +221,7 @@ def unused_helpers() -> list[str]:
     return [name for name in MODULES if name not in reached and not who[name]]
 
 
+@cache
 def measure() -> Measures:
     """Everything at once."""
     found, total = claims_found_by_name()

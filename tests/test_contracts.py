@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -13,14 +14,16 @@ import numpy as np
 import pytest
 
 from tests.instances import fig1c
-from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow
+from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow, sources
 from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
-from tokenmargin.experiments.experiment import Config, Number, Relation, Result, Verdict
+from tokenmargin.experiments.embeddings import _reviews
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import MODULES, experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
+from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.registry import claims
 
@@ -94,21 +97,50 @@ class Results(dict):
         super().__init__()
         self.out = out
 
-    def __missing__(self, name):
+    def __missing__(self, experiment):
         try:
-            self[name] = reproduce(EXPERIMENTS[name], self.out)
+            self[experiment] = reproduce(experiment, self.out / str(len(self)))
         except DataAbsentError as absent:
             pytest.skip(f"data absent: {absent}")
-        return self[name]
+        return self[experiment]
+
+
+#: Figures on reviews that are reproduced by every `make test`, of every eighth: to count all takes longer.
+ON_REVIEWS = ("embeddings-fig3", "embeddings-margin")
+
+#: What was counted of these, in the place of `_READ`.
+COUNTED: dict = {}
+
+
+def of_few_reviews(experiment: Experiment) -> Experiment:
+    def few(source):
+        def read(size):
+            for chunk in source().read(size):
+                kept = [values and values[::8] for values in (chunk.texts, chunk.labels, chunk.splits)]
+                yield TextChunk(*kept, report=chunk.report)
+
+        return lambda progress: LabelledTexts("a part", "the tests", read)
+
+    def compute(config, key, progress):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_reviews, "_READ", COUNTED)
+            patch.setattr(sources, "imdb", few(partial(sources.imdb, verify=False)))
+            patch.setattr(sources, "yelp", few(sources.yelp))
+            return experiment.compute(config, key, progress)
+
+    return dataclasses.replace(experiment, compute=compute)
 
 
 #: Tens of seconds each even at smoke size; figures of the same kind are reproduced by every `make test`.
-LONG = ("embeddings-reading", "embeddings-fig1", "embeddings-fig4", "maxmargin-fig7", "maxmargin-path")
+LONG = (*ON_REVIEWS, "embeddings-reading", "embeddings-fig1", "embeddings-fig4", "maxmargin-fig7", "maxmargin-path")
 
 
 @pytest.mark.parametrize(
     "experiment",
-    [pytest.param(one, id=key, marks=[pytest.mark.long] * (key in LONG)) for key, one in EXPERIMENTS.items()],
+    [
+        *(pytest.param(one, id=key, marks=[pytest.mark.long] * (key in LONG)) for key, one in EXPERIMENTS.items()),
+        *(pytest.param(of_few_reviews(EXPERIMENTS[key]), id=f"{key} of few reviews") for key in ON_REVIEWS),
+    ],
 )
 class TestExperiments:
     def test_id_module_and_title(self, experiment):
@@ -125,7 +157,7 @@ class TestExperiments:
             setattr(experiment.preset("smoke"), dataclasses.fields(experiment.config)[0].name, 0)
 
     def test_saves_everything_and_nothing_fails(self, experiment, saved):
-        one = saved[experiment.id]
+        one = saved[experiment]
         assert {p.name for p in one.folder.iterdir()} == {
             "result.npz",
             "summary.json",
@@ -142,14 +174,14 @@ class TestExperiments:
         assert [p for p in one.folder.parent.iterdir() if p.name.startswith(".")] == []
 
     def test_manifest_tells_how_to_make_it_again(self, experiment, saved):
-        manifest = saved[experiment.id].manifest
+        manifest = saved[experiment].manifest
         assert manifest["command"] == f"tokenmargin reproduce {experiment.id} --preset smoke --seed 0"
         for name in ("config", "seed", "commit", "versions", "device", "precision", "wall_seconds", "claims"):
             assert name in manifest
         assert set(manifest["claims"]) == set(experiment.claims)
 
     def test_same_seed_same_numbers(self, experiment, saved):
-        before = saved[experiment.id].result.arrays
+        before = saved[experiment].result.arrays
         again = experiment.compute(experiment.preset("smoke"), jax.random.key(0), silent)
         before, again = flattened(before), flattened(again.arrays)
         assert set(before) == set(again)
@@ -157,7 +189,7 @@ class TestExperiments:
             np.testing.assert_array_equal(value, before[name])
 
     def test_draws_from_the_file_alone(self, experiment, saved):
-        figure = experiment.draw(load(saved[experiment.id].folder).result)
+        figure = experiment.draw(load(saved[experiment].folder).result)
         assert figure.get_axes()
 
 

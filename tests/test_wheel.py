@@ -7,9 +7,14 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from email import message_from_bytes
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -31,25 +36,57 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def pip(command: str, home: Path, *arguments: str | Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Our own pip at work on another environment, which needs none."""
-    own = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "--disable-pip-version-check")
-    return run(*own, command, *arguments, code=code)
-
-
 def installed(home: Path, *what: str | Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Nothing is compiled to bytecode that is never imported: that of SciPy and JAX takes longer than all else here."""
-    return pip("install", home, "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", *what, code=code)
+    """By our own pip, as the other environment has none.
+
+    Nothing is compiled to bytecode that is never imported: that of SciPy and JAX takes longer than all else here.
+    """
+    own = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "--disable-pip-version-check")
+    return run(*own, "install", "--quiet", "--no-compile", "-c", ROOT / "constraints.txt", *what, code=code)
+
+
+def required(lines: Iterable[str], extra: str = "") -> set[str]:
+    """The distributions that requirements ask for, and those that these ask for."""
+    found: set[str] = set()
+    asked = [Requirement(line) for line in lines]
+    while asked:
+        one = asked.pop()
+        if one.marker is not None and not one.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(one.name)
+        assert name == "tokenmargin" or one.specifier.contains(metadata.version(name), prereleases=True), one
+        if name not in found | {"tokenmargin"}:
+            found.add(name)
+            asked += map(Requirement, metadata.requires(name) or ())
+    return found
+
+
+def linked(home: Path, names: Iterable[str]) -> None:
+    """Distributions of our own environment in another, as links: quicker than pip, and without a package index."""
+    site = next(home.glob("lib/*/site-packages"))
+    for name in names:
+        files = metadata.files(name) or ()
+        for top in {file.parts[0] for file in files} - {"..", "__pycache__"}:
+            source = Path(str(metadata.distribution(name).locate_file(top)))
+            if source.exists() and not (site / top).exists():
+                (site / top).symlink_to(source)
 
 
 @pytest.fixture(scope="module")
-def empty(wheel, tmp_path_factory) -> Path:
+def requirements(wheel) -> list[str]:
+    """What the wheel says that it needs."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name)).get_all("Requires-Dist")
+
+
+@pytest.fixture(scope="module")
+def empty(wheel, requirements, tmp_path_factory) -> Path:
     """A new environment with the wheel and what it requires, nothing else."""
     home = tmp_path_factory.mktemp("empty")
     run(sys.executable, "-m", "venv", "--without-pip", home)
-    if installed(home, "packaging", code=None).returncode:
-        pytest.skip("no package index can be reached, so the wheel's requirements cannot be installed")
-    installed(home, wheel)
+    installed(home, "--no-deps", wheel)
+    linked(home, required(requirements))
     return home
 
 
@@ -78,19 +115,22 @@ def test_the_wheel_and_the_checkout_have_one_fingerprint(wheel, tmp_path, monkey
 
 
 def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
-    listed = pip("list", empty).stdout.lower()
-    for absent in ("matplotlib", "dask", "scikit-learn", "torch", "pandas"):
+    listed = {path.name.lower() for path in empty.glob("lib/*/site-packages/*")}
+    assert {"jax", "tokenmargin"} <= listed
+    for absent in ("matplotlib", "dask", "sklearn", "torch", "pandas"):
         assert absent not in listed
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert "margin" in run(empty / "bin" / "python", "-c", blocks[0]).stdout
     problem = next(block for block in blocks if "tm.local_margins" in block)
-    assert "diverges" in run(empty / "bin" / "python", "-c", f"import tokenmargin as tm\n{problem}").stdout
+    script = f"{blocks[0]}\nprint('-- the next --')\nimport tokenmargin as tm\n{problem}"
+    first, second = run(empty / "bin" / "python", "-c", script).stdout.split("-- the next --")
+    assert "margin" in first
+    assert "diverges" in second
     refused = run(empty / "bin" / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path, code=2)
     assert "pip install 'tokenmargin[figures]'" in refused.stderr
 
 
-def test_one_figure_with_its_extra(empty, wheel, tmp_path):
-    installed(empty, f"{wheel}[figures]")
+def test_one_figure_with_its_extra(empty, requirements, tmp_path):
+    linked(empty, required(requirements, "figures"))
     shown = run(empty / "bin" / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path).stdout
     assert "holds" in shown
     assert (tmp_path / "maxmargin-fig4" / "smoke" / "figure.png").is_file()
@@ -98,3 +138,18 @@ def test_one_figure_with_its_extra(empty, wheel, tmp_path):
     (tmp_path / "index.html").unlink()
     run(empty / "bin" / "tokenmargin", "report", tmp_path)
     assert (tmp_path / "index.html").read_bytes() == page
+
+
+@pytest.mark.long
+def test_pip_installs_the_wheel_and_its_extra_from_a_package_index(wheel, requirements, tmp_path):
+    """The same distributions as are linked above, and no others."""
+    home = tmp_path / "home"
+    run(sys.executable, "-m", "venv", "--without-pip", home)
+    done = installed(home, f"{wheel}[figures]", code=None)
+    if done.returncode and installed(home, "packaging", code=None).returncode:
+        pytest.skip("no package index can be reached, so the wheel's requirements cannot be installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    there = metadata.distributions(path=[str(next(home.glob("lib/*/site-packages")))])
+    assert {canonicalize_name(one.name) for one in there} == required(requirements, "figures") | {"tokenmargin"}
+    shown = run(home / "bin" / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path / "out").stdout
+    assert "holds" in shown

@@ -1,5 +1,86 @@
-"""The checker that executes type annotations in tests: beartype, with an int allowed where a float is meant."""
+"""The checker that executes the annotations of the package in tests: beartype, once a call, with shapes by jaxtyping.
 
+`--jaxtyping-packages` in pyproject.toml decorates every function of the package with `jaxtyping.jaxtyped`. What that
+wraps around each call, to name the wrong argument in its own words, is slower than most of what is called: arguments
+are bound to the signature in Python and checked twice. `jaxtyped` below checks the same annotations with the same
+meaning of shapes (a name stands for one number within a call), and leaves the words to beartype.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import jaxtyping
 from beartype import BeartypeConf, beartype
+from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
-check = beartype(conf=BeartypeConf(is_pep484_tower=True))
+#: An int is allowed where a float is meant; what is refused is refused with the error that jaxtyping has for it.
+check = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=jaxtyping.TypeCheckError))
+
+of_jaxtyping = jaxtyping.jaxtyped
+
+
+def resolved(function: types.FunctionType) -> dict[str, Any]:
+    """Annotations without quotation marks; Any for what only the type checker imports."""
+    found = {}
+    for name, annotation in function.__annotations__.items():
+        try:
+            found[name] = get_type_hints(
+                types.SimpleNamespace(__annotations__={name: annotation}), function.__globals__, include_extras=True
+            )[name]
+        except Exception:  # a name that does not exist at run time, in whatever way it is written
+            found[name] = Any
+    return found
+
+
+def executed(function: types.FunctionType) -> Callable:
+    """A function whose annotations are checked at every call, in a context of its own for the names of axes."""
+    same = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    same.__kwdefaults__, same.__qualname__, same.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    same.__annotations__ = resolved(function)
+    checked = check(same)
+
+    @functools.wraps(function)
+    def called(*args, **kwargs):
+        __tracebackhide__ = True
+        push_shape_memo(NO_ARGUMENTS)
+        try:
+            return checked(*args, **kwargs)
+        finally:
+            pop_shape_memo()
+
+    return called
+
+
+#: jaxtyping reads arguments only for axes written as `{name}`, which this package has none of.
+NO_ARGUMENTS: dict[str, Any] = {}
+
+
+def jaxtyped(thing: Any = None, *, typechecker: Any = None) -> Any:
+    """What the import hook calls for every function and class of the package."""
+    if thing is None:
+        return functools.partial(jaxtyped, typechecker=typechecker)
+    if typechecker is None:
+        return of_jaxtyping(thing, typechecker=None)
+    if inspect.isclass(thing):
+        own = getattr(thing.__init__, "__globals__", {}).get("__name__") == __name__
+        if dataclasses.is_dataclass(thing) and not own:
+            thing.__init__ = executed(thing.__init__)
+        return thing
+    if isinstance(thing, types.FunctionType) and not inspect.isgeneratorfunction(thing):
+        return executed(thing)
+    return of_jaxtyping(thing, typechecker=typechecker)
+
+
+jaxtyping.jaxtyped = jaxtyped

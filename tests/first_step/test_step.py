@@ -73,7 +73,7 @@ def test_the_step_is_the_gradient_of_autodiff_and_of_lemma_7(ragged, rng, d):
     E, p, v = start(rng, ragged.vocabulary_size, d)
     eta0 = 1.7
     step = step_from(ragged, eta0, np.log10(d), E, p, v)
-    auto = jax.grad(lambda both: loss(ragged, *both, v))((jnp.asarray(E), jnp.asarray(p)))
+    auto = jax.jit(jax.grad(lambda both: loss(ragged, *both, v)))((jnp.asarray(E), jnp.asarray(p)))
     for grad_E, grad_p in (auto, lemma_7(ragged, E, p, v)):
         np.testing.assert_allclose(step.tokens, E - eta0 * np.asarray(grad_E), atol=ROUNDING, rtol=0)
         np.testing.assert_allclose(step.query, p - eta0 * np.asarray(grad_p), atol=ROUNDING, rtol=0)
@@ -90,7 +90,7 @@ def test_the_coefficients_are_right_at_large_logits_too(ragged, rng):
     E, p, v = start(rng, ragged.vocabulary_size, 8)
     for scale in (1e2, 1e4):
         A, B = step_coefficients(ragged, E @ v, E @ (scale * p))
-        auto = jax.grad(lambda both: loss(ragged, *both, v))((jnp.asarray(E), jnp.asarray(scale * p)))
+        auto = jax.jit(jax.grad(lambda both: loss(ragged, *both, v)))((jnp.asarray(E), jnp.asarray(scale * p)))
         alpha = step_from(ragged, 1.0, 1.0, E, p, v).alpha
         ours = (alpha / 2 + A)[:, None] * v + B[:, None] * scale * p
         np.testing.assert_allclose(ours, -np.asarray(auto[0]), atol=ROUNDING * scale)

@@ -8,8 +8,6 @@ import pytest
 from tests.models.test_two_layer import documents_of, our_gradients, parameters_of, shelf_of
 from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales
 
-torch = pytest.importorskip("torch", reason="parity peer, installed by `make peers`")
-
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
 
@@ -17,6 +15,7 @@ NAMES = ("embeddings", "query", "head", "gain", "bias")
 
 
 def torch_gradients(parameters, documents, labels, scales):
+    torch = pytest.importorskip("torch", reason="parity peer, installed by `make peers`")
     leaf = {name: torch.tensor(np.asarray(getattr(parameters, name)), requires_grad=True) for name in NAMES}
     losses = []
     for tokens, label in zip(documents, labels, strict=True):

@@ -24,6 +24,7 @@ import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants, parses
@@ -36,14 +37,20 @@ PARTS = ("data", "attention", "margin", "models", "training", "theory")
 BUDGET = 60.0
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """`count` of all changes, drawn without repetition."""
-    everything = [
+@cache
+def every_change() -> tuple[Mutant, ...]:
+    """In the order of files and lines."""
+    return tuple(
         mutant
         for part in PARTS
         for path in sorted((SOURCE / part).rglob("*.py"))
         for mutant in mutants(path.relative_to(SOURCE).as_posix(), path.read_text(encoding="utf-8"))
-    ]
+    )
+
+
+def sample(count: int, seed: int) -> list[Mutant]:
+    """`count` of all changes, drawn without repetition."""
+    everything = list(every_change())
     random.Random(seed).shuffle(everything)
     whole = (mutant for mutant in everything if parses(mutant, (SOURCE / mutant.path).read_text(encoding="utf-8")))
     return list(itertools.islice(whole, count))

@@ -1,4 +1,4 @@
-"""A cluster of two processes, started once for the tests of this folder."""
+"""A cluster of two processes, started once for the tests of this folder and closed after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # not of the session: processes that wait for work take a share of a core
 def scheduler():
     from distributed import LocalCluster
 

@@ -26,6 +26,9 @@ from tokenmargin.probe.report import attention_report
 
 MODEL = Vit(width=8, depth=2, heads=2, side=8)
 
+#: As one program: its operations one by one are a hundred, and each would be compiled.
+cls_attention = jax.jit(MODEL.cls_attention)
+
 
 @pytest.fixture(scope="module")
 def parameters():
@@ -44,7 +47,7 @@ def test_the_report_measures_the_maps(parameters, images, tmp_path):
         probe(epoch, parameters)
     assert sorted(probe.reports) == [0, 2]
     report = probe.reports[2]
-    full = MODEL.cls_attention(parameters, images)
+    full = cls_attention(parameters, images)
     patches, mean = (without_token(x) for x in (np.asarray(full.maps), np.asarray(full.maps).mean(axis=2)))
     np.testing.assert_allclose(report.sparsity, np.moveaxis(soft_sparsity(patches), 1, 0), rtol=1e-5)
     np.testing.assert_allclose(report.mean_map_sparsity, soft_sparsity(mean).T, rtol=1e-5)
@@ -124,7 +127,7 @@ def test_a_query_beside_brute_force(rng):
 
 
 def test_directions_of_pictures_and_heads(parameters, images, rng):
-    reading = MODEL.cls_attention(parameters, images[:2])
+    reading = cls_attention(parameters, images[:2])
     found = head_directions(np.asarray(reading.queries)[1], np.asarray(reading.keys)[1], rng, baseline=2)
     assert (len(found), len(found[0])) == (2, 2)
     report = attention_report(vit_attention(MODEL, parameters, images[:2]))

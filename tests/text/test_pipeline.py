@@ -248,11 +248,15 @@ class TestBadInput:
             tokenize(TEXTS, LABELS, WORDS, chunk_size=0)
 
 
+@pytest.fixture(scope="module")
+def reviews():
+    return imdb().load()
+
+
 @has_data
-def test_two_thousand_reviews_against_the_slow_reference():
+def test_two_thousand_reviews_against_the_slow_reference(reviews):
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
-    loaded = imdb().load()
-    texts, labels = loaded.texts[::25], loaded.labels[::25]
+    texts, labels = reviews.texts[::25], reviews.labels[::25]
     pieces_of = reference.by_tokenizers(str(find_vocabulary()))
     documents = reference.documents_to_counts(texts, pieces_of, ENGLISH_STOP_WORDS)
     for minimum in (1, 50):
@@ -277,7 +281,14 @@ class TestRealData:
         assert Counter(corpus.splits) == {"train": 25_000, "test": 25_000}
         assert int(corpus.dataset.lengths.sum()) == report.tokens_kept
 
-    def test_twice_the_same_bytes_whatever_the_chunks(self, corpus):
+    def test_twice_the_same_bytes_whatever_the_chunks(self, reviews):
+        texts, labels = reviews.texts[::10], reviews.labels[::10]
+        whole = tokenize(texts, labels)
+        assert len(texts) > 5 * 777  # several chunks, and a last one that is not full
+        assert same(tokenize(texts, labels, chunk_size=777), whole)
+
+    @pytest.mark.long
+    def test_twice_the_same_bytes_of_all_reviews_whatever_the_chunks(self, corpus):
         assert same(tokenize(imdb(), chunk_size=777), corpus)
 
     def test_yelp(self):
