@@ -111,26 +111,29 @@ def test_flows_of_fifth_order_end_where_those_of_the_second_order_method_end(rng
     assert 2 * steps[0] < steps[1]
 
 
-def test_a_path_that_is_kept_ends_where_one_that_is_not_ends_and_lies_on_the_flow():
-    objective, start = AttentionRisk(fig1c()), [-1.5, 0.0]
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_path_that_is_kept_ends_where_one_that_is_not_ends_and_lies_on_the_flow(scale):
+    """dp/ds = G(p) at the times it tells, in whatever units the keys came."""
+    data = fig1c()
+    objective = AttentionRisk(planar(data.keys * scale, [[1.0] + [0.5] * 6] * 3))
+    start = np.array([-1.5, 0.0]) / scale
     run = follow(objective, start, Flow(), keep_path=True)
     assert follow(objective, start, Flow(), keep_path=False).final.tolist() == run.final.tolist()
-    system, coordinates = objective.in_span
-    field = jax.jit(lambda y: system.field(y))
-    early = run.norms < 30
+    system = objective.pair_field
+    field = jax.jit(lambda p: system.field(p))
+    early = run.norms * scale < 30
     times = run.times[early]
     exact = solve_ivp(
-        lambda _, y: np.asarray(field(y)),
+        lambda _, p: np.asarray(field(p)),
         (0, times[-1]),
-        coordinates.inward(run.start),
+        run.start,
         method="DOP853",
         rtol=1e-10,
-        atol=1e-10,
+        atol=1e-10 / scale,
         t_eval=times,
     ).y.T
-    exact = coordinates.outward(exact, run.start)
-    assert np.abs(exact - run.points[early]).max() < 1e-3
-    assert np.linalg.norm(np.diff(run.points[early], axis=0), axis=1).max() < 3
+    assert scale * np.abs(exact - run.points[early]).max() < 1e-3
+    assert scale * np.linalg.norm(np.diff(run.points[early], axis=0), axis=1).max() < 3
 
 
 def test_same_orbit_as_scipy_radau(rng):

@@ -33,6 +33,10 @@ class Coordinates:
         outside = start - self.basis @ (self.basis.T @ start)
         return outside + (y / self.kappa) @ self.basis.T
 
+    def times(self, inside: np.ndarray) -> np.ndarray:
+        """s of dp/ds = G(p) from that of the field in y: both p and G are in units of their own, so by kappa twice."""
+        return inside / self.kappa**2
+
     def within(self, columns: np.ndarray) -> Coordinates:
         """Coordinates on the span of orthonormal columns of these, shape (r, m)."""
         return Coordinates(columns if self.basis is None else self.basis @ columns, self.kappa)

@@ -231,7 +231,7 @@ def _flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_
             )
             path = reduced[j][1].outward(end.path, points[j])
             path[0] = points[j]
-            run = Trajectory(risks[j], path, end.times, outcome, end.n_steps)
+            run = Trajectory(risks[j], path, reduced[j][1].times(end.times), outcome, end.n_steps)
             system, coordinates = reduced[j]
             is_still = outcome is Outcome.STATIONARY
             yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
@@ -247,14 +247,14 @@ def _beyond(run: Trajectory, system: Field, coordinates: Coordinates, until: flo
         return run
     inner = coordinates.within(parts.free)
     (_, end), *_ = integrate([parts.rest], [inner.inward(run.final)], [until], method, record=True)
-    onward = coordinates.outward(parts.whole(end.path), run.final)
+    onward, times = coordinates.outward(parts.whole(end.path), run.final), coordinates.times(end.times)
     outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
     joined = Trajectory(
         run.objective,
         np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.start, onward[-1]]),
-        np.concatenate([run.times, run.times[-1] + end.times[1:]])
+        np.concatenate([run.times, run.times[-1] + times[1:]])
         if len(run.points) > 2
-        else np.array([run.times[0], run.times[-1] + end.times[-1]]),
+        else np.array([run.times[0], run.times[-1] + times[-1]]),
         outcome,
         run.n_steps + end.n_steps,
     )
