@@ -33,7 +33,7 @@ def resolved(function: types.FunctionType) -> dict[str, Any]:
             found[name] = get_type_hints(
                 types.SimpleNamespace(__annotations__={name: annotation}), function.__globals__, include_extras=True
             )[name]
-        except Exception:  # a name that does not exist at run time, in whatever way it is written
+        except NameError:  # only the type checker imports it
             found[name] = Any
     return found
 

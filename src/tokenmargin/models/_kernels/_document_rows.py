@@ -88,6 +88,13 @@ def diagonal(row: Array, column: Array, dtype: Any) -> Array:
     return (row[:, None] == column[None, :]).astype(dtype)
 
 
+def store_statistics(block: Block, statistics_ref: Any, readings_ref: Any, mixing: Array, column: Array) -> None:
+    """What p, v and 1/d read of H = BX, from the rows of B = A + I."""
+    for k in range(STATISTICS):
+        read = jnp.sum(mixing * block.of_table(readings_ref, column, k)[None, :], axis=1)
+        block.store_numbers(statistics_ref, block.row, read, k)
+
+
 class _Normed:
     """LayerNorm, the logits of the second softmax and its values, at some places of a document."""
 
@@ -96,8 +103,7 @@ class _Normed:
         squared = block.numbers(norms_ref, at, 0, other=1.0)
         if norms_ref.shape[0] > 1:
             tiles = pieces_of(block.length, TILE)
-            add = lambda k, total: total + block.numbers(norms_ref, at, k)  # noqa: E731
-            squared = jax.lax.fori_loop(1, tiles, add, squared)
+            squared = jax.lax.fori_loop(1, tiles, lambda k, sums: sums + block.numbers(norms_ref, at, k), squared)
         variance = jnp.maximum(squared / settings.width - self.mean * self.mean, 0.0)
         self.scale = jax.lax.rsqrt(variance + settings.epsilon)
         self.logits = self.scale * self.query + block.log_counts(at)

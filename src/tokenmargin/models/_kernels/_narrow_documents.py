@@ -19,6 +19,7 @@ from tokenmargin.models._kernels._document_rows import (
     columns_of,
     diagonal,
     softmax_of_rows,
+    store_statistics,
 )
 from tokenmargin.models._kernels._in_turn import Program, Widths
 from tokenmargin.models._kernels.document_values import KernelSettings
@@ -62,9 +63,7 @@ def narrow_statistics(
     mixing = attention + diagonal(row, column, attention.dtype)
     block.store_pairs(attention_ref, row, column, attention)
     block.store_pairs(mixed_ref, row, column, mixed)
-    for k in range(STATISTICS):
-        read = jnp.sum(mixing * block.of_table(readings_ref, column, k)[None, :], axis=1)
-        block.store_numbers(statistics_ref, row, read, k)
+    store_statistics(block, statistics_ref, readings_ref, mixing, column)
     block.store_numbers(norms_ref, row, jnp.sum(mixing * mixed, axis=1), 0)
 
 

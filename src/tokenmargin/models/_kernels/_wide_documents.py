@@ -1,8 +1,8 @@
 """Kernels of documents of several tiles: what lies before and after the second softmax [E, (36)].
 
 The two products of U x U x U are formed tile by tile, as any product of large matrices; what needs whole rows, the
-softmax, is in a kernel of its own. A few rows and all columns in one program, as for narrow documents, took eight times
-as long (docs/speed.md).
+softmax, is in a kernel of its own. A few rows and all columns in one program, as for narrow documents, took half as
+long again (docs/speed.md).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tokenmargin.models._kernels._document_rows import (
     columns_of,
     diagonal,
     softmax_of_rows,
+    store_statistics,
 )
 from tokenmargin.models._kernels._in_turn import TILE, Program, Widths, lower_triangle, pieces_of, triangular
 from tokenmargin.models._kernels._narrow_documents import parts_of_rows
@@ -59,9 +60,7 @@ def wide_softmax(
     attention, _, _ = softmax_of_rows(block, block.pairs(gram_ref, row, column), column, settings)
     block.store_pairs(attention_ref, row, column, attention)
     mixing = attention + diagonal(row, column, attention.dtype)
-    for k in range(STATISTICS):
-        read = jnp.sum(mixing * block.of_table(readings_ref, column, k)[None, :], axis=1)
-        block.store_numbers(statistics_ref, row, read, k)
+    store_statistics(block, statistics_ref, readings_ref, mixing, column)
 
 
 def wide_mixed(
