@@ -36,7 +36,7 @@ from tokenmargin.models._kernels import (
 )
 from tokenmargin.models._kernels._in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
 from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS
-from tokenmargin.models._kernels._wide_documents import WIDE_ROWS, WIDE_TILES
+from tokenmargin.models._kernels._wide_documents import WIDE_CUTS
 from tokenmargin.models._kernels.batch import TRIED, kernels_apply, takes_whole_batch
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
@@ -191,7 +191,7 @@ def test_rows_are_added_in_the_order_of_documents(rng):
 
 def test_kernels_are_cut_by_powers_of_two():
     """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
-    sizes = [TILE, *(size for cuts in (*NARROW_CUTS.values(), (WIDE_ROWS, WIDE_TILES)) for cut in cuts for size in cut)]
+    sizes = [TILE, *(size for cut in (*NARROW_CUTS, *WIDE_CUTS) for size in cut)]
     tunings = (*GRAM_TUNING.values(), *WIDE_GRAM_TUNING.values(), PRODUCT_TUNING)
     sizes += [size for each in tunings for size in (each.block, each.warps, each.chunk, each.tile)]
     sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]

@@ -1,4 +1,4 @@
-"""Some rows of a document in one program of a kernel, and the second softmax from there to the loss [E, (36)]."""
+"""Some rows of a document in one program of a kernel, and its second softmax from there to the loss [E, (36)]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
-from tokenmargin.models._kernels._in_turn import TILE, Program, Widths, pieces_of
+from tokenmargin.models._kernels._in_turn import Program, Widths
 from tokenmargin.models._kernels.document_values import KernelSettings
 
 #: What is kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
@@ -18,11 +18,15 @@ STATISTICS = 3
 
 
 class Cut(NamedTuple):
-    """How a kernel is cut into programs: rows of one, tokens that its product takes at a time, and its warps."""
+    """How a kernel is cut into programs: rows of one, tokens that its product takes at a time, its warps, its stages.
+
+    Stages are how many chunks are on their way at once; with one, a chunk is loaded when its turn comes.
+    """
 
     rows: int
     chunk: int
     warps: int
+    stages: int = 2
 
 
 class Block:
@@ -95,66 +99,56 @@ def store_statistics(block: Block, statistics_ref: Any, readings_ref: Any, mixin
         block.store_numbers(statistics_ref, block.row, read, k)
 
 
-class _Normed:
+class Normed:
     """LayerNorm, the logits of the second softmax and its values, at some places of a document."""
 
-    def __init__(self, block: Block, statistics_ref: Any, norms_ref: Any, at: Array, settings: KernelSettings) -> None:
+    def __init__(self, block: Block, statistics_ref: Any, squared: Array, at: Array, settings: KernelSettings) -> None:
         self.query, self.head, self.mean = (block.numbers(statistics_ref, at, k, other=1.0) for k in range(STATISTICS))
-        squared = block.numbers(norms_ref, at, 0, other=1.0)
-        if norms_ref.shape[0] > 1:
-            tiles = pieces_of(block.length, TILE)
-            squared = jax.lax.fori_loop(1, tiles, lambda k, sums: sums + block.numbers(norms_ref, at, k), squared)
         variance = jnp.maximum(squared / settings.width - self.mean * self.mean, 0.0)
         self.scale = jax.lax.rsqrt(variance + settings.epsilon)
         self.logits = self.scale * self.query + block.log_counts(at)
         self.values = self.scale * self.head
 
 
-def document_scores(
-    attention_ref: Any,
-    ids_ref: Any,
-    log_counts_ref: Any,
+class SecondSoftmax:
+    """The second softmax of a document, its output and the loss; and from there the gradients in LayerNorm."""
+
+    def __init__(self, block: Block, every: Normed, column: Array, labels_ref: Any, scalars_ref: Any) -> None:
+        self._largest = jnp.max(every.logits)
+        exponentials = jnp.exp(every.logits - self._largest)
+        self._total = jnp.sum(exponentials)
+        # Differences to the value of the top token: past saturation y_t - sum w y would cancel to noise there.
+        first = jnp.min(jnp.where(every.logits == self._largest, column, column.shape[0]))
+        self._top = jnp.sum(jnp.where(column == first, every.values, 0.0))
+        self._shift = jnp.sum(exponentials * (every.values - self._top)) / self._total
+        label = plt.load(labels_ref.at[block.document])
+        self.output = self._top + self._shift
+        signed = label * (self.output + plt.load(scalars_ref.at[jnp.int32(0)]))
+        self.slope = -label / (1.0 + jnp.exp(signed)) / plt.load(scalars_ref.at[jnp.int32(1)])
+
+    def gradients(self, at: Normed, width: int) -> tuple[Array, tuple[Array, ...]]:
+        """In |H|^2, and in what p, v and 1/d read of H, at some places."""
+        values = self.slope * jnp.exp(at.logits - self._largest) / self._total
+        logits = values * (at.values - self._top - self._shift)
+        variance = -0.5 * at.scale * at.scale * at.scale * (logits * at.query + values * at.head)
+        return variance / width, (logits * at.scale, values * at.scale, -2.0 * at.mean * variance)
+
+
+def score_gradients(
+    block: Block,
+    column: Array,
+    attention: Array,
+    mixed: Array,
     readings_ref: Any,
-    *refs: Any,
-    program: Program,
-    cut: Cut,
-    widths: Widths,
-    settings: KernelSettings,
-) -> None:
-    """The second softmax, the loss, and the gradients in LayerNorm's statistics and in the scores of every row."""
-    labels_ref, scalars_ref, statistics_ref, norms_ref, mixed_ref, lengths_ref, *out = refs
-    by_row_ref, squares_ref, scores_ref, outputs_ref, slopes_ref = out
-    block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
-    row, column, b = block.row, columns_of(widths), block.document
-    every = _Normed(block, statistics_ref, norms_ref, column, settings)
-    largest = jnp.max(every.logits)
-    exponentials = jnp.exp(every.logits - largest)
-    total = jnp.sum(exponentials)
-    # Differences to the value of the top token: past saturation y_t - sum w y would cancel to noise there.
-    first = jnp.min(jnp.where(every.logits == largest, column, column.shape[0]))
-    top = jnp.sum(jnp.where(column == first, every.values, 0.0))
-    shift = jnp.sum(exponentials * (every.values - top)) / total
-
-    label = plt.load(labels_ref.at[b])
-    signed = label * (top + shift + plt.load(scalars_ref.at[jnp.int32(0)]))
-    slope = -label / (1.0 + jnp.exp(signed)) / plt.load(scalars_ref.at[jnp.int32(1)])
-    plt.store(outputs_ref.at[b], top + shift)
-    plt.store(slopes_ref.at[b], slope)
-
-    own = _Normed(block, statistics_ref, norms_ref, row, settings)
-    values = slope * jnp.exp(own.logits - largest) / total
-    logits = values * (own.values - top - shift)
-    variance = -0.5 * own.scale * own.scale * own.scale * (logits * own.query + values * own.head)
-    square = variance / settings.width
-    block.store_numbers(squares_ref, row, square)
-
-    attention, mixed = (block.pairs(ref, row, column) for ref in (attention_ref, mixed_ref))
+    square: Array,
+    gradients: Any,
+) -> Array:
+    """A (F - sum_j A F) of some rows, F_ij = 2 q_i (M_ij - M_ii) + sum_k g_ki (a_kj - a_ki) with M = AG + G."""
+    row = block.row
     # Differences to the token itself, the top one when saturated: nothing cancels.
     own_mixed = jnp.sum(jnp.where(row[:, None] == column[None, :], mixed, 0.0), axis=1)
     from_own = 2.0 * square[:, None] * (mixed - own_mixed[:, None])
-    for k, gradient in enumerate((logits * own.scale, values * own.scale, -2.0 * own.mean * variance)):
+    for k, gradient in enumerate(gradients):
         by_column, by_row = (block.of_table(readings_ref, at, k) for at in (column, row))
         from_own += gradient[:, None] * (by_column[None, :] - by_row[:, None])
-        block.store_numbers(by_row_ref, row, gradient, k)
-    from_mean = from_own - jnp.sum(attention * from_own, axis=1)[:, None]
-    block.store_pairs(scores_ref, row, column, settings.mixing_scale * attention * from_mean)
+    return attention * (from_own - jnp.sum(attention * from_own, axis=1)[:, None])

@@ -8,7 +8,6 @@ for narrow and for wide documents write into the same arrays.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -59,6 +58,7 @@ class Launch(NamedTuple):
     warps: int
     stages: int = 2
     beside: tuple[int, ...] = ()  # further axes of the grid
+    programs: int = PROGRAMS  # that take the pieces in turn
 
 
 def launched(
@@ -121,7 +121,7 @@ def _for_pieces_in_turn(
     """Some programs, which take the pieces of those documents that are as wide as is asked."""
     above, most = launch.widths
     at_most = sum(int(launch.pieces(min(length, most))) for length in most_lengths if length > above)
-    grid = (max(1, min(at_most, PROGRAMS // math.prod(launch.beside))), *launch.beside)
+    grid = (max(1, min(at_most, launch.programs)), *launch.beside)
 
     def kernel(*refs: Any) -> None:
         lengths_ref = refs[n_operands]

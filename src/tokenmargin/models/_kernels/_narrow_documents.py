@@ -1,4 +1,4 @@
-"""Kernels of documents of which all is one tile: what lies before and after the second softmax [E, (36)].
+"""Kernels of documents of which all is one tile: before, at and after the second softmax [E, (36)].
 
 One program has a few rows of a document and all of its columns.
 """
@@ -10,14 +10,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
 from tokenmargin.models._kernels._document_rows import (
     STATISTICS,
     Block,
     Cut,
+    Normed,
+    SecondSoftmax,
     columns_of,
     diagonal,
+    score_gradients,
     softmax_of_rows,
     store_statistics,
 )
@@ -25,12 +29,8 @@ from tokenmargin.models._kernels._in_turn import Program, Widths
 from tokenmargin.models._kernels.document_values import KernelSettings
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 
-#: Of the kernels for statistics, scores and symmetric sums, where a matrix unit multiplies and where none does; as
-#: measured at U = 96.
-NARROW_CUTS = {
-    True: (Cut(32, 128, 8), Cut(8, 32, 1), Cut(16, 32, 4)),
-    False: (Cut(16, 32, 4), Cut(8, 32, 1), Cut(16, 32, 4)),
-}
+#: Of the kernels for statistics, scores and symmetric sums, as measured on reviews and at U = 96.
+NARROW_CUTS = (Cut(16, 32, 4, stages=1), Cut(8, 32, 1), Cut(16, 32, 4, stages=1))
 
 
 def narrow_statistics(
@@ -64,7 +64,38 @@ def narrow_statistics(
     block.store_pairs(attention_ref, row, column, attention)
     block.store_pairs(mixed_ref, row, column, mixed)
     store_statistics(block, statistics_ref, readings_ref, mixing, column)
-    block.store_numbers(norms_ref, row, jnp.sum(mixing * mixed, axis=1), 0)
+    block.store_numbers(norms_ref, row, jnp.sum(mixing * mixed, axis=1))
+
+
+def narrow_scores(
+    attention_ref: Any,
+    ids_ref: Any,
+    log_counts_ref: Any,
+    readings_ref: Any,
+    *refs: Any,
+    program: Program,
+    cut: Cut,
+    widths: Widths,
+    settings: KernelSettings,
+) -> None:
+    """The second softmax, the loss, and the gradients in LayerNorm's statistics and in the scores of every row."""
+    labels_ref, scalars_ref, statistics_ref, norms_ref, mixed_ref, lengths_ref, *out = refs
+    by_row_ref, squares_ref, scores_ref, outputs_ref, slopes_ref = out
+    block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
+    row, column = block.row, columns_of(widths)
+    every, own = (
+        Normed(block, statistics_ref, block.numbers(norms_ref, at, other=1.0), at, settings) for at in (column, row)
+    )
+    softmax = SecondSoftmax(block, every, column, labels_ref, scalars_ref)
+    plt.store(outputs_ref.at[block.document], softmax.output)
+    plt.store(slopes_ref.at[block.document], softmax.slope)
+    square, gradients = softmax.gradients(own, settings.width)
+    block.store_numbers(squares_ref, row, square)
+    attention, mixed = (block.pairs(ref, row, column) for ref in (attention_ref, mixed_ref))
+    for k, gradient in enumerate(gradients):
+        block.store_numbers(by_row_ref, row, gradient, k)
+    scores = score_gradients(block, column, attention, mixed, readings_ref, square, gradients)
+    block.store_pairs(scores_ref, row, column, settings.mixing_scale * scores)
 
 
 def narrow_symmetric(

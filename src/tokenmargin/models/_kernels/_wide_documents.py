@@ -1,24 +1,29 @@
-"""Kernels of documents of several tiles: what lies before and after the second softmax [E, (36)].
+"""Kernels of documents of several tiles: before, at and after the second softmax [E, (36)].
 
-The two products of U x U x U are formed tile by tile, as any product of large matrices; what needs whole rows, the
-softmax, is in a kernel of its own. A few rows and all columns in one program, as for narrow documents, took half as
-long again (docs/speed.md).
+The two products of U x U x U are formed tile by tile, as any product of large matrices. What needs whole rows, the
+first softmax and the gradient in its scores, is in kernels of some rows; what needs the whole document, the second
+softmax, in one of its own. A few rows and all columns in one program, as for narrow documents, took half as long again,
+and so did the gradient in the scores where it was formed tile by tile as it was used (docs/speed.md).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
 from tokenmargin.models._kernels._document_rows import (
     STATISTICS,
     Block,
     Cut,
+    Normed,
+    SecondSoftmax,
     columns_of,
     diagonal,
+    score_gradients,
     softmax_of_rows,
     store_statistics,
 )
@@ -26,8 +31,19 @@ from tokenmargin.models._kernels._in_turn import TILE, Program, Widths, lower_tr
 from tokenmargin.models._kernels._narrow_documents import parts_of_rows
 from tokenmargin.models._kernels.document_values import KernelSettings
 
-#: Of the kernels of rows, softmax and scores, and of those of tiles.
-WIDE_ROWS, WIDE_TILES = Cut(8, 32, 8), Cut(TILE, 32, 4)
+
+class WideCuts(NamedTuple):
+    """Of the kernels of rows, of tiles, of some columns, and of whole documents."""
+
+    softmax: Cut
+    tiles: Cut
+    second_softmax: Cut
+    scores: Cut
+    readings: Cut
+
+
+#: As measured on reviews. Tiles: with the next chunk on its way, the products took twice as long.
+WIDE_CUTS = WideCuts(Cut(8, 32, 8), Cut(TILE, 32, 4, stages=1), Cut(1, 32, 4), Cut(2, 32, 4), Cut(32, 32, 4))
 
 
 def squares(length: Any) -> Any:
@@ -95,6 +111,92 @@ def wide_mixed(
     block.store_numbers(norms_ref, row, jnp.sum(mixing * mixed, axis=1), column_tile)
 
 
+def wide_second_softmax(
+    statistics_ref: Any,
+    ids_ref: Any,
+    log_counts_ref: Any,
+    labels_ref: Any,
+    scalars_ref: Any,
+    norms_ref: Any,
+    lengths_ref: Any,
+    *out: Any,
+    program: Program,
+    cut: Cut,
+    widths: Widths,
+    settings: KernelSettings,
+) -> None:
+    """The second softmax of a document, its loss, and the gradients in LayerNorm's statistics of all rows."""
+    by_row_ref, squares_ref, outputs_ref, slopes_ref = out
+    block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
+    column = columns_of(widths)
+
+    def add(k: Any, sums: Array) -> Array:
+        return sums + block.numbers(norms_ref, column, k)
+
+    squared = jax.lax.fori_loop(1, pieces_of(block.length, TILE), add, block.numbers(norms_ref, column, 0, other=1.0))
+    every = Normed(block, statistics_ref, squared, column, settings)
+    softmax = SecondSoftmax(block, every, column, labels_ref, scalars_ref)
+    plt.store(outputs_ref.at[block.document], softmax.output)
+    plt.store(slopes_ref.at[block.document], softmax.slope)
+    square, gradients = softmax.gradients(every, settings.width)
+    block.store_numbers(squares_ref, column, square)
+    for k, gradient in enumerate(gradients):
+        block.store_numbers(by_row_ref, column, gradient, k)
+
+
+def wide_scores(
+    attention_ref: Any,
+    ids_ref: Any,
+    log_counts_ref: Any,
+    readings_ref: Any,
+    mixed_ref: Any,
+    by_row_ref: Any,
+    squares_ref: Any,
+    lengths_ref: Any,
+    scores_ref: Any,
+    *,
+    program: Program,
+    cut: Cut,
+    widths: Widths,
+    settings: KernelSettings,
+) -> None:
+    """The gradients in the scores of some rows."""
+    block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
+    column = columns_of(widths)
+    attention, mixed = (block.pairs(ref, block.row, column) for ref in (attention_ref, mixed_ref))
+    square = block.numbers(squares_ref, block.row)
+    gradients = [block.numbers(by_row_ref, block.row, k) for k in range(STATISTICS)]
+    scores = score_gradients(block, column, attention, mixed, readings_ref, square, gradients)
+    block.store_pairs(scores_ref, block.row, column, settings.mixing_scale * scores)
+
+
+def wide_readings(
+    attention_ref: Any,
+    by_row_ref: Any,
+    lengths_ref: Any,
+    readings_ref: Any,
+    *,
+    program: Program,
+    cut: Cut,
+    settings: KernelSettings,
+) -> None:
+    """B'g at some places: what the rows of BX say of p, v and 1/d, of each of their tokens."""
+    block = Block(None, None, lengths_ref, program, cut.rows)
+
+    def add(k: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+        at = k * cut.chunk + jnp.arange(cut.chunk, dtype=jnp.int32)
+        attention = block.pairs(attention_ref, at, block.row)
+        # Added up over rows once, at the end: a sum over rows makes all threads wait for each other.
+        return tuple(total + attention * block.numbers(by_row_ref, at, i)[:, None] for i, total in enumerate(sums))
+
+    none = jnp.zeros((cut.chunk, cut.rows), attention_ref.dtype)
+    found = jax.lax.fori_loop(0, pieces_of(block.length, cut.chunk), add, (none,) * STATISTICS)
+    for i, total in enumerate(found):
+        block.store_numbers(
+            readings_ref, block.row, jnp.sum(total, axis=0) + block.numbers(by_row_ref, block.row, i), i
+        )
+
+
 def wide_symmetric(
     attention_ref: Any,
     ids_ref: Any,
@@ -106,8 +208,8 @@ def wide_symmetric(
     settings: KernelSettings,
     tiles: int,
 ) -> None:
-    """A tile of dG + dG' and the one across the diagonal, as `narrow_symmetric` forms rows; B'g on the diagonal."""
-    by_row_ref, squares_ref, scores_ref, lengths_ref, readings_ref, row_units_ref, *symmetric_refs = refs
+    """A tile of dG + dG' and the one across the diagonal, as `narrow_symmetric` forms rows."""
+    squares_ref, scores_ref, lengths_ref, row_units_ref, *symmetric_refs = refs
     document, piece = program
     block = Block(ids_ref, log_counts_ref, lengths_ref, (document, jnp.int32(0)), cut.rows)
     row_tile, column_tile = lower_triangle(piece, tiles)
@@ -115,22 +217,17 @@ def wide_symmetric(
     row, column = row_tile * cut.rows + place, column_tile * cut.rows + place
     own, every = (block.numbers(squares_ref, at) for at in (row, column))
 
-    def add(k: Any, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+    def add(k: Any, sums: Array) -> Array:
         at = k * cut.chunk + jnp.arange(cut.chunk, dtype=jnp.int32)
         to_row, to_column = (block.pairs(attention_ref, at, there) for there in (row, column))
         weighted = to_row * (2.0 * block.numbers(squares_ref, at))[:, None]
-        thin = [jnp.sum(to_row * block.numbers(by_row_ref, at, i)[:, None], axis=0) for i in range(STATISTICS)]
-        products = jnp.dot(weighted.T, to_column, precision=settings.dot)
-        return tuple(a + b for a, b in zip(sums, (products, *thin), strict=True))
+        return sums + jnp.dot(weighted.T, to_column, precision=settings.dot)
 
     direct = block.pairs(scores_ref, row, column) + 2.0 * own[:, None] * block.pairs(attention_ref, row, column)
     turned = block.pairs(scores_ref, column, row) + 2.0 * every[:, None] * block.pairs(attention_ref, column, row)
     start = direct + turned.T + 2.0 * own[:, None] * diagonal(row, column, direct.dtype)
-    none = jnp.zeros(row.shape, start.dtype)
-    symmetric, *thin = jax.lax.fori_loop(0, pieces_of(block.length, cut.chunk), add, (start, *[none] * STATISTICS))
+    symmetric = jax.lax.fori_loop(0, pieces_of(block.length, cut.chunk), add, start)
     is_diagonal = row_tile == column_tile
-    for i, found in enumerate(thin):
-        block.store_numbers(readings_ref, row, found + block.numbers(by_row_ref, row, i), i, if_=is_diagonal)
     # On the diagonal the tile is written once: two of its threads must not write one entry.
     for tile, at, other_at, number, there in (
         (symmetric, row, column, column_tile, True),

@@ -10,21 +10,28 @@ registers of a multiprocessor (docs/speed.md). Nothing is read or written behind
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from tokenmargin._types import ScalarJ
-from tokenmargin.models._kernels._document_rows import Cut, document_scores
+from tokenmargin.models._kernels._document_rows import Cut
 from tokenmargin.models._kernels._in_turn import NARROW, TILE, Launch, Widths, launched, narrow_and_wide, pieces_of
-from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS, narrow_statistics, narrow_symmetric
+from tokenmargin.models._kernels._narrow_documents import (
+    NARROW_CUTS,
+    narrow_scores,
+    narrow_statistics,
+    narrow_symmetric,
+)
 from tokenmargin.models._kernels._wide_documents import (
-    WIDE_ROWS,
-    WIDE_TILES,
+    WIDE_CUTS,
     squares,
     triangle,
     wide_mixed,
+    wide_readings,
+    wide_scores,
+    wide_second_softmax,
     wide_softmax,
     wide_symmetric,
 )
@@ -58,32 +65,17 @@ def document_gradients(
     gradients: tuple[Any, ...] = ()
     for widths in narrow_and_wide(most_lengths or tokens.ids.shape[1:]):
         kernels = _Kernels(tokens, settings, widths, most_of(tokens.ids, most_lengths))
-        before = kernels.narrow_before(gram) if widths.is_narrow else kernels.wide_before(gram)
-        of_rows, outputs = kernels.scores(before, scalars, outputs)
-        gradients = kernels.symmetric(before, of_rows, gradients)
+        compute = kernels.narrow if widths.is_narrow else kernels.wide
+        outputs, gradients = compute(gram, scalars, outputs, gradients)
     (found, slopes), (readings, units, *symmetric) = outputs, gradients
     return DocumentGradients(found, slopes, readings, tuple(symmetric), units)
 
 
-class _Before(NamedTuple):
-    """What lies before the second softmax."""
-
-    statistics: Any
-    norms: Any
-    attention: Any
-    mixed: Any
-
-
-class _OfRows(NamedTuple):
-    """Gradients in LayerNorm's statistics, in |H|^2 and in the scores of every row."""
-
-    by_row: Any
-    squares: Any
-    scores: Any
+_Found = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 class _Kernels:
-    """Calls of the kernels for documents of some widths."""
+    """Calls of the kernels for documents of some widths, which write beside what was written for others."""
 
     def __init__(
         self, tokens: DocumentTokens, settings: KernelSettings, widths: Widths, most_lengths: tuple[int, ...]
@@ -93,57 +85,75 @@ class _Kernels:
         self._given = tokens.ids, tokens.log_counts
         shape = partial(jax.ShapeDtypeStruct, dtype=dtype)
         self._pairs, self._rows, self._documents, self._three = map(shape, ((B, U, U), (B, U), (B,), (3, B, U)))
-        self._one, self._tiles = shape((1, B, U)), shape((pieces_of(U, TILE) if U > NARROW else 1, B, U))
-        self._part = jax.ShapeDtypeStruct((B, U, U), jnp.float16 if settings.parts else dtype)
-        self._cuts = NARROW_CUTS[settings.dot == jax.lax.DotAlgorithmPreset.TF32_TF32_F32]
+        self._tiles = shape((pieces_of(U, TILE) if U > NARROW else 1, B, U))
+        part = jax.ShapeDtypeStruct((B, U, U), jnp.float16 if settings.parts else dtype)
+        self._gradients = [self._three, self._tiles, *[part] * max(1, settings.parts)]
 
-    def narrow_before(self, gram: Gram) -> _Before:
-        """All in one kernel."""
-        shapes = [self._three, self._one, self._pairs, self._pairs]
-        found = self._by_rows(narrow_statistics, self._cuts[0], shapes, gram, *self._given, self._tokens.readings)
-        return _Before(*found)
-
-    def wide_before(self, gram: Gram) -> _Before:
-        """Whole rows first, then tiles."""
-        shapes = [self._three, self._pairs]
-        given = gram, *self._given, self._tokens.readings
-        statistics, attention = self._by_rows(wide_softmax, WIDE_ROWS, shapes, *given)
-        norms, mixed = self._by_tiles(wide_mixed, squares, [self._tiles, self._pairs], gram, attention)
-        return _Before(statistics, norms, attention, mixed)
-
-    def scores(self, before: _Before, scalars: Any, outputs: tuple[Any, ...]) -> tuple[_OfRows, tuple[Any, ...]]:
-        """The second softmax, in both kinds of documents."""
-        cut = self._cuts[1] if self._widths.is_narrow else WIDE_ROWS
-        shapes = [self._three, self._rows, self._pairs, self._documents, self._documents]
-        given = self._tokens.readings, self._tokens.labels, scalars, before.statistics, before.norms, before.mixed
-        found = self._by_rows(document_scores, cut, shapes, before.attention, *self._given, *given, others=outputs)
-        return _OfRows(*found[:3]), tuple(found[3:])
-
-    def symmetric(self, before: _Before, of_rows: _OfRows, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The gradients in the readings and in G, in parts, with their units."""
-        shapes = [self._three, self._tiles, *[self._part] * max(1, self._settings.parts)]
-        given = before.attention, *self._given, self._tokens.units, *of_rows
-        if self._widths.is_narrow:
-            return tuple(self._by_rows(narrow_symmetric, self._cuts[2], shapes, *given, others=gradients))
-        kernel = partial(wide_symmetric, tiles=self._tiles.shape[0])
-        return tuple(self._by_tiles(kernel, triangle, shapes, *given, others=gradients))
-
-    def _by_rows(self, kernel: Any, cut: Cut, shapes: list[Any], *operands: Any, others: tuple[Any, ...] = ()) -> Any:
-        of_widths = partial(kernel, widths=self._widths)
-        return self._launched(
-            kernel.__name__, of_widths, cut, partial(pieces_of, size=cut.rows), shapes, operands, others
+    def narrow(self, gram: Gram, scalars: Any, outputs: tuple[Any, ...], gradients: tuple[Any, ...]) -> _Found:
+        """Rows of all columns, in three kernels."""
+        tokens, given = self._tokens, self._given
+        first, second, third = NARROW_CUTS
+        statistics, norms, attention, mixed = self._by_rows(
+            narrow_statistics,
+            first,
+            [self._three, self._rows, self._pairs, self._pairs],
+            (gram, *given, tokens.readings),
         )
+        *of_rows, output, slope = self._by_rows(
+            narrow_scores,
+            second,
+            [self._three, self._rows, self._pairs, self._documents, self._documents],
+            (attention, *given, tokens.readings, tokens.labels, scalars, statistics, norms, mixed),
+            outputs,
+        )
+        operands = (attention, *given, tokens.units, *of_rows)
+        found = self._by_rows(narrow_symmetric, third, self._gradients, operands, gradients)
+        return (output, slope), tuple(found)
+
+    def wide(self, gram: Gram, scalars: Any, outputs: tuple[Any, ...], gradients: tuple[Any, ...]) -> _Found:
+        """Rows for the first softmax and its gradient, whole documents for the second, tiles for the products."""
+        tokens, given = self._tokens, self._given
+        statistics, attention = self._by_rows(
+            wide_softmax, WIDE_CUTS.softmax, [self._three, self._pairs], (gram, *given, tokens.readings)
+        )
+        norms, mixed = self._by_tiles(
+            wide_mixed, WIDE_CUTS.tiles, squares, [self._tiles, self._pairs], (gram, attention)
+        )
+        by_row, of_rows, output, slope = self._by_rows(
+            wide_second_softmax,
+            WIDE_CUTS.second_softmax,
+            [self._three, self._rows, self._documents, self._documents],
+            (statistics, *given, tokens.labels, scalars, norms),
+            outputs,
+            pieces=lambda length: length * 0 + 1,
+        )
+        (scores,) = self._by_rows(
+            wide_scores, WIDE_CUTS.scores, [self._pairs], (attention, *given, tokens.readings, mixed, by_row, of_rows)
+        )
+        columns = partial(pieces_of, size=WIDE_CUTS.readings.rows)
+        readings = self._by_tiles(
+            wide_readings, WIDE_CUTS.readings, columns, self._gradients[:1], (attention, by_row), gradients[:1]
+        )
+        kernel = partial(wide_symmetric, tiles=self._tiles.shape[0])
+        operands = (attention, *given, tokens.units, of_rows, scores)
+        symmetric = self._by_tiles(kernel, WIDE_CUTS.tiles, triangle, self._gradients[1:], operands, gradients[1:])
+        return (output, slope), (*readings, *symmetric)
+
+    def _by_rows(
+        self, kernel: Any, cut: Cut, shapes: list[Any], operands: Any, others: tuple[Any, ...] = (), pieces: Any = None
+    ) -> list[Any]:
+        pieces = pieces or partial(pieces_of, size=cut.rows)
+        return self._launched(kernel, partial(kernel, widths=self._widths), cut, pieces, shapes, operands, others)
 
     def _by_tiles(
-        self, kernel: Any, pieces: Any, shapes: list[Any], *operands: Any, others: tuple[Any, ...] = ()
-    ) -> Any:
-        name = getattr(kernel, "func", kernel).__name__
-        return self._launched(name, kernel, WIDE_TILES, pieces, shapes, operands, others)
+        self, kernel: Any, cut: Cut, pieces: Any, shapes: list[Any], operands: Any, others: tuple[Any, ...] = ()
+    ) -> list[Any]:
+        return self._launched(getattr(kernel, "func", kernel), kernel, cut, pieces, shapes, operands, others)
 
     def _launched(
-        self, name: str, kernel: Any, cut: Cut, pieces: Any, shapes: list[Any], operands: Any, others: Any
+        self, named: Any, kernel: Any, cut: Cut, pieces: Any, shapes: list[Any], operands: Any, others: Any
     ) -> list[Any]:
         whole = partial(kernel, cut=cut, settings=self._settings)
-        launch = Launch(name, whole, self._widths, pieces, cut.warps)
+        launch = Launch(named.__name__, whole, self._widths, pieces, cut.warps, cut.stages)
         lengths, interpret = self._tokens.lengths, self._settings.interpret
         return launched(launch, shapes, operands, lengths, self._most_lengths, others=others, interpret=interpret)

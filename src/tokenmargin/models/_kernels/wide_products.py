@@ -77,8 +77,11 @@ class Tuning(NamedTuple):
 
 #: By the number of parts; of narrow documents, which are one tile, and of wide ones, whose tiles are pairs of rows.
 GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
-WIDE_GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=2), 2: Tuning(block=64, warps=8, stages=2)}
+WIDE_GRAM_TUNING = {1: Tuning(128, warps=4, stages=3, tile=64), 2: Tuning(64, warps=4, stages=3, tile=64)}
 PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
+
+#: Programs for each block of columns of D X: about as many as a batch of reviews has pieces.
+PRODUCT_PROGRAMS = 128
 
 
 def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bool = False) -> TableReading:
@@ -254,7 +257,7 @@ def gathered_product(
         )
         pieces = partial(pieces_of, size=tile)
         beside = (pl.cdiv(d, own.block),)
-        launch = Launch("gathered_product", kernel, widths, pieces, own.warps, own.stages, beside)
+        launch = Launch("gathered_product", kernel, widths, pieces, own.warps, own.stages, beside, PRODUCT_PROGRAMS)
         shapes = [jax.ShapeDtypeStruct((place.in_all, d), table.units.dtype)]
         given = (ids, units, *left, *table.parts)
         rows = tuple(launched(launch, shapes, given, lengths, most, others=rows, interpret=interpret))
@@ -282,7 +285,12 @@ def _product_kernel(
     length = plt.load(lengths_ref.at[b])
 
     def unit(k: Any) -> Array:
-        return plt.load(units_ref.at[k, b, row], mask=row < length, other=0.0)[:, None]
+        return plt.load(units_ref.at[k, b, row], mask=row < length, other=0.0)
+
+    # One unit for all of a row, the largest of its tiles: then sums stay where the matrix unit adds them up.
+    units = unit(jnp.int32(0))
+    if not widths.is_narrow:
+        units = jax.lax.fori_loop(1, pieces_of(length, TILE), lambda k, most: jnp.maximum(most, unit(k)), units)
 
     def add(k: Any, total: Array) -> Array:
         at = k * chunk + jnp.arange(chunk, dtype=jnp.int32)
@@ -290,14 +298,15 @@ def _product_kernel(
         inside = (row < length)[:, None] & (at < length)[None, :]
         x = [_load_rows(ref, ids, at < length, column, whole=d % block == 0) for ref in half_refs]
         D = [plt.load(ref.at[b, row[:, None], at[None, :]], mask=inside, other=0.0) for ref in left_refs]
-        products = _dot(D[0], x[0])
+        if not widths.is_narrow:
+            shares = unit(jax.lax.div(k * chunk, jnp.int32(TILE))) / jnp.where(row < length, units, 1.0)
+            D = [part * shares.astype(part.dtype)[:, None] for part in D]
         if n_parts == 2:
-            products += _dot(D[0], x[1]) + _dot(D[1], x[0])
-        return total + (products if widths.is_narrow else products * unit(jax.lax.div(k * chunk, jnp.int32(TILE))))
+            total = total + _dot(D[0], x[1]) + _dot(D[1], x[0])
+        return total + _dot(D[0], x[0])
 
     steps = pieces_of(length if ends_early else widths.most, chunk)
-    total = jax.lax.fori_loop(0, steps, add, jnp.zeros((tile, block), jnp.float32))
-    total = total * unit(jnp.int32(0)) if widths.is_narrow else total
+    total = jax.lax.fori_loop(0, steps, add, jnp.zeros((tile, block), jnp.float32)) * units[:, None]
     inside = (row < length)[:, None] & (column < d)[None, :]
     plt.store(out_ref.at[first + b * U + row[:, None], column[None, :]], total, mask=inside)
 
