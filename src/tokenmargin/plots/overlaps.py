@@ -81,14 +81,15 @@ def name_extremes(
         if not candidates.size:
             continue
         far = np.abs(away[candidates]) / np.abs(away).max() + (height[candidates] - height[candidates].min()) / span
-        placed: list[float] = []
+        placed: dict[str, float] = {}  # two pieces may have come from one word, which is named once
         for s in candidates[np.argsort(-far)][:60]:
             if len(placed) == each:
                 break
-            if all(abs(y[s] - other) > gap for other in placed):
-                placed.append(float(y[s]))
+            name = names[int(s)]
+            if name not in placed and all(abs(y[s] - other) > gap for other in placed.values()):
+                placed[name] = float(y[s])
                 ax.annotate(
-                    names[int(s)],
+                    name,
                     (x[s], y[s]),
                     xytext=(-3 if side > 0 else 3, 2),
                     textcoords="offset points",
