@@ -46,6 +46,7 @@ from tokenmargin.models._kernels.wide_products import (
     TABLE_BLOCK,
     TABLE_WARPS,
     WIDE_GRAM_TUNING,
+    WIDE_PRODUCT_TUNING,
 )
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
@@ -106,15 +107,15 @@ def test_a_row_of_zeros_has_parts_too():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("U", [5, 37, 140], ids=["narrow", "padded", "in chunks"])
+@pytest.mark.parametrize("U", [5, 37, 140, 80, 160], ids=["narrow", "padded", "in chunks", "at once", "at once, wide"])
 @pytest.mark.parametrize("scale", [1.0, 20.0], ids=["usual", "saturated"])
 def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
-    ids, log_counts, labels = documents_of(rng, 2, U, 150)
-    E, readers = scale * rng.normal(size=(150, WIDTH)) / np.sqrt(WIDTH), rng.normal(size=(3, WIDTH))
+    ids, log_counts, labels = documents_of(rng, 2, U, 200)
+    E, readers = scale * rng.normal(size=(200, WIDTH)) / np.sqrt(WIDTH), rng.normal(size=(3, WIDTH))
     gram = jnp.einsum("btd,bsd->bts", E[ids], E[ids])
     readings = jnp.asarray(E @ readers.T)
     settings = KernelSettings(WIDTH, EPSILON, 0, jax.lax.Precision.HIGHEST, SCALES.mixing, interpret=True)
-    tokens = DocumentTokens(ids, document_lengths(log_counts), log_counts, labels, readings.T, jnp.ones(150))
+    tokens = DocumentTokens(ids, document_lengths(log_counts), log_counts, labels, readings.T, jnp.ones(200))
     ours = jax.jit(partial(document_gradients, settings=settings))(gram, tokens, jnp.asarray(0.3), jnp.asarray(7.0))
     forward = forward_from_gram(
         gram, readings[ids], log_counts, WIDTH, jnp.ones(()), EPSILON, MatmulPrecision.FULL, SCALES
@@ -191,8 +192,9 @@ def test_rows_are_added_in_the_order_of_documents(rng):
 
 def test_kernels_are_cut_by_powers_of_two():
     """Triton compiles no blocks of other sizes and no other numbers of warps; on a CPU, one by one, any would do."""
-    sizes = [TILE, *(size for cut in (*NARROW_CUTS, *WIDE_CUTS) for size in cut)]
-    tunings = (*GRAM_TUNING.values(), *WIDE_GRAM_TUNING.values(), PRODUCT_TUNING)
+    sizes = [TILE, *(size for cuts in (*NARROW_CUTS.values(), WIDE_CUTS) for cut in cuts for size in cut)]
+    tables = GRAM_TUNING, WIDE_GRAM_TUNING, WIDE_PRODUCT_TUNING
+    tunings = (*(each for table in tables for each in table.values()), PRODUCT_TUNING)
     sizes += [size for each in tunings for size in (each.block, each.warps, each.chunk, each.tile)]
     sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]
     assert all(size & (size - 1) == 0 < size for size in sizes)

@@ -10,7 +10,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
-from tokenmargin.models._kernels._in_turn import Program, Widths
+from tokenmargin.models._kernels._in_turn import Program, Widths, end_of_columns
 from tokenmargin.models._kernels.document_values import KernelSettings
 
 #: What is kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
@@ -60,17 +60,17 @@ class Block:
 
     def pairs(self, ref: Any, at: Array, other_at: Array) -> Array:
         """Of two places each."""
-        return plt.load(ref.at[self._where(at, other_at)], mask=self._inside(at, other_at), other=0.0)
+        return plt.load(ref.at[self._where(at, other_at)], mask=self._inside(ref, at, other_at), other=0.0)
 
     def store_pairs(self, ref: Any, at: Array, other_at: Array, value: Array, *, if_: Any = True) -> None:
         """Of two places each."""
-        plt.store(ref.at[self._where(at, other_at)], value, mask=self._inside(at, other_at) & if_)
+        plt.store(ref.at[self._where(at, other_at)], value, mask=self._inside(ref, at, other_at) & if_)
 
     def _where(self, at: Array, other_at: Array) -> tuple[Any, ...]:
         return self.document, at[:, None], other_at[None, :]
 
-    def _inside(self, at: Array, other_at: Array) -> Array:
-        return (at < self.length)[:, None] & (other_at < self.length)[None, :]
+    def _inside(self, ref: Any, at: Array, other_at: Array) -> Array:
+        return (at < self.length)[:, None] & (other_at < end_of_columns(self.length, ref.shape[-1]))[None, :]
 
 
 def columns_of(widths: Widths) -> Array:

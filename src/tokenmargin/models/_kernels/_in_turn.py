@@ -23,6 +23,9 @@ NARROW = 128
 #: Rows and columns of a tile of a wide document; a row has one unit in each tile of its columns.
 TILE = 64
 
+#: Numbers that are loaded at once, where all of them may be.
+AT_ONCE = 16
+
 #: Programs that take the pieces of all documents in turn: four on each multiprocessor of an H200.
 PROGRAMS = 528
 
@@ -150,6 +153,15 @@ def _for_pieces_in_turn(
 def pieces_of(length: Any, size: int) -> Any:
     """Pieces of this size that a document is cut into."""
     return -(-length // size) if isinstance(length, int) else jax.lax.div(length + jnp.int32(size - 1), jnp.int32(size))
+
+
+def end_of_columns(length: Any, width: int) -> Any:
+    """Up to where columns of pairs are read and written: past the last token, as far as numbers are loaded at once.
+
+    If it were up to the last token, each number would have to be asked for alone, at twice the time and more. What
+    stands between is 0. Where a row does not begin at a multiple of `AT_ONCE` there is nothing to be gained.
+    """
+    return length if width % AT_ONCE else pieces_of(length, AT_ONCE) * AT_ONCE
 
 
 def triangular(number: Any) -> Any:

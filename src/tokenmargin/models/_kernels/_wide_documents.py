@@ -42,8 +42,8 @@ class WideCuts(NamedTuple):
     readings: Cut
 
 
-#: As measured on reviews. Tiles: with the next chunk on its way, the products took twice as long.
-WIDE_CUTS = WideCuts(Cut(8, 32, 8), Cut(TILE, 32, 4, stages=1), Cut(1, 32, 4), Cut(2, 32, 4), Cut(32, 32, 4))
+#: As measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
+WIDE_CUTS = WideCuts(Cut(4, 32, 4), Cut(TILE, 32, 4, stages=1), Cut(1, 32, 4), Cut(4, 32, 4), Cut(32, 32, 4))
 
 
 def squares(length: Any) -> Any:

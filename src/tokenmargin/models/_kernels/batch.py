@@ -8,6 +8,7 @@ and between the products of documents wider than `WIDEST`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import ScalarJ
-from tokenmargin.models._kernels._in_turn import TILE, pieces_of
+from tokenmargin.models._kernels._in_turn import AT_ONCE, TILE, pieces_of
 from tokenmargin.models._kernels.column_sums import column_sums
 from tokenmargin.models._kernels.document_values import (
     DocumentGradients,
@@ -69,7 +70,7 @@ class KernelGradients(NamedTuple):
 
 def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> bool:
     """Whether there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know."""
-    rows = sum(shelf.ids.size for shelf in shelves)
+    rows = sum(shelf.labels.shape[0] * _whole(shelf.ids.shape[1]) for shelf in shelves)
     documents = sum(shelf.labels.shape[0] for shelf in shelves)
     small = max(rows, E.shape[0]) * E.shape[1] <= MOST_ENTRIES and documents <= MOST_DOCUMENTS
     return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and _tried()
@@ -77,8 +78,19 @@ def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precisi
 
 def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:
     """Whether the kernels take a batch of unequal documents on one shelf, and end with each of them."""
-    B, U = shelf.ids.shape
+    B, U = shelf.labels.shape[0], _whole(shelf.ids.shape[1])
     return U <= WIDEST and B * U * U <= MOST_PAIRS and kernels_apply(E, (shelf,), precision)
+
+
+def _whole(width: int) -> int:
+    return pieces_of(width, AT_ONCE) * AT_ONCE
+
+
+def _widened(shelf: DocumentShelf) -> DocumentShelf:
+    """A shelf whose rows, of pairs too, begin where numbers can be loaded `AT_ONCE`."""
+    more = ((0, 0), (0, _whole(shelf.ids.shape[1]) - shelf.ids.shape[1]))
+    ids, log_counts = jnp.pad(shelf.ids, more), jnp.pad(shelf.log_counts, more, constant_values=-jnp.inf)
+    return replace(shelf, ids=ids, log_counts=log_counts)
 
 
 def _tried() -> bool:
@@ -96,6 +108,7 @@ def gradients_by_kernels(
 ) -> KernelGradients:
     """Gradients in E and in the readers, which are gain*p and gain*v less their means, and 1/d."""
     interpret = settings.interpret
+    shelves = tuple(map(_widened, shelves))
     table = read_table(E, readers, settings.parts, interpret=interpret)
     n_rows, first_row = sum(shelf.ids.size for shelf in shelves), 0
     found: list[DocumentGradients] = []

@@ -92,7 +92,7 @@ class _Kernels:
     def narrow(self, gram: Gram, scalars: Any, outputs: tuple[Any, ...], gradients: tuple[Any, ...]) -> _Found:
         """Rows of all columns, in three kernels."""
         tokens, given = self._tokens, self._given
-        first, second, third = NARROW_CUTS
+        first, second, third = NARROW_CUTS[self._settings.dot == jax.lax.DotAlgorithmPreset.TF32_TF32_F32]
         statistics, norms, attention, mixed = self._by_rows(
             narrow_statistics,
             first,

@@ -25,6 +25,7 @@ from tokenmargin.models._kernels._in_turn import (
     Launch,
     Program,
     Widths,
+    end_of_columns,
     launched,
     lower_triangle,
     narrow_and_wide,
@@ -79,6 +80,7 @@ class Tuning(NamedTuple):
 GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
 WIDE_GRAM_TUNING = {1: Tuning(128, warps=4, stages=3, tile=64), 2: Tuning(64, warps=4, stages=3, tile=64)}
 PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
+WIDE_PRODUCT_TUNING = {1: Tuning(block=128, warps=4, stages=3, chunk=64), 2: PRODUCT_TUNING}
 
 #: Programs for each block of columns of D X: about as many as a batch of reviews has pieces.
 PRODUCT_PROGRAMS = 128
@@ -209,10 +211,10 @@ def _gram_kernel(
         mixed = mixed + mixed.T if one_tile else mixed
         large = large + mixed * left_units[:, None]
     large = large * right_units[None, :]
-    inside = (left < length)[:, None] & (right < length)[None, :]
-    plt.store(gram_ref.at[b, left[:, None], right[None, :]], large, mask=inside)
-    if not one_tile:
-        plt.store(gram_ref.at[b, right[:, None], left[None, :]], large.T, mask=inside.T)
+    end = end_of_columns(length, gram_ref.shape[-1])
+    for at, other_at, found in ((left, right, large), (right, left, large.T))[: 1 if one_tile else 2]:
+        inside = (at < length)[:, None] & (other_at < end)[None, :]
+        plt.store(gram_ref.at[b, at[:, None], other_at[None, :]], found, mask=inside)
 
 
 def gathered_product(
@@ -240,11 +242,11 @@ def gathered_product(
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
     """
-    own = tuning or PRODUCT_TUNING
     d, n_parts = table.parts[0].shape[1], len(left)
     rows: tuple[Any, ...] = () if place.others is None else (place.others,)
     most = most_of(ids, most_lengths)
     for widths in narrow_and_wide(most_lengths or ids.shape[1:]):
+        own = tuning or (PRODUCT_TUNING if widths.is_narrow else WIDE_PRODUCT_TUNING[n_parts])
         tile = _tile(widths, own)
         kernel = partial(
             _product_kernel,
@@ -295,7 +297,7 @@ def _product_kernel(
     def add(k: Any, total: Array) -> Array:
         at = k * chunk + jnp.arange(chunk, dtype=jnp.int32)
         ids = plt.load(ids_ref.at[b, at], mask=at < length, other=0)
-        inside = (row < length)[:, None] & (at < length)[None, :]
+        inside = (row < length)[:, None] & (at < end_of_columns(length, left_refs[0].shape[-1]))[None, :]
         x = [_load_rows(ref, ids, at < length, column, whole=d % block == 0) for ref in half_refs]
         D = [plt.load(ref.at[b, row[:, None], at[None, :]], mask=inside, other=0.0) for ref in left_refs]
         if not widths.is_narrow:
