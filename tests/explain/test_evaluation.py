@@ -75,3 +75,20 @@ def test_a_paired_interval_is_narrower_where_the_two_err_together():
     assert mean == pytest.approx(ours.mean() - together.mean())
     other = paired_interval(ours, apart)
     assert high - low < 0.6 * (other[2] - other[1])
+
+
+def test_a_paired_interval_of_few_texts_is_wide_and_holds_differences_only():
+    two, none = np.ones(2, dtype=bool), np.zeros(2, dtype=bool)
+    for ours, theirs in ((two, none), (none, two), (two, two)):
+        mean, low, high = paired_interval(ours, theirs)
+        assert -1.0 <= low <= mean <= high <= 1.0
+        assert low < 0.0 < high, "two texts show nothing"
+
+
+def test_a_paired_interval_covers_the_true_difference_for_few_texts_too():
+    rng = np.random.default_rng(5)
+    for n in (8, 30):
+        # Each text: both right, ours alone, theirs alone, neither; the true difference is 0.15 - 0.05.
+        drawn = rng.choice(4, p=(0.7, 0.15, 0.05, 0.1), size=(1000, n))
+        ends = [paired_interval(row <= 1, (row == 0) | (row == 2))[1:] for row in drawn]
+        assert np.mean([low <= 0.1 <= high for low, high in ends]) >= 0.94

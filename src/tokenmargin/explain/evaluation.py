@@ -93,8 +93,16 @@ def calibration_curve(confidence: np.ndarray, is_right: np.ndarray) -> tuple[tup
 
 
 def paired_interval(ours_right: np.ndarray, theirs_right: np.ndarray) -> tuple[float, float, float]:
-    """Difference of two accuracies on the same texts, with its 95% interval (Wald, with the paired variance)."""
-    difference = ours_right.astype(np.float64) - theirs_right.astype(np.float64)
-    mean = float(difference.mean())
-    half = 1.959963984540054 * float(difference.std()) / np.sqrt(len(difference))
-    return mean, mean - half, mean + half
+    """Difference of two accuracies on the same texts, with its 95% interval.
+
+    With f and g texts that only the one and only the other has right, p = (f + 1) / (n + 2) and q = (g + 1) / (n + 2),
+    the interval is p - q +- 1.96 sqrt((p + q - (p - q)^2) / (n + 2)) (Bonett and Price, 2012). Without the texts that
+    are added, an interval from texts on which both agree, or from two texts, would have no width.
+    """
+    n = len(ours_right)
+    alone, other = (
+        (first & ~second).sum() for first, second in ((ours_right, theirs_right), (theirs_right, ours_right))
+    )
+    p, q = (alone + 1) / (n + 2), (other + 1) / (n + 2)
+    half = 1.959963984540054 * np.sqrt((p + q - (p - q) ** 2) / (n + 2))
+    return float((alone - other) / n), float(max(p - q - half, -1.0)), float(min(p - q + half, 1.0))
