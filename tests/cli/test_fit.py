@@ -201,6 +201,51 @@ def test_a_column_of_splits_is_what_it_is_judged_by(tmp_path):
     assert metrics["auc"] is None
 
 
+def _split_table(path, *splits):
+    """A table whose rows go through the splits in turn; the first has no label."""
+    rows = list(zip(*_columns(texts(n=120)), strict=True))
+    lines = [f'"{text}",{label if j else ""},{splits[j % len(splits)]}' for j, (text, label) in enumerate(rows)]
+    path.write_text("\n".join(["text,label,part", *lines]))
+    return [text for text, _ in rows]
+
+
+def test_splits_that_are_not_told_apart_are_said_to_be_and_testing_is_test(tmp_path, capsys):
+    _split_table(tmp_path / "val.csv", "train", "train", "validation")
+    assert run("fit", tmp_path / "val.csv", "--out", tmp_path / "a") == 0
+    assert "the splits (79 train, 40 validation) are not told apart" in capsys.readouterr().out
+    _split_table(tmp_path / "three.csv", "Training", "Dev", "Testing")
+    assert run("fit", tmp_path / "three.csv", "--out", tmp_path / "b") == 0
+    said = capsys.readouterr().out
+    assert "judged by the 40 texts of the split 'test'" in said
+    assert "the split 'dev' is learnt from as well" in said
+    assert "judged by the 40 texts" in (tmp_path / "b" / "report.html").read_text()
+
+
+def test_rows_on_the_page_are_those_of_the_file(tmp_path):
+    from tokenmargin.cli.fit import _parted
+    from tokenmargin.sources.guess import open_table
+
+    written = _split_table(tmp_path / "a.csv", "train", "test")
+    chunk = open_table(tmp_path / "a.csv").source.load()
+    learnt, judged, _ = _parted(chunk, by_split=True)
+    for part in (learnt, judged, _parted(chunk, by_split=False)[0]):
+        assert [written[row] for row in part.rows] == list(part.texts)
+    assert (len(learnt.texts), len(judged.texts)) == (59, 60)
+
+
+def test_rows_that_are_left_out_of_a_table_to_judge_by_are_said(reviews, tmp_path, capsys):
+    _split_table(tmp_path / "judge.csv", "x", "y")
+    assert run("fit", reviews, "--test", tmp_path / "judge.csv", "--label", "label", "--out", tmp_path / "a") == 2
+    capsys.readouterr()
+    table = (tmp_path / "judge.csv").read_text().replace("text,label,part", "review,sentiment,part")
+    (tmp_path / "judge.csv").write_text(table)
+    assert run("fit", reviews, "--test", tmp_path / "judge.csv", "--out", tmp_path / "a") == 0
+    said = capsys.readouterr().out
+    assert "120 rows read, 119 kept" in said
+    assert said.count("no label") == 2, "one of either table"
+    assert "120 rows read, 119 kept" in (tmp_path / "a" / "report.html").read_text()
+
+
 def test_without_a_file_the_corpus_in_the_package(tmp_path):
     assert run("fit", "--out", tmp_path / "out", "--quiet", "--no-texts") == 0
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())

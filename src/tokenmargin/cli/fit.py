@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,8 +40,10 @@ writes a folder (--out) with
 """
 
 
-#: What rows are called in a column of splits that are there to judge by, and the share that is held out without one.
-TEST_SPLIT, SHARE = "test", 0.2
+#: What rows are called in a column of splits that are there to judge by, and those that are there to learn from.
+TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
+#: The share that is held out where no row is there to judge by.
+SHARE = 0.2
 
 
 def add_to(commands: Commands) -> None:
@@ -184,10 +187,8 @@ def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0)
     for sentence in read.said:
         say(sentence)
     share, test = _test_part(known, progress)
-    held_out = test.corpus if test else None
-    if known.test is None and read.test is not None:
-        held_out = read.test
-        say(f"judged by the {len(held_out.texts):,} texts of the split {TEST_SPLIT!r}")
+    for sentence in test.said if test else ():
+        say(sentence)
     minimum = known.min_count or default_minimum(len(read.corpus.texts))
     recipe = plain_recipe(
         language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=minimum
@@ -198,11 +199,11 @@ def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0)
     origin = Origin(
         read.title,
         command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
-        reading=read.said,
-        rows_left_out=read.left_out,
+        reading=read.said + (test.said if test else ()),
+        rows_left_out=read.left_out + (test.left_out if test else ()),
         files=read.digests | (test.digests if test else {}),
     )
-    return Prepared(read.corpus, held_out, settings, origin)
+    return Prepared(read.corpus, test.corpus if test else read.test, settings, origin)
 
 
 def default_minimum(n_texts: int) -> int:
@@ -252,24 +253,32 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
         for kind, count in report.problems.items()
         if not kind.is_kept
     )
-    corpus, test = _parted(chunk, known.test is None)
-    return _Read(title, corpus, test, (*said, *str(report).splitlines()), left_out, digests)
+    corpus, test, of_splits = _parted(chunk, known.test is None)
+    return _Read(title, corpus, test, (*said, *str(report).splitlines(), *of_splits), left_out, digests)
 
 
-def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None]:
-    """The texts to learn from and, where the table tells splits and they are asked for, those to judge by."""
+def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None, tuple[str, ...]]:
+    """The texts to learn from, those to judge by where the table tells them and it is asked for, and what is said."""
     from tokenmargin.explain.fitting import LabelledCorpus
 
-    labels, splits = tuple(map(str, chunk.labels)), chunk.splits or ()
-    is_test = [by_split and split.lower() == TEST_SPLIT for split in splits] or [False] * len(labels)
-    if not any(is_test) or all(is_test):
-        return LabelledCorpus(chunk.texts, labels), None
-    parts = [
-        [(text, label) for text, label, out in zip(chunk.texts, labels, is_test, strict=True) if out is which]
-        for which in (False, True)
-    ]
-    learnt, judged = (LabelledCorpus(tuple(t for t, _ in part), tuple(x for _, x in part)) for part in parts)
-    return learnt, judged
+    splits = [split.lower() for split in chunk.splits or ()]
+    is_test = [by_split and split in TEST_SPLITS for split in splits] or [False] * len(chunk.texts)
+    rows = chunk.rows or range(len(chunk.texts))
+
+    def part(which: bool) -> LabelledCorpus:
+        own = [j for j, out in enumerate(is_test) if out is which]
+        labels = (str(chunk.labels[j]) for j in own)
+        return LabelledCorpus(tuple(chunk.texts[j] for j in own), tuple(labels), tuple(rows[j] for j in own))
+
+    if len(set(is_test)) < 2:
+        there = ", ".join(f"{count:,} {name}" for name, count in sorted(Counter(splits).items()))
+        said = f"the splits ({there}) are not told apart: rows called {TEST_SPLITS[0]!r} would be judged by"
+        is_test = [False] * len(chunk.texts)
+        return part(False), None, (said,) if splits and by_split else ()
+    learnt, judged = part(False), part(True)
+    said = f"judged by the {len(judged.texts):,} texts of the split {TEST_SPLITS[0]!r}"
+    also = sorted({*splits} - {*TEST_SPLITS, *TRAIN_SPLITS})
+    return learnt, judged, (said, *(f"the split {name!r} is learnt from as well" for name in also))
 
 
 def _places(places: tuple[object, ...], count: int) -> str:

@@ -43,6 +43,7 @@ class _Pile:
     texts: list[str] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     splits: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
     rows_read: int = 0
     counts: dict[Oddity, int] = field(default_factory=dict)
     places: dict[Oddity, list[Place]] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class _Pile:
             {kind: tuple(places) for kind, places in self.places.items()},
         )
         splits = tuple(self.splits) if with_splits else None
-        return TextChunk(tuple(self.texts), tuple(self.labels), splits, report)
+        return TextChunk(tuple(self.texts), tuple(self.labels), splits, report, tuple(self.rows))
 
 
 #: From what a file has as a label to the class.
@@ -78,7 +79,7 @@ def chunked(rows: Iterable[Row], label_of: LabelOf, size: int, *, with_splits: b
     seen_texts: set[int] = set()
     seen_ids: set[int] = set()
     pile = _Pile()
-    for row in rows:
+    for number, row in enumerate(rows):
         if pile.rows_read == size:
             yield pile.chunk(with_splits)
             pile = _Pile()
@@ -99,6 +100,7 @@ def chunked(rows: Iterable[Row], label_of: LabelOf, size: int, *, with_splits: b
         pile.texts.append(row.text)
         pile.labels.append(label)
         pile.splits.append(str(row.split))
+        pile.rows.append(number)
     yield pile.chunk(with_splits)
 
 

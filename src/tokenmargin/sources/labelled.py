@@ -19,12 +19,16 @@ Label = int | str
 
 @dataclass(frozen=True)
 class TextChunk:
-    """Some texts with their labels, the split that each belongs to (where the source has splits), and their report."""
+    """Some texts with their labels, the split that each belongs to (where the source has splits), and their report.
+
+    `rows` are the numbers of the texts' rows in the source, from 0, where it counts them.
+    """
 
     texts: tuple[str, ...]
     labels: tuple[Label, ...]
     splits: tuple[str, ...] | None = None
     report: ReadingReport = field(default_factory=ReadingReport)
+    rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """One label a text."""
@@ -66,6 +70,9 @@ class LabelledTexts:
             tuple(label for chunk in chunks for label in chunk.labels),
             tuple(split for chunk in chunks for split in chunk.splits or ()) if has_splits else None,
             total(chunk.report for chunk in chunks),
+            tuple(row for chunk in chunks for row in chunk.rows or ())
+            if all(c.rows is not None for c in chunks)
+            else None,
         )
 
     def only_split(self, split: str) -> LabelledTexts:
@@ -79,7 +86,8 @@ class LabelledTexts:
                 picked = [j for j, own in enumerate(splits) if own == split]
                 texts, labels = tuple(chunk.texts[j] for j in picked), tuple(chunk.labels[j] for j in picked)
                 report = replace(chunk.report, rows_kept=len(picked), classes=count_labels(labels))
-                yield TextChunk(texts, labels, (split,) * len(picked), report)
+                rows = None if chunk.rows is None else tuple(chunk.rows[j] for j in picked)
+                yield TextChunk(texts, labels, (split,) * len(picked), report, rows)
             if split not in known:
                 found = ", ".join(sorted(known)) or "no splits"
                 raise InvalidInputError(f"{self.origin} has no split {split!r}: it has {found}.")
