@@ -13,7 +13,9 @@ from tests.explain.test_token_model import corpus as counted
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.explain import _repeated_fits, fit_embeddings, fit_tokens
 from tokenmargin.explain._plain_words import how_far_to_trust_it
+from tokenmargin.explain.evaluation import calibration_curve
 from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
+from tokenmargin.report import fit_page
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import Checkpoint
 
@@ -58,8 +60,43 @@ def test_repeated_texts_are_counted_across_the_cut():
     corpus = texts(n=100)
     twice = LabelledCorpus(corpus.texts * 2, corpus.labels * 2)
     found = fit_texts(twice, FitSettings(PLAIN))
-    assert found.metrics["repeated_test_documents"] > 0
-    assert any("word for word" in sentence for sentence in found.report.trust)
+    repeated, judged = found.metrics["repeated_test_documents"], found.metrics["test_documents"]
+    assert 0 < repeated < judged
+    assert not any("had not seen" in sentence for sentence in found.report.sentences)
+    low, high = found.metrics["unrepeated_accuracy_interval"]
+    assert low <= found.metrics["unrepeated_accuracy"] <= high
+    (said,) = [sentence for sentence in found.report.trust if "word for word" in sentence]
+    assert f"of the other {judged - repeated}, {100 * found.metrics['unrepeated_accuracy']:.1f}% are right" in said
+    # As many as there are texts, less the different ones, of those learnt from.
+    copied = found.metrics["copied_train_documents"]
+    assert any(sentence.startswith(f"{copied} of the") and "too narrow" in sentence for sentence in found.report.trust)
+    page = fit_page(found.report)
+    assert "not seen in training" not in page
+    assert "had not seen" not in page
+
+
+def test_texts_that_stand_once_are_said_to_be_unseen():
+    corpus = texts(n=100)
+    marked = LabelledCorpus(tuple(f"{text} {row}" for row, text in enumerate(corpus.texts)), corpus.labels)
+    found = fit_texts(marked, FitSettings(PLAIN))
+    assert found.metrics["repeated_test_documents"] == found.metrics["copied_train_documents"] == 0
+    assert "unrepeated_accuracy" not in found.metrics
+    assert any("that it had not seen" in sentence for sentence in found.report.sentences)
+    assert not any("word for word" in sentence or "too narrow" in sentence for sentence in found.report.trust)
+    assert "not seen in training" in fit_page(found.report)
+
+
+def test_texts_shown_have_the_number_of_their_row_in_the_file():
+    corpus = texts(n=60)
+    rows = tuple(range(5, 65))  # the first five rows were left out
+    found = fit_texts(LabelledCorpus(corpus.texts, corpus.labels, rows), FitSettings(PLAIN))
+    for view in found.report.documents:
+        assert "".join(piece.text for piece in view.pieces) == corpus.texts[view.row - 5]
+    judged = LabelledCorpus(corpus.texts[:10], corpus.labels[:10], tuple(range(100, 110)))
+    found = fit_texts(corpus, FitSettings(PLAIN), judged)
+    assert sorted(view.row for view in found.report.documents) == list(range(100, 110))
+    with pytest.raises(InvalidInputError, match="one row a text"):
+        LabelledCorpus(("a",), ("x",), (1, 2))
 
 
 def test_texts_of_another_table_to_judge_by():
@@ -218,5 +255,15 @@ def test_words_are_named_as_they_are_written_apostrophe_and_all():
 @pytest.mark.parametrize(("off", "words"), [(0.002, "less than a point"), (0.011, "1 point:"), (0.03, "3 points")])
 def test_points_are_counted_as_people_count(off, words):
     evaluation = replace(fitted().evaluation, calibration=((0.5, 0.5 + off, 100),))
-    (said,) = [s for s in how_far_to_trust_it(evaluation, (0.0, -0.1, 0.1), 0.5, 0.5, 0) if "give or take" in s]
+    (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
     assert f"give or take {words}" in said
+
+
+def test_how_far_probabilities_seem_off_stands_beside_what_chance_makes_of_as_many_texts():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, (400, 120))  # 400 times 120 texts, and probabilities without fault
+    curves = [calibration_curve(own, rng.random(120) < own) for own in p]
+    seem = np.mean([[100 * size * abs(said - true) / 120 for said, true, size in curve] for curve in curves], axis=0)
+    evaluation = replace(fitted().evaluation, calibration=curves[0])
+    (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
+    assert said.endswith(f"probabilities without fault would seem off by {seem.sum():.0f} points with so many texts.")

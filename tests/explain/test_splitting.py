@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain._splitting import held_out, repeated_across
+from tokenmargin.explain._splitting import copies, held_out, repeated_across
 
 
 def test_a_share_of_every_class_is_held_out_the_same_for_the_same_seed():
@@ -32,4 +32,10 @@ def test_what_cannot_be_cut_is_refused():
 
 
 def test_repeats_across_the_cut_are_counted():
-    assert repeated_across(["a b", "c"], ["a b ", "d", "c", "c"]) == 3
+    assert repeated_across(["a b", "c"], ["a b ", "d", "c", "c"]).tolist() == [True, False, True, True]
+    assert copies(["a b", "c", "a b ", "c", "c"]) == 3
+
+
+def test_an_empty_text_is_no_copy_of_another():
+    assert not repeated_across(["", "c"], ["", " "]).any()
+    assert copies(["", "", " ", "c"]) == 0

@@ -33,7 +33,13 @@ def held_out(targets: np.ndarray, share: float, seed: int) -> np.ndarray:
     return chosen
 
 
-def repeated_across(learnt: Sequence[str], judged: Sequence[str]) -> int:
-    """How many texts to judge by also stand, word for word, among those that are learnt from."""
-    known = {text.strip() for text in learnt}
-    return sum(text.strip() in known for text in judged)
+def repeated_across(learnt: Sequence[str], judged: Sequence[str]) -> np.ndarray:
+    """Which texts to judge by also stand, word for word, among those that are learnt from; an empty one never does."""
+    known = {text.strip() for text in learnt} - {""}
+    return np.array([text.strip() in known for text in judged], dtype=bool)
+
+
+def copies(texts: Sequence[str]) -> int:
+    """How many texts stand, word for word, before them; empty ones are not counted."""
+    own = [text.strip() for text in texts if text.strip()]
+    return len(own) - len(set(own))

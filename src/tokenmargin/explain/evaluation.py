@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest, rankdata
@@ -49,7 +50,6 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
     confusion = np.zeros((K, K), np.int64)
     np.add.at(confusion, (truth, predicted), 1)
     right = int(np.trace(confusion))
-    interval = binomtest(right, len(truth)).proportion_ci(method="wilson")
     per_class = {name: _scores_of_class(confusion, k) for k, name in enumerate(classes)}
     columns = [1] if K == 2 else range(K)
     areas = [area_under_curve(probabilities[:, k], truth == k) for k in columns]
@@ -58,13 +58,29 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
         tuple(classes),
         confusion,
         right / len(truth),
-        (float(interval.low), float(interval.high)),
+        accuracy_interval(right, len(truth)),
         float(np.mean([scores["f1"] for scores in per_class.values()])),
         float(np.mean(areas)),
         float(-np.log(own).mean()),
         per_class,
         calibration_curve(probabilities.max(axis=1), predicted == truth),
     )
+
+
+def accuracy_interval(right: int, n: int) -> tuple[float, float]:
+    """The 95% interval of a share, of `right` in n (Wilson)."""
+    interval = binomtest(right, n).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def apart_from_repeats(is_right: np.ndarray, is_repeated: np.ndarray) -> dict[str, Any]:
+    """How many texts to judge by also stand among those learnt from, and the accuracy on the others, if there are."""
+    found: dict[str, Any] = {"repeated_test_documents": int(is_repeated.sum())}
+    others = is_right[~is_repeated]
+    if 0 < len(others) < len(is_right):
+        found["unrepeated_accuracy"] = float(others.mean())
+        found["unrepeated_accuracy_interval"] = list(accuracy_interval(int(others.sum()), len(others)))
+    return found
 
 
 def _scores_of_class(confusion: np.ndarray, k: int) -> dict[str, float]:

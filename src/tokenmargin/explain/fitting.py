@@ -21,10 +21,10 @@ from tokenmargin.explain._corpus_claims import corpus_claims
 from tokenmargin.explain._page_texts import documents_shown, examples_shown
 from tokenmargin.explain._plain_words import as_written, how_far_to_trust_it, what_was_learnt
 from tokenmargin.explain._repeated_fits import chosen_fit, pull_spread
-from tokenmargin.explain._splitting import held_out, repeated_across
+from tokenmargin.explain._splitting import copies, held_out, repeated_across
 from tokenmargin.explain.baseline import fit_tfidf_logistic
 from tokenmargin.explain.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens
-from tokenmargin.explain.evaluation import Evaluation, evaluate, paired_interval
+from tokenmargin.explain.evaluation import Evaluation, apart_from_repeats, evaluate, paired_interval
 from tokenmargin.explain.fit_report import DocumentView, FitReport
 from tokenmargin.explain.fit_tokens import Fitted
 from tokenmargin.explain.text_model import TextModel
@@ -41,15 +41,18 @@ RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemm
 @checked
 @dataclass(frozen=True)
 class LabelledCorpus:
-    """Texts with their classes."""
+    """Texts with their classes, and their rows in the file, from 0, where they are not all of it in order."""
 
     texts: tuple[str, ...]
     labels: tuple[str, ...]
+    rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         """One label a text, and at least one text."""
         if len(self.texts) != len(self.labels):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
+        if self.rows is not None and len(self.rows) != len(self.texts):
+            raise InvalidInputError(f"{len(self.texts)} texts with {len(self.rows)} rows: give one row a text.")
         if not self.texts:
             raise InvalidInputError("there are no texts: give texts of at least two classes.")
 
@@ -140,10 +143,9 @@ def fit_texts(
     )
     drawn = settings.seed, settings.bootstrap
     spread = pull_spread(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
-    counted_twice = {"repeated_test_documents": repeated_across(learnt.texts, judged.texts)}
-    return judged_fit(
-        model, learnt, judged, settings, origin or Origin(), counted_twice, spread=spread, progress=progress
-    )
+    seen, known = repeated_across(learnt.texts, judged.texts), {"copied_train_documents": copies(learnt.texts)}
+    told = origin or Origin()
+    return judged_fit(model, learnt, judged, settings, told, seen, known, spread=spread, progress=progress)
 
 
 def judged_fit(
@@ -152,6 +154,7 @@ def judged_fit(
     judged: CountedPart,
     settings: FitSettings,
     origin: Origin,
+    seen: np.ndarray,
     known: dict[str, Any],
     *,
     spread: np.ndarray | None = None,
@@ -165,6 +168,7 @@ def judged_fit(
         judged: the texts to judge by.
         settings: of the fit.
         origin: of the texts.
+        seen: which texts to judge by also stand among those learnt from, shape (n,) of booleans.
         known: what metrics hold beside what is measured here, or in its place.
         spread: of the pulls, where the model was fitted again.
         progress: called as progress(done, total, what).
@@ -174,7 +178,8 @@ def judged_fit(
     names, words = model.counter.vocabulary, model.words
     table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, spread=spread)
     progress(0, 1, "comparing with TF-IDF and logistic regression")
-    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed) | known
+    repeats = apart_from_repeats(probabilities.argmax(axis=1) == judged.targets, seen)
+    metrics = _metrics(evaluation, learnt, judged, probabilities, settings.seed) | repeats | known
     progress(1, 1, "comparing with TF-IDF and logistic regression")
     report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin)
     return FittedTexts(model, table, evaluation, metrics, report)
@@ -213,7 +218,7 @@ def counted_parts(
     if test is None:
         out = held_out(targets, settings.test_share, settings.seed)
         texts, rows, wanted = list(corpus.texts), np.flatnonzero(out), targets[out]
-        judged_texts = [texts[row] for row in rows]
+        judged_texts, own_rows = [texts[row] for row in rows], corpus.rows
     else:
         unknown = sorted(set(test.labels) - set(classes))
         if unknown:
@@ -222,7 +227,7 @@ def counted_parts(
                 "with a label map."
             )
         out, texts = np.zeros(len(targets), dtype=bool), list(corpus.texts)
-        judged_texts, rows = list(test.texts), np.arange(len(test.texts))
+        judged_texts, rows, own_rows = list(test.texts), np.arange(len(test.texts)), test.rows
         wanted = np.array([number[label] for label in test.labels])
     kept = np.flatnonzero(~out)
     learnt_texts = [texts[row] for row in kept]
@@ -231,7 +236,7 @@ def counted_parts(
     return (
         counted,
         CountedPart(learnt_texts, kept.tolist(), targets[kept], counted.counts),
-        CountedPart(judged_texts, rows.tolist(), wanted, judged),
+        CountedPart(judged_texts, rows.tolist() if own_rows is None else [own_rows[j] for j in rows], wanted, judged),
     )
 
 
@@ -293,7 +298,6 @@ def _report(
     origin: Origin,
 ) -> FitReport:
     """Everything that the page shows."""
-    difference = (metrics["difference"], *metrics["difference_interval"])
     shown: tuple[DocumentView, ...] = ()
     examples: dict[int, tuple[tuple[str, str], ...]] = {}
     if settings.show_texts:
@@ -302,14 +306,8 @@ def _report(
     return FitReport(
         origin.title,
         model.classes,
-        what_was_learnt(table, evaluation, metrics["train_documents"], len(judged.targets)),
-        how_far_to_trust_it(
-            evaluation,
-            difference,
-            metrics["baseline_accuracy"],
-            metrics["majority"],
-            metrics["repeated_test_documents"],
-        ),
+        what_was_learnt(table, evaluation, metrics),
+        how_far_to_trust_it(evaluation, metrics),
         table,
         shown,
         examples,

@@ -79,7 +79,7 @@ def fit_parts(
     keeper = Keeper(stages.checkpoint("all"), dealt.belongs_to)
     tokens = fitted_to_parts(dealt.learnt, first, grown, start, progress, keeper)
     model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
-    known = {"train_documents": dealt.n_learnt, "repeated_test_documents": dealt.repeated(judged)}
+    known = {"train_documents": dealt.n_learnt}
     told = origin or Origin()
     if dealt.n_learnt > len(learnt.targets):
         known["measured_documents"] = len(learnt.targets)
@@ -88,7 +88,7 @@ def fit_parts(
             f"{dealt.n_learnt:,} texts learnt from"
         )
         told = Origin(told.title, told.command, (*told.reading, sampled), told.rows_left_out, told.files)
-    return judged_fit(model, learnt, judged, settings, told, known, progress=progress)
+    return judged_fit(model, learnt, judged, settings, told, dealt.repeated(judged), known, progress=progress)
 
 
 def fitted_to_parts(
@@ -179,11 +179,11 @@ class _Dealt:
             own = draw >= self.judged_share
             yield Documents(sp.csr_array(counts[own], dtype=np.float64), targets[own], np.ones(int(own.sum())))
 
-    def repeated(self, judged: CountedPart) -> int:
-        """Texts to judge by whose counts are those of a text learnt from."""
+    def repeated(self, judged: CountedPart) -> np.ndarray:
+        """Which texts to judge by have the counts of a text learnt from; one without a token has none to share."""
         keys = np.random.default_rng(0).random(self.V)
         wanted = judged.counts @ keys
         seen = np.zeros(len(wanted), dtype=bool)
         for documents in self.learnt():
             seen |= np.isin(wanted, documents.counts @ keys)
-        return int(seen.sum())
+        return seen & (wanted > 0)

@@ -306,6 +306,7 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "test_documents": metrics.get("test_documents"),
         "train_documents": metrics.get("train_documents"),
+        "repeated": metrics.get("repeated_test_documents"),
     }
 
 
