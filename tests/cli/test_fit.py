@@ -332,6 +332,24 @@ def test_a_file_is_predicted(reviews, folder, tmp_path, capsys):
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 302
 
 
+def test_a_row_that_cannot_be_read_is_said_beside_the_predictions(folder, tmp_path, capsys):
+    (tmp_path / "new.csv").write_text("id,text\n1,superb film\n2,dull, dull\n")
+    assert run("predict", folder, tmp_path / "new.csv") == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 3
+    assert "1 of 2 rows have no text" in captured.err
+
+
+@pytest.mark.parametrize(
+    "given", [("new.cvs.csv",), ("folder/new.txt",), ("new.jsonl.gz",), ("new", "--column", "text")]
+)
+def test_a_file_that_is_not_there_is_not_explained_as_a_text(folder, tmp_path, capsys, given):
+    assert run("explain", folder, *given, "--html", tmp_path / "a.html") == 2
+    assert f"{given[0]} is not there" in capsys.readouterr().err
+    assert not (tmp_path / "a.html").exists()
+    assert run("explain", folder, "I read it in superb.txt") == 0
+
+
 def test_progress_is_a_line_a_minute_where_output_is_redirected(capsys, monkeypatch):
     from tokenmargin.cli import _console
 

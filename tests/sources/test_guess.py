@@ -402,6 +402,35 @@ class TestTextsAlone:
         (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": null}\n[]\n{"text": "three four"}\n')
         assert read_texts(tmp_path / "a.jsonl") == ["one two", "", "", "three four"]
 
+    @pytest.mark.parametrize(
+        ("written", "texts"),
+        [
+            ("text\nGood fun film\nBad boring mess\n", ["Good fun film", "Bad boring mess"]),
+            ('text\n"Good, fun film"\n"Bad, boring\nmess"\n', ["Good, fun film", "Bad, boring\nmess"]),
+            ("text\nGood, fun film\nBad, boring\nDull\n", ["Good, fun film", "Bad, boring", "Dull"]),
+            ('text\n"Good" is not the word\nBad, boring\n', ['"Good" is not the word', "Bad, boring"]),
+            ("Good fun film\nBad boring mess\n", ["Good fun film", "Bad boring mess"]),
+            ("text\ndull\nsuperb\n", ["dull", "superb"]),
+        ],
+        ids=["bare", "quoted", "commas", "marks", "no header", "words"],
+    )
+    def test_a_table_of_one_column(self, tmp_path, written, texts):
+        (tmp_path / "a.csv").write_text(written)
+        assert read_texts(tmp_path / "a.csv") == texts
+        with pytest.raises(InvalidInputError):
+            open_table(tmp_path / "a.csv")
+
+    def test_what_was_guessed_and_which_rows_are_empty_is_said(self, tmp_path):
+        said: list[str] = []
+        (tmp_path / "a.csv").write_text("id,text\n1,good fun\n2,bad, boring mess\n3,dull stuff\n4,\n")
+        assert read_texts(tmp_path / "a.csv", say=said.append) == ["good fun", "", "dull stuff", ""]
+        assert "the texts are taken from the column 'text'" in said
+        assert said[-1] == "2 of 4 rows have no text, or not the fields of the header; taken as empty texts: rows 2, 4"
+        said.clear()
+        (tmp_path / "a.txt").write_text("good\n\nbad\n")
+        read_texts(tmp_path / "a.txt", say=said.append)
+        assert said == ["1 of 3 rows have no text, or not the fields of the header; taken as empty texts: rows 2"]
+
     def test_places(self, tmp_path):
         with pytest.raises(DataAbsentError, match="not there"):
             read_texts(tmp_path / "none.txt")

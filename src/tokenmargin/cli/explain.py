@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Words of a text that are listed beside it.
 LISTED = 8
 
+#: A word that ends so is the name of a file, and not a text.
+ENDINGS = frozenset((".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".xz", ".bz2"))
+
 
 def add_to(commands: Commands) -> None:
     """Take two places among the commands."""
@@ -93,10 +96,13 @@ def _texts(given: str, column: str | None) -> Iterable[str]:
     except OSError:  # too long to be a file's name
         is_file = False
     if not is_file:
+        if column is not None or (path.suffix.lower() in ENDINGS and len(given.split()) == 1):
+            raise Misuse(f"{given} is not there: give the path of a table, or a text")
         return [given]
     from tokenmargin.sources.guess import read_texts
 
-    return read_texts(path, text=column)
+    # Predictions may go to the standard output, so what is said of the file goes beside it.
+    return read_texts(path, text=column, say=lambda sentence: print(sentence, file=sys.stderr))
 
 
 def _show(told: Explanation) -> None:

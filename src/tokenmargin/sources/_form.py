@@ -12,6 +12,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import PARQUET_MAGIC, DecodedLines, guessed_encoding, known_encoding, opened, sample
 from tokenmargin.sources._json import is_document, json_records, json_rows
 from tokenmargin.sources._lines import (
+    ALONE,
     DELIMITERS,
     Dialect,
     first_records,
@@ -56,9 +57,15 @@ class OpenedFile:
 
 
 def opened_file(
-    path: Path, encoding: str | None, delimiter: str | None, format: Format | str | None, named: tuple[str | None, ...]
+    path: Path,
+    encoding: str | None,
+    delimiter: str | None,
+    format: Format | str | None,
+    named: tuple[str | None, ...],
+    *,
+    may_be_alone: bool = False,
 ) -> OpenedFile:
-    """Format, encoding and dialect, found out or as told."""
+    """Format, encoding and dialect, found out or as told; a table of one column only where it may be alone."""
     given = None if delimiter is None else delimiter.replace("\\t", "\t")
     if given is not None and (len(given) != 1 or given in '"\r\n'):
         raise InvalidInputError(f"delimiter={delimiter!r}: give one character, such as ';' (or \\t for a tab).")
@@ -82,7 +89,7 @@ def opened_file(
             lambda: (cells for _, cells, _ in json_records(path, name)),
             (f"{path.name} is {form}; {how}",),
         )
-    return _separated_file(path, name, how, given, kind, named)
+    return _separated_file(path, name, how, given, kind, named, may_be_alone)
 
 
 def _separated_file(
@@ -92,11 +99,14 @@ def _separated_file(
     delimiter: str | None,
     kind: Format | None,
     named: tuple[str | None, ...],
+    may_be_alone: bool,
 ) -> OpenedFile:
     lines = _first_lines(path, encoding)
     ending = "\t" if any(suffix.lower() in (".tsv", ".tab") for suffix in path.suffixes) else ","
     by_format = {Format.CSV: ",", Format.TSV: "\t"}.get(kind) if kind else None
     found = delimiter or by_format or guessed_delimiter(lines, ending)
+    if may_be_alone and (found is None or len(next(iter(first_records(lines[:1], Dialect(found))), [""])) == 1):
+        found = ALONE  # what separates other lines stands in texts
     if found is None:
         raise InvalidInputError(
             f"{path} has no columns: nothing that separates fields ({', '.join(DELIMITERS.values())}) parts its lines. "
@@ -105,7 +115,8 @@ def _separated_file(
     dialect = Dialect(found, encoding=encoding)
     dialect = replace(dialect, quoted=not is_unquoted(path, dialect))
     dialect = replace(dialect, header=_has_header(lines, dialect, named))
-    said = [f"{path.name} has fields separated by {DELIMITERS.get(found, repr(found))}; {how}"]
+    fields = "one column" if found == ALONE else f"fields separated by {DELIMITERS.get(found, repr(found))}"
+    said = [f"{path.name} has {fields}; {how}"]
     if not dialect.quoted:
         said.append("quotation marks are taken as part of the texts: as wrappers of fields they do not fit")
     if not dialect.header:

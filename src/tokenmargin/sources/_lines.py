@@ -17,6 +17,8 @@ from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 
 #: What fields may be separated by.
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
+#: In place of a delimiter where there is one column, and each line, or what is in quotation marks, is a field.
+ALONE = "\x1f"
 #: A field may be this long; csv's own limit is 131,072 characters.
 _LONGEST_FIELD = 2**31 - 1
 _BATCH = 256
@@ -77,8 +79,9 @@ def separated_records(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[
                         batch.append((start, cells, lines.problems()))
                         start = reader.line_num + 1
                 except csv.Error as problem:
+                    between = DELIMITERS.get(dialect.delimiter, "lines")
                     raise InvalidInputError(
-                        f"{path} cannot be read as fields separated by {DELIMITERS.get(dialect.delimiter)} from line "
+                        f"{path} cannot be read as fields separated by {between} from line "
                         f"{start} on ({problem}): look for a quotation mark there that is not closed or not doubled."
                     ) from None
             if is_first:
@@ -145,13 +148,14 @@ def is_unquoted(path: Path, dialect: Dialect) -> bool:
                 counts[line.count(dialect.delimiter)] += 1
                 has_marks = has_marks or '"' in line
     fields, lines = counts.most_common(1)[0]
-    if not has_marks or not fields or lines < _NEARLY_ALL * counts.total():
+    is_alone = dialect.delimiter == ALONE
+    if not has_marks or (not fields and not is_alone) or lines < _NEARLY_ALL * counts.total():
         return False
     try:
         rows = sum(1 for place, _, _ in separated_records(path, dialect) if place)
     except InvalidInputError:
         return True
-    return rows < counts.total()
+    return rows < counts.total() and not is_alone  # a text alone may have several lines
 
 
 #: Of the lines of a table without quotation marks, so many at least have the same number of fields.

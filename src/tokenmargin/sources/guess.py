@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opene
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.reading import SHOWN, Oddity
 from tokenmargin.sources.table import Format
 
 #: What the rows of a column are called that tells which part of the data a row belongs to.
@@ -246,7 +246,9 @@ def _too_many(path: Path, label: str, count: str) -> InvalidInputError:
 
 
 @checked
-def read_texts(path: str | Path, *, text: str | None = None) -> list[str]:
+def read_texts(
+    path: str | Path, *, text: str | None = None, say: Callable[[str], object] = lambda _: None
+) -> list[str]:
     """The texts of a table without labels, one a row, or the lines of a file whose name ends in .txt.
 
     A row without a text is an empty text, so that answers stand in the order of the file.
@@ -254,13 +256,25 @@ def read_texts(path: str | Path, *, text: str | None = None) -> list[str]:
     Args:
         path: of the file.
         text: the column of texts; when absent, the one with the longest.
+        say: called with what was guessed and which rows are empty, a sentence each.
     """
     place = Path(path)
     if place.suffix == ".txt" and text is None:
         encoding, _ = guessed_encoding(place, sample(place))
         with opened(place) as lines:
-            return [line.rstrip("\r\n") for line in DecodedLines(lines, encoding)]
-    file = opened_file(place, None, None, None, (text,))
-    chosen = _text_column(place, _Survey.of(file, None, label_reader(None)), text, None)
-    cells = (record.get(chosen) if record else None for record in file.records())
-    return [cell if isinstance(cell, str) else "" for cell in cells]
+            texts = [line.rstrip("\r\n") for line in DecodedLines(lines, encoding)]
+    else:
+        file = opened_file(place, None, None, None, (text,), may_be_alone=True)
+        survey = _Survey.of(file, None, label_reader(None))
+        only = survey.columns[0].name if len(survey.columns) == 1 else None
+        chosen = _text_column(place, survey, text or only, None)
+        for sentence in (*file.said, *([] if text else [f"the texts are taken from the column {chosen!r}"])):
+            say(sentence)
+        cells = (record.get(chosen) if record else None for record in file.records())
+        texts = [cell if isinstance(cell, str) else "" for cell in cells]
+    empty = [row for row, own in enumerate(texts, start=1) if not own.strip()]
+    if empty:
+        shown = ", ".join(map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
+        why = "have no text, or not the fields of the header; taken as empty texts"
+        say(f"{len(empty):,} of {len(texts):,} rows {why}: rows {shown}")
+    return texts
