@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import signal
 import subprocess
@@ -306,6 +307,14 @@ def test_a_text_is_explained_in_the_terminal(folder, capsys):
     assert said.startswith("A superb film, superb!")
     assert "good (" in said
     assert "superb +" in said
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_its_number(folder, monkeypatch):
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert run("explain", folder, "A “superb” film.") == 0
+    sys.stdout.flush()
+    assert b"A \\u201csuperb\\u201d film." in shown.getvalue()
 
 
 def test_a_file_is_explained_as_csv_and_html(folder, tmp_path):

@@ -204,6 +204,11 @@ def test_what_is_no_classification_is_refused_in_words():
     counts, y = named()
     with pytest.raises(InvalidInputError, match="one class only"):
         AttentionClassifier().fit(counts, np.full(120, "good"))
+    for no_counts in (["a good film", "a bad film"], np.array(["a good film", "a bad film"], dtype=object)):
+        with pytest.raises(InvalidInputError, match=r"X holds texts.*CountVectorizer.*fit_texts"):
+            AttentionClassifier().fit(no_counts, [1, 0])
+    with pytest.raises(InvalidInputError, match=r"X holds texts"):
+        AttentionClassifier().fit(counts, y).predict(["a good film"])
     with pytest.raises(InvalidInputError, match="ridge_score"):
         AttentionClassifier(ridge_score=0.0).fit(counts, y)
     with pytest.raises(ValueError, match="NaN"):

@@ -165,6 +165,8 @@ def test_the_origin_is_on_the_page():
 def test_what_cannot_be_learnt_is_refused():
     with pytest.raises(InvalidInputError, match="at least two classes"):
         fit_texts(LabelledCorpus(("a", "b"), ("x", "x")), FitSettings(PLAIN))
+    with pytest.raises(InvalidInputError, match="the class 'rare' has one text only"):
+        fit_texts(LabelledCorpus(("a", "b", "c"), ("x", "x", "rare")), FitSettings(PLAIN))
     with pytest.raises(InvalidInputError, match="no texts"):
         LabelledCorpus((), ())
     with pytest.raises(InvalidInputError, match="one label a text"):

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError, TokenMarginError
-from tokenmargin.sources import Format, Oddity, open_table, table
+from tokenmargin.sources import Format, Oddity, open_table, table, write_parquet
 from tokenmargin.sources.guess import read_texts
 
 ROWS = [
@@ -385,6 +385,23 @@ def test_a_format_by_its_name(tmp_path, given_format):
         table(tmp_path / "a.dat", format="xlsx")
     with pytest.raises(TypeError, match="sep"):
         table(tmp_path / "a.dat", sep=";")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_half_stars_are_labels_in_every_format(tmp_path, form):
+    rows = [{"text": f"text number {j}", "stars": (0.5, 1.0, 4.5, None)[j % 4]} for j in range(40)]
+    path = tmp_path / f"a.{form}"
+    if form == "csv":
+        path.write_text("text,stars\n" + "".join(f"{row['text']},{row['stars'] or ''}\n" for row in rows))
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        write_parquet(path, [{name: [row[name] for row in rows] for name in rows[0]}])
+    report = open_table(path).source.load().report
+    assert (report.rows_kept, report.count(Oddity.NO_LABEL)) == (30, 10)
+    assert {float(name): size for name, size in report.classes.items()} == {0.5: 10, 1.0: 10, 4.5: 10}
+    chosen = open_table(path, label_map="good=4.5;bad=0.5,1").source.load().report
+    assert chosen.classes == {"bad": 20, "good": 10}
 
 
 class TestTextsAlone:

@@ -7,6 +7,7 @@ figure that was named lacks its data, and 130 when interrupted.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import platform
 import shlex
@@ -73,6 +74,8 @@ COMMANDS = (fit, explain, compare, planted, probe, list_figures, reproduce, chec
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # redirected on Windows, or in the locale C, it may not know a quote
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(words)
     except (Misuse, TokenMarginError) as problem:

@@ -9,13 +9,14 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 
 
-def held_out(targets: np.ndarray, share: float, seed: int) -> np.ndarray:
+def held_out(targets: np.ndarray, share: float, seed: int, classes: Sequence[str] | None = None) -> np.ndarray:
     """Which texts are kept to judge by, shape (n,) of booleans: that share of every class, at least one of each.
 
     Args:
         targets: shape (n,), the number of each text's class.
         share: of the texts, between 0 and 1.
         seed: of the draw.
+        classes: names, for what cannot be cut.
     """
     if not 0.0 < share < 1.0:
         raise InvalidInputError(f"a share of {share} of the texts cannot be held out: give one between 0 and 1.")
@@ -24,8 +25,9 @@ def held_out(targets: np.ndarray, share: float, seed: int) -> np.ndarray:
     for k in np.unique(targets):
         rows = np.flatnonzero(targets == k)
         if len(rows) < 2:
+            which = "a class" if classes is None else f"the class {classes[k]!r}"
             raise InvalidInputError(
-                "a class has one text only, which cannot be both learnt from and judged by: add texts of it, or leave "
+                f"{which} has one text only, which cannot be both learnt from and judged by: add texts of it, or leave "
                 "it out with a label map."
             )
         size = min(max(1, round(share * len(rows))), len(rows) - 1)

@@ -47,6 +47,11 @@ def _in_our_words() -> Iterator[None]:
     except InvalidInputError:
         raise
     except (ValueError, OverflowError) as problem:
+        if str(problem).startswith("could not convert string to float"):
+            raise InvalidInputError(
+                f"X holds texts, and counts of their words are needed ({problem}): put a CountVectorizer before it "
+                "(sklearn.pipeline.make_pipeline), or use tokenmargin.explain.fit_texts, which takes texts."
+            ) from None
         raise InvalidInputError(str(problem)) from None
 
 

@@ -216,7 +216,7 @@ def counted_parts(
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
     if test is None:
-        out = held_out(targets, settings.test_share, settings.seed)
+        out = held_out(targets, settings.test_share, settings.seed, classes)
         texts, rows, wanted = list(corpus.texts), np.flatnonzero(out), targets[out]
         judged_texts, own_rows = [texts[row] for row in rows], corpus.rows
     else:

@@ -117,7 +117,9 @@ def _limits(probe: TextProbe) -> list[str]:
             "opinion, and not the truth. Agreement is no proof that the attention causes anything."
         )
     else:
-        told.append("No fit says which words decide: nothing here tells whether what is selected decides.")
+        told.append(
+            "Nothing here tells whether what is selected decides: no fit says which words do, or texts are too few."
+        )
     if probe.directions is not None:
         told.append(
             f"The max-margin direction is of one text at a time (n = 1), in {probe.directions.texts} texts: in so few "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -125,11 +126,11 @@ def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Od
 
 
 def label_as_given(value: object) -> Label | None:
-    """The class as the file names it; a whole float (4.0) is read as an int."""
+    """The class as the file names it; a whole float (4.0) is read as an int, another (4.5) as it is written."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, float):
-        return int(value) if value.is_integer() else None
+        return int(value) if value.is_integer() else str(value) if math.isfinite(value) else None
     if isinstance(value, str):
         return value.strip() or None
     return value if isinstance(value, int) else None
