@@ -317,6 +317,16 @@ def test_a_terminal_that_cannot_show_a_character_gets_its_number(folder, monkeyp
     assert b"A \\u201csuperb\\u201d film." in shown.getvalue()
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure(folder, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert run("explain", folder, "A superb film.") == 0
+    sys.stdout.close()  # what is left to say goes nowhere
+
+
 def test_a_file_is_explained_as_csv_and_html(folder, tmp_path):
     source = tmp_path / "new.txt"
     source.write_text("A superb film\n<script>alert(1)</script> awful\n\n")

@@ -138,4 +138,9 @@ def seconds_left(marks: Sequence[tuple[float, int]], now: tuple[float, int], tot
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(highlight=False)
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            """A reader that has seen enough is no failure, which rich would exit with: `main` is told."""
+            raise BrokenPipeError
+
+    return Told(highlight=False)
