@@ -293,8 +293,10 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
     rows.append(("always the largest class", metrics.get("majority"), None))
     apart = None
     if ours is not None and baseline is not None:
+        # The number of the sentences: a difference of shares may differ from it in the last bit, and then in the first.
+        gained = metrics.get("difference", ours - baseline)
         points = lambda share: _fixed(100 * share, 1, signed=True)  # noqa: E731
-        apart = points(ours - baseline), [points(end) for end in difference] if difference else None
+        apart = points(gained), [points(end) for end in difference] if difference else None
     names = (("macro_f1", "macro F1"), ("auc", "area under the ROC curve"), ("log_loss", "log loss"))
     return {
         "rows": [row for row in rows if row[1] is not None],
