@@ -98,6 +98,18 @@ def test_what_the_readme_shows_of_a_fit_is_what_it_said():
     assert {line for line in shown[1].splitlines() if line} <= said
 
 
+def test_the_documents_quote_every_loss_in_whole_sentences():
+    quoted = re.findall(
+        r"^```text\n(.*?)^```", (ROOT / "docs" / "compare.md").read_text(), flags=re.MULTILINE | re.DOTALL
+    )
+    for block, name in zip(quoted, ("compare", "planted"), strict=True):
+        said = (ROOT / "docs" / "results" / name / "said.txt").read_text()
+        assert set(block.splitlines()) <= set(said.splitlines())
+        assert block.rstrip().endswith(".")
+        lost = said.split("Where ours loses\n")[-1].split("Where it does not\n")[0].split("With 200")[0]
+        assert block.startswith(lost), name
+
+
 def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
     """Rows `| what | times | times |`: each number with an x behind it, as `python -m benchmarks.results` wrote it."""
     section = re.search(r"^## Speed\n(.*?)^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
