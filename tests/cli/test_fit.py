@@ -286,6 +286,22 @@ def test_a_folder_with_other_things_in_it_is_left_alone(reviews, tmp_path, capsy
     assert (tmp_path / "thesis.tex").read_text() == "all I have"
 
 
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_nothing_that_a_command_did_not_write_is_deleted_with_its_folder(command, reviews, tmp_path, capsys):
+    app, own = tmp_path / "app", tmp_path / "own"
+    for path, manifest in ((app, "name"), (own, "command")):
+        path.mkdir()
+        (path / "manifest.json").write_text(json.dumps({manifest: f"tokenmargin {command} reviews.csv"}))
+    # A manifest of something else, then one of ours with a file of the user's beside it.
+    assert run(command, reviews, "--out", app) == 2
+    assert "manifest.json" in capsys.readouterr().err
+    assert json.loads((app / "manifest.json").read_text()) == {"name": f"tokenmargin {command} reviews.csv"}
+    (own / "predicted.csv").write_text("mine")
+    assert run(command, reviews, "--out", own) == 2
+    assert "predicted.csv" in capsys.readouterr().err
+    assert (own / "predicted.csv").read_text() == "mine"
+
+
 def test_an_interrupted_fit_leaves_the_old_folder(reviews, folder, monkeypatch, capsys):
     from tokenmargin.explain import fit_folder
 

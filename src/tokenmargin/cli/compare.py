@@ -9,8 +9,9 @@ from tokenmargin._atomic import complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS
+from tokenmargin.cli._folder import folder_for, stem_of
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import add_reading, check_at_least, check_extras, folder_for, prepared, stem_of
+from tokenmargin.cli.fit import add_reading, check_at_least, check_extras, prepared
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -63,7 +64,9 @@ def _run(known: Arguments, rest: list[str]) -> int:
     sizes = dict.fromkeys(("explained", "permutations", "samples", "resamples", "top", "ngrams", "min_count"), 1)
     check_at_least(known, **sizes, seed=0)
     check_extras("tokenmargin compare")
-    out = folder_for(known.out or Path(f"compare-{stem_of(known.file)}"))
+    out = folder_for(
+        known.out or Path(f"compare-{stem_of(known.file)}"), "comparison.html", "comparison.json", "manifest.json"
+    )
     if known.quiet or known.json:
         found = _compared(known, silent, say=lambda _: None)
     else:

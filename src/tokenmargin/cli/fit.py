@@ -9,11 +9,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenmargin._atomic import check_writable, complete_folder
+from tokenmargin._atomic import complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._fit_shards import fitted_shards
+from tokenmargin.cli._folder import folder_for, stem_of
 from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, without_scheduler
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ writes a folder (--out) with
 """
 
 
+#: What the folder holds.
+FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
 #: What rows are called in a column of splits that are there to judge by, and those that are there to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
 #: The share that is held out where no row is there to judge by.
@@ -99,7 +102,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
     check_extras("tokenmargin fit")
-    out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"))
+    out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"), *FILES)
     # Beside its place until it is there: the same command goes on where it was interrupted.
     unfinished = out.parent / f".{out.name}-unfinished"
     is_silent = known.quiet or known.json
@@ -119,16 +122,6 @@ def _run(known: Arguments, rest: list[str]) -> int:
     return HOLDS
 
 
-def folder_for(out: Path) -> Path:
-    """The folder to write, which is new, empty, or one that a command wrote before."""
-    check_writable(out.parent)
-    if out.exists() and not out.is_dir():
-        raise Misuse(f"{out} is a file: name a folder with --out")
-    if out.is_dir() and any(out.iterdir()) and not (out / "manifest.json").is_file():
-        raise Misuse(f"{out} is a folder with other things in it: name a new one with --out")
-    return out
-
-
 def check_at_least(known: Arguments, **least_of: float) -> None:
     """Complain of a number that is too small."""
     for name, least in least_of.items():
@@ -146,11 +139,6 @@ def check_extras(command: str) -> None:
     for package in ("sklearn", "safetensors", "pyarrow", "Stemmer"):
         if find_spec(package) is None:
             raise MissingExtraError(command, "fit")
-
-
-def stem_of(file: Path | None) -> str:
-    """What a folder is called after a table."""
-    return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 
 def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:

@@ -11,8 +11,9 @@ from tokenmargin._atomic import complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._folder import folder_for
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import check_at_least, check_extras, folder_for
+from tokenmargin.cli.fit import check_at_least, check_extras
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -63,7 +64,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     check_at_least(known, repeats=2, sampled=0, seed=0)
     check_extras("tokenmargin planted")
-    out = folder_for(known.out)
+    out = folder_for(known.out, "manifest.json", "planted.html", "planted.json")
     settings = _settings(known)
     if known.quiet or known.json:
         study = _study(settings, known, silent)

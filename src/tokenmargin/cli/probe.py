@@ -13,8 +13,9 @@ from tokenmargin._atomic import complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._folder import folder_for, stem_of
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, default_minimum, folder_for, sha256, stem_of
+from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, default_minimum, sha256
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -83,7 +84,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     check_extras("tokenmargin probe")
     if not known.model.exists():
         raise Misuse(f"{known.model} is not there: MODEL is a folder or a file; see tokenmargin probe --help")
-    out = folder_for(known.out or Path(f"probe-{stem_of(known.file)}"))
+    out = folder_for(known.out or Path(f"probe-{stem_of(known.file)}"), "manifest.json", "probe.html", "probe.json")
     if known.quiet or known.json:
         probe, origin = _probed(known, silent, say=lambda _: None)
     else:
