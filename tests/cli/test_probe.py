@@ -93,6 +93,20 @@ def test_safetensors_onnx_a_folder_of_parquet_and_no_labels_say_the_same_of_atte
         np.testing.assert_allclose(own, [own[0]] * 3, rtol=1e-6)
 
 
+def test_rows_that_are_left_out_are_said_as_by_a_fit(place, tmp_path, capsys):
+    table = (place / "reviews.csv").read_text() + "no label here,\n"
+    (tmp_path / "more.csv").write_text(table)
+    assert run("probe", place / "fit", tmp_path / "more.csv", "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "81 rows read, 80 kept (40 bad, 40 good)" in said
+    assert "1 with no label, or one that is not known; left out: 82" in said
+    assert "81 rows read, 80 kept" in (tmp_path / "out" / "probe.html").read_text()
+    lines = tmp_path / "lines.csv"
+    lines.write_text('text\na superb film\n""\na dull film\n')
+    assert run("probe", place / "fit", lines, "--unlabelled", "--out", tmp_path / "b") == 0
+    assert "1 of 3 rows have no text" in capsys.readouterr().out
+
+
 def test_a_limit_draws_texts_and_no_text_leaves_where_none_may(place, tmp_path, capsys):
     out = tmp_path / "out"
     words = ("--out", out, "--limit", "30", "--no-texts", "--json", "--directions", "0")

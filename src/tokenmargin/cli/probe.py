@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tokenmargin.probe import TextAttention, TextProbe
     from tokenmargin.report.probe_page import ProbeOrigin
     from tokenmargin.sources.labelled import LabelledTexts
+    from tokenmargin.sources.reading import ReadingReport
 
 EPILOG = """\
 MODEL is one of
@@ -120,9 +121,10 @@ def _probed(known: Arguments, progress: Progress, say: Any) -> tuple[TextProbe, 
     from tokenmargin.report.probe_page import ProbeOrigin
 
     source = _source(known)
-    for sentence in source.said:
-        say(sentence)
     learnt = list(source.picked(known.learn, known.seed))
+    reading = source.said + (tuple(str(source.read.report).splitlines()) if isinstance(source.read, _Reader) else ())
+    for sentence in reading:
+        say(sentence)
     if not learnt:
         raise Misuse(f"{source.title} holds no texts: give a table with a column of texts")
     sample = [text for text, _ in learnt]
@@ -134,7 +136,7 @@ def _probed(known: Arguments, progress: Progress, say: Any) -> tuple[TextProbe, 
     texts = (text for text, _ in source.picked(known.limit, known.seed))
     probe = probe_texts(model, texts, deciding, settings, total=total, progress=progress)
     command = shlex.join(["tokenmargin", *known.words])
-    return probe, ProbeOrigin(source.title, command, source.said, told, _manifest(known, source, command))
+    return probe, ProbeOrigin(source.title, command, reading, told, _manifest(known, source, command))
 
 
 def _source(known: Arguments) -> _Source:
@@ -146,7 +148,7 @@ def _source(known: Arguments) -> _Source:
                 raise Misuse(f"--{flag.replace('_', '-')} speaks of a file, and none was named")
         own = sentence_polarity()
         said = ("no file was named: reading the sentences of film reviews that come with tokenmargin",)
-        return _Source("sentence polarity (Pang and Lee, 2005)", _reader([own]), own.rows or 0, said, {})
+        return _Source("sentence polarity (Pang and Lee, 2005)", _Reader([own]), own.rows or 0, said, {})
     if known.unlabelled:
         return _unlabelled(known)
     files = [known.file]
@@ -165,16 +167,25 @@ def _tables(known: Arguments, files: list[Path]) -> _Source:
     said = opened[0].said if len(files) == 1 else (f"{len(files)} files of {known.file.name}", *opened[0].said[:2])
     rows = sum(each.source.rows or 0 for each in opened)
     digests = {file.name: sha256(file) for file in files}
-    return _Source(known.file.name, _reader([each.source for each in opened]), rows, said, digests)
+    return _Source(known.file.name, _Reader([each.source for each in opened]), rows, said, digests)
 
 
-def _reader(sources: list[LabelledTexts]) -> Callable[[], Iterator[tuple[str, str]]]:
-    def read() -> Iterator[tuple[str, str]]:
-        for source in sources:
+class _Reader:
+    """Reads tables one after the other; after a reading, `report` says what was left out."""
+
+    def __init__(self, sources: list[LabelledTexts]) -> None:
+        self.sources = sources
+        self.report: ReadingReport | None = None
+
+    def __call__(self) -> Iterator[tuple[str, str]]:
+        from tokenmargin.sources.reading import ReadingReport
+
+        found = ReadingReport()
+        for source in self.sources:
             for chunk in source.chunks():
+                found += chunk.report
                 yield from zip(chunk.texts, map(str, chunk.labels), strict=True)
-
-    return read
+        self.report = found
 
 
 def _unlabelled(known: Arguments) -> _Source:
@@ -183,10 +194,15 @@ def _unlabelled(known: Arguments) -> _Source:
 
     if known.label is not None or known.label_map is not None:
         raise Misuse("--unlabelled says that there are no labels, and --label names some: leave one of the two out")
-    texts = [text for text in read_texts(known.file, text=known.text) if text.strip()]
-    said = (f"{len(texts):,} texts without labels",)
+    said: list[str] = []
+    texts = [text for text in read_texts(known.file, text=known.text, say=said.append) if text.strip()]
+    said.append(f"{len(texts):,} texts without labels")
     return _Source(
-        known.file.name, lambda: ((text, "") for text in texts), len(texts), said, {known.file.name: sha256(known.file)}
+        known.file.name,
+        lambda: ((text, "") for text in texts),
+        len(texts),
+        tuple(said),
+        {known.file.name: sha256(known.file)},
     )
 
 
