@@ -86,6 +86,20 @@ def test_texts_that_stand_once_are_said_to_be_unseen():
     assert "not seen in training" in fit_page(found.report)
 
 
+def test_texts_without_a_token_that_is_known_are_counted_and_said():
+    corpus = texts(n=100)
+    signs = LabelledCorpus(
+        (*corpus.texts, *("\N{GRINNING FACE}!", "...") * 50), (*corpus.labels, *("good", "bad") * 50)
+    )
+    found = fit_texts(signs, FitSettings(PLAIN))
+    unread = found.metrics["unread_test_documents"]
+    assert unread == sum(all(piece.token < 0 for piece in view.pieces) for view in found.report.documents) > 0
+    (said,) = [sentence for sentence in found.report.trust if "no token that it knows" in sentence]
+    assert said.startswith(f"{unread} of the 40 texts")
+    assert fitted().metrics["unread_test_documents"] == 0
+    assert not any("no token that it knows" in sentence for sentence in fitted().report.trust)
+
+
 def test_texts_shown_have_the_number_of_their_row_in_the_file():
     corpus = texts(n=60)
     rows = tuple(range(5, 65))  # the first five rows were left out

@@ -17,8 +17,9 @@ NAMED = 8
 #: With more classes than this the sentence names fewer tokens of each.
 MANY_CLASSES = 3
 
-#: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it.
-FEW_COPIES = 0.01
+#: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
+#: smaller share of texts that the model can read nothing of, accuracy moves by less.
+FEW = 0.01
 
 
 def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,6 +63,12 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
         f"average; probabilities without fault would seem off by {_points(chance)} with so many texts."
     )
     sentences.extend(_on_repeats(metrics))
+    unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
+    if unread > FEW * judged:
+        sentences.append(
+            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows (signs and emoji "
+            "are none): of all these it says the same."
+        )
     sentences.append(
         "A token that decides is one that this model uses. It need not be the cause of anything, and another model may "
         "use others."
@@ -85,7 +92,7 @@ def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
             f"{repeated:,} of the texts that it was judged by also stand, word for word, among those that it learnt "
             f"from; they make it look better than it is: {others}."
         )
-    if copied > FEW_COPIES * learnt:
+    if copied > FEW * learnt:
         yield (
             f"{copied:,} of the {learnt:,} texts that it learnt from are copies of others. The intervals of the pulls "
             "take each for a text of its own, and are too narrow: leave the copies out and fit again."

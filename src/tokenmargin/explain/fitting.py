@@ -281,6 +281,7 @@ def _metrics(
         "baseline_log_loss": theirs.log_loss,
         "train_documents": len(learnt.targets),
         "test_documents": len(judged.targets),
+        "unread_test_documents": int((np.diff(judged.counts.indptr) == 0).sum()),
         "tokens": int(learnt.counts.shape[1]),
         "per_class": evaluation.per_class,
     }
