@@ -206,15 +206,13 @@ def test_a_path_that_is_not_found_says_so():
         joint_path(JointRisk(fig3(B)), [0.0, 0.0], START_P, [1.0], [1.0])
 
 
-def test_single_precision_stays_single():
+def test_numbers_of_single_precision_are_followed_in_double():
     data = fig3(B)
     single = EmbeddedSequences(*(x.astype(np.float32) for x in (data.tokens, data.labels, data.head)))
-    run = follow(JointRisk(single), START, NormalizedDescent(0.1), steps=100)
-    double = follow(JointRisk(data), START, NormalizedDescent(0.1), steps=100)
-    assert run.points.dtype == run.heads.dtype == np.float32
-    np.testing.assert_allclose(run.points, double.points, atol=1e-3)
-    head, attention = JointRisk(single).directions(START_V, START_P)
-    assert head.dtype == attention.dtype == np.float32
+    same = EmbeddedSequences(*(x.astype(np.float32).astype(float) for x in (data.tokens, data.labels, data.head)))
+    run, double = (follow(JointRisk(each), START, NormalizedDescent(0.1), steps=100) for each in (single, same))
+    assert run.points.dtype == run.heads.dtype == np.float64
+    np.testing.assert_array_equal(run.points, double.points)
 
 
 def test_token_order_and_units_of_labels_do_not_matter(rng):

@@ -98,3 +98,23 @@ def test_stationarity_of_many_points_is_that_of_each(rng):
         np.testing.assert_allclose((newton[b], largest[b]), expected, rtol=1e-10)
     assert np.isnan(newton[6])
     assert np.isnan(largest[6])
+
+
+def test_no_point_on_its_way_to_infinity_is_a_local_minimum_because_its_keys_came_in_single_precision():
+    """In float32 logits of 1e3 are rounded to 1e-4: some runs then ended where the rounded gradient vanishes."""
+    rng = np.random.default_rng(5)
+    risks = problems(rng, 40)
+    single = [
+        AttentionRisk(
+            EmbeddedSequences(
+                risk.sequences.tokens.astype(np.float32),
+                risk.sequences.labels,
+                risk.sequences.head.astype(np.float32),
+                mask=risk.sequences.mask,
+            )
+        )
+        for risk in risks
+    ]
+    kinds = [[run.limit.kind for run in follow_all(each, np.zeros((40, 3)), Flow())] for each in (single, risks)]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds[1])) == 2

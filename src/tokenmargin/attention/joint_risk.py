@@ -179,11 +179,10 @@ class JointRisk:
     @cached_property
     def own_field(self) -> JointField:
         """The same risk as pure JAX, tokens of one key merged and keys relative to a first token."""
-        data, dtype = self.sequences, self.sequences.keys.dtype
+        data = self.sequences
         tokens, log_multiplicity = repeats_merged(data.relative_keys, data.tokens, data.mask)
-        labels, speeds = data.labels.astype(dtype), np.array(self.speeds, dtype)
         return JointField(
-            tokens.astype(dtype), data.relative_keys, labels, log_multiplicity.astype(dtype), speeds, self.loss
+            tokens, data.relative_keys, data.labels, log_multiplicity, np.array(self.speeds, float), self.loss
         )
 
     def point(self, start: ArrayLike | tuple[ArrayLike, ArrayLike], name: str = "start") -> Vector:
@@ -237,12 +236,11 @@ class JointRisk:
         return float(selected.mean()), float(np.exp(-np.logaddexp(0.0, -output)).mean())
 
     def checked(self, v: ArrayLike, p: ArrayLike) -> tuple[HeadVector, Vector]:
-        """v and p as arrays of the data's dtype, or an error that says what is wrong with them."""
+        """v and p as arrays of float64, or an error that says what is wrong with them."""
         head, k = array_of(v, "v", "numbers"), self.sequences.tokens.shape[2]
         if head.shape != (k,) or head.dtype.kind not in "fiu" or not np.isfinite(head).all():
             raise InvalidInputError(f"v must be {k} finite numbers, one per token coordinate, got {v!r}.")
-        dtype = self.sequences.keys.dtype
-        return head.astype(dtype), self.sequences.direction(p).astype(dtype, copy=False)
+        return head.astype(np.float64), self.sequences.direction(p)
 
 
 _value = eqx.filter_jit(lambda risk, v, p: risk.value(v, p))

@@ -131,8 +131,8 @@ class AttentionRisk:
 
     @checked
     def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
-        """p as a vector of the data's dtype, or an error that says what is wrong with it."""
-        return self.sequences.direction(p, name).astype(self.sequences.keys.dtype, copy=False)
+        """p as a vector of float64, or an error that says what is wrong with it."""
+        return self.sequences.direction(p, name)
 
 
 _value = eqx.filter_jit(lambda risk, p: risk.value(p))
@@ -143,14 +143,12 @@ _field_and_jacobian = eqx.filter_jit(lambda risk, p: risk.field_and_jacobian(p))
 
 
 def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
-    keys, dtype = sequences.relative_keys, sequences.keys.dtype
+    keys = sequences.relative_keys
     check_decreasing(loss, scores(sequences))
     gamma = np.where(sequences.mask, scores(sequences), 0)
     gamma = ties_made_equal(gamma, score_tie_widths(sequences)[:, None])
     gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)
-    return PairField(
-        keys=keys, scores=gamma[:, :, 0].astype(dtype), log_multiplicity=log_multiplicity.astype(dtype), loss=loss
-    )
+    return PairField(keys=keys, scores=gamma[:, :, 0], log_multiplicity=log_multiplicity, loss=loss)
 
 
 def ties_made_equal(gamma: np.ndarray, width: np.ndarray) -> np.ndarray:

@@ -18,7 +18,8 @@ class EmbeddedSequences:
     """n labelled inputs of T embedded tokens each, with the head v that scores them [M, (5)].
 
     The model is f(X_i) = v' X_i' softmax(K_i p). Keys K default to the tokens X (W = I); given beside X they
-    may have any width, which is then the width of p. Masked places hold zeros, whatever was given there.
+    may have any width, which is then the width of p. Masked places hold zeros, whatever was given there. All numbers
+    are kept in float64, those of float32 exactly.
 
     Args:
         tokens: X, shape (n, T, k).
@@ -123,7 +124,7 @@ class EmbeddedSequences:
     def relative_keys(self) -> Keys:
         """Keys minus the key of the first token of their input, zeros where masked: softmax feels no shift."""
         first = self.keys[np.arange(self.n_inputs), self.mask.argmax(axis=1)]
-        return np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0).astype(self.keys.dtype, copy=False)
+        return np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0.0)
 
     def logits(self, p: ArrayLike) -> TokenNumbers:
         """K_i p, shape (n, T); -inf where masked."""
@@ -156,7 +157,11 @@ class EmbeddedSequences:
 
 
 def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarray:
-    """A contiguous float copy (float32 is kept, everything else becomes float64) of the stated rank."""
+    """A contiguous copy of the stated rank in float64: what is certified of p is not to be had in less.
+
+    Numbers of float32 are exact in float64. Where |p| is 1e3, logits in float32 carry an error with which points on
+    their way to infinity pass for local minima.
+    """
     array = array_of(value, name, f"real numbers of shape {shape}; inputs of different lengths are padded, with a mask")
     if array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name} has dtype {array.dtype}: give real numbers of shape {shape}.")
@@ -164,8 +169,7 @@ def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarra
         raise InvalidInputError(f"{name} has shape {array.shape}: give an array of shape {shape}.")
     if array.size == 0:
         raise InvalidInputError(f"{name} is empty (shape {array.shape}): give at least one of each axis of {shape}.")
-    dtype = np.float32 if array.dtype == np.float32 else np.float64
-    return np.array(array, dtype=dtype, order="C")
+    return np.array(array, dtype=np.float64, order="C")
 
 
 def _signs(labels: ArrayLike, n: int) -> np.ndarray:
