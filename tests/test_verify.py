@@ -117,6 +117,16 @@ def test_a_limit_behind_a_nonlinear_head(tmp_path):
     assert content_of(limit, tmp_path)["kind"] == "limit"
 
 
+def test_a_token_of_higher_score_that_keeps_its_distance_refutes_a_limit(tmp_path):
+    """Along (0, 1) tokens 0 and 2 fall behind token 1 alike; with more than its score token 0 would pull for ever."""
+    data = tm.EmbeddedSequences.from_scores([[(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)]], [[0.4, 0.5, 0.0]])
+    limit = tm.follow(tm.AttentionRisk(data), [-30.0, 0.5], tm.Flow()).limit
+    content = content_of(limit, tmp_path)
+    assert content["problem"]["selected"] == [[1]]
+    content["problem"]["scores"][0][0] = (1.0).hex()
+    assert "higher score" in verify(resealed(content)).because
+
+
 # --- what is changed is refused ---------------------------------------------------------------------------------------
 
 

@@ -118,3 +118,24 @@ def test_no_point_on_its_way_to_infinity_is_a_local_minimum_because_its_keys_cam
     kinds = [[run.limit.kind for run in follow_all(each, np.zeros((40, 3)), Flow())] for each in (single, risks)]
     assert kinds[0] == kinds[1]
     assert len(set(kinds[1])) == 2
+
+
+@pytest.mark.parametrize("across", [-25.0, -40.0])
+def test_a_token_of_higher_score_that_keeps_its_distance_is_no_limit_however_little_it_weighs(across):
+    """Along (0, 1) token 0 stays as far behind token 1 as token 2 does, and pulls with exp(across) of its weight.
+
+    At p = (a, z) with z large, da/dz = e^a: p turns to token 0 where z is of the order of exp(-across).
+    """
+    risk = AttentionRisk(EmbeddedSequences.from_scores([[(1, 0), (0, 1), (0, 0)]], [[1.0, 0.5, 0.0]]))
+    (run,) = follow_all([risk], [[across, 0.5]], Flow())
+    assert run.limit.stalled
+    assert "higher score" in run.limit.reason
+
+
+def test_inputs_that_share_tokens_may_pull_both_ways_and_still_have_a_limit():
+    """The first input wants token 0 by 1, the second token 1 by 0.4: what is left of the difference separates them."""
+    keys = [[(1, 0), (0, 0)], [(1, 0), (0, 0)]]
+    risk = AttentionRisk(EmbeddedSequences.from_scores(keys, [[1.0, 0.0], [0.0, 0.4]]))
+    (run,) = follow_all([risk], [[0.0, 0.0]], Flow())
+    assert run.limit.diverges
+    np.testing.assert_allclose(run.limit.velocity, [1.0, 0.0])

@@ -24,12 +24,12 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._lane_field import alike
-from tokenmargin.attention._mixed import split
+from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, spanned, stationarity
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
-from tokenmargin.data import Selection
+from tokenmargin.data import Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 
 #: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
@@ -50,13 +50,6 @@ LARGEST_SPREAD = 0.05
 
 #: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
 STEADY_WEIGHT = 1e-6
-
-#: Key differences closer than this, in units of the longest, are one: they come from the same tokens.
-SAME_DIFFERENCE = 1e-12
-
-#: Less than this share of all weights, left over where inputs pull both ways, is rounding of logits of size 1e6: then
-#: the pulls cancel.
-NET_WEIGHT = 1e-6
 
 #: Pairs with less than this share of the total weight are left out of the support.
 WEIGHT_FLOOR = 1e-9
@@ -159,7 +152,7 @@ def _judged(ends: _Ends) -> list[Limit]:
         if both_ways:
             signed = signed.copy()
             for b in both_ways:
-                signed[b] = _netted(ends.keys[b], signed[b])
+                signed[b] = netted(ends.keys[b], signed[b])
             along = _separation(ends, signed, unit)
         spread = along.spread
         is_far = (ends.norm >= LEAST_NORM) & (spread <= ends.most_spread)
@@ -233,6 +226,8 @@ def _verdict(
         return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
     separates = along.spread[b] <= SPREAD_TOLERANCE and along.excess[b] >= -GAP_TOLERANCE
     if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
+        if _overtakes(ends.keys[b], along, b):
+            return LimitKind.STALLED, "A token of higher score keeps its distance: it pulls p away further on."
         return (
             LimitKind.DIVERGES,
             "The weighted pairs separate at one common speed and every other token falls behind faster.",
@@ -256,6 +251,7 @@ class _Separation:
     spread: np.ndarray
     excess: np.ndarray
     adverse: np.ndarray
+    above: np.ndarray  #: tokens of higher score than the selected, no further behind than the mean, shape (B, n, T)
 
     def support(self, b: int) -> tuple[tuple[tuple[int, int, int], ...], np.ndarray]:
         """The weighted pairs (input, selected, other) of point b, and their weights."""
@@ -282,31 +278,22 @@ def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
     spread = (ahead * np.abs(between / unit[:, None, None, None] - 1.0)).sum(axis=(1, 2, 3))
     first = np.take_along_axis(ends.scores, gaps.argmin(axis=2)[:, :, None], axis=2)
     feels = ends.present & ~chosen & (ends.scores != first)
-    excess = np.where(feels, gaps / unit[:, None, None] - 1.0, np.inf).min(axis=(1, 2))
-    return _Separation(
-        chosen, held_back, np.where(certifies, spread, np.inf), np.where(certifies, excess, -np.inf), adverse
-    )
+    behind = np.where(feels, gaps / unit[:, None, None] - 1.0, np.inf)
+    above = (behind <= GAP_TOLERANCE) & (ends.scores > first + tie_widths(ends.scores)[:, :, None])
+    excess = np.where(certifies, behind.min(axis=(1, 2)), -np.inf)
+    return _Separation(chosen, held_back, np.where(certifies, spread, np.inf), excess, adverse, above)
 
 
-def _netted(keys: np.ndarray, signed: np.ndarray) -> np.ndarray:
-    """Signed weights in which pairs of one key difference are taken together over all inputs, shape (n, T, T).
+def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
+    """Whether a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
 
-    Inputs that share tokens can pull one difference both ways for ever; what moves p is what is left of it.
+    Unless inputs that share tokens pull the same difference the other way, and more.
     """
-    i, t, u = np.nonzero(signed > 0)
-    differences = np.round((keys[i, t] - keys[i, u]) / SAME_DIFFERENCE)
-    first = differences[np.arange(len(i)), (differences != 0).argmax(axis=1)]
-    sign = np.where(first < 0, -1.0, 1.0)
-    _, place = np.unique(sign[:, None] * differences + 0.0, axis=0, return_inverse=True)
-    weights = signed[i, t, u]
-    pulls = [np.bincount(place.ravel(), weights * (sign == way)) for way in (1.0, -1.0)]
-    left, of = np.abs(pulls[0] - pulls[1]), np.maximum(*pulls)
-    kept = np.where(sign == np.where(pulls[0] >= pulls[1], 1.0, -1.0)[place.ravel()], (left / of)[place.ravel()], 0.0)
-    netted = np.zeros_like(signed)
-    netted[i, t, u] = weights * kept
-    netted -= np.swapaxes(netted, 1, 2)
-    total = netted.clip(0).sum()
-    return netted / total if total > NET_WEIGHT else signed
+    i, t = np.nonzero(along.above[b])
+    j, s, u = np.array(along.support(b)[0], dtype=np.int64).reshape(-1, 3).T
+    rows = keys[i, along.chosen[b].argmax(axis=1)[i]] - keys[i, t]
+    apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
+    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
 
 
 def _settled_velocity(keys: np.ndarray, signed: np.ndarray, force: np.ndarray) -> np.ndarray:

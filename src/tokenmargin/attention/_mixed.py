@@ -27,6 +27,13 @@ SPAN_TOLERANCE = 1e-9
 #: Newton steps on the span: from a point where the field is 1e-12 two are enough.
 NEWTON_STEPS = 8
 
+#: Key differences closer than this, in units of the longest, are one: they come from the same tokens.
+SAME_DIFFERENCE = 1e-12
+
+#: Less than this share of all weights, left over where inputs pull both ways, is rounding of logits of size 1e6: then
+#: the pulls cancel.
+NET_WEIGHT = 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -136,3 +143,24 @@ def _finite_part(
             return None
     eigenvalue = float(np.linalg.eigvalsh((jacobian + jacobian.T) / 2).max()) / size
     return y, step, eigenvalue
+
+
+def netted(keys: np.ndarray, signed: np.ndarray) -> np.ndarray:
+    """Signed weights in which pairs of one key difference are taken together over all inputs, shape (n, T, T).
+
+    Inputs that share tokens can pull one difference both ways for ever; what moves p is what is left of it.
+    """
+    i, t, u = np.nonzero(signed > 0)
+    differences = np.round((keys[i, t] - keys[i, u]) / SAME_DIFFERENCE)
+    first = differences[np.arange(len(i)), (differences != 0).argmax(axis=1)]
+    sign = np.where(first < 0, -1.0, 1.0)
+    _, place = np.unique(sign[:, None] * differences + 0.0, axis=0, return_inverse=True)
+    weights = signed[i, t, u]
+    pulls = [np.bincount(place.ravel(), weights * (sign == way)) for way in (1.0, -1.0)]
+    left, of = np.abs(pulls[0] - pulls[1]), np.maximum(*pulls)
+    kept = np.where(sign == np.where(pulls[0] >= pulls[1], 1.0, -1.0)[place.ravel()], (left / of)[place.ravel()], 0.0)
+    left_over = np.zeros_like(signed)
+    left_over[i, t, u] = weights * kept
+    left_over -= np.swapaxes(left_over, 1, 2)
+    total = left_over.clip(0).sum()
+    return left_over / total if total > NET_WEIGHT else signed

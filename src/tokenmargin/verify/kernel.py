@@ -127,7 +127,7 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], u: Row, weights: 
     total = sum(weights.values(), Fraction(0))
     demand(abs(total - 1) <= MARGIN_TOLERANCE, "a pair may be missing: the sum of the weights, not 1,", total)
     mean = sum((w * gaps[pair] for pair, w in weights.items()), Fraction(0))
-    demand(mean > 0, "the weighted pairs do not separate along the velocity")
+    demand(min(gaps.values()) > 0, "a token does not fall behind along the velocity")
     higher = all(scores[i][s] > scores[i][t] for i, _, t in weights for s in problem.selected[i])
     demand(higher, "a token of a weighted pair scores no less than one that is selected over it")
     spread = sum((w * abs(gaps[pair] / mean - 1) for pair, w in weights.items()), Fraction(0))
@@ -136,9 +136,10 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], u: Row, weights: 
     demand(tied, "two selected tokens of an input do not stay tied along the velocity")
     felt = all(gap >= (1 - GAP_TOLERANCE) * mean for (i, s, t), gap in gaps.items() if scores[i][t] != scores[i][s])
     demand(felt, "another token falls behind more slowly than the weighted ones")
-    demand(min(gaps.values()) > 0, "a token does not fall behind")
+    level = {pair for pair, gap in gaps.items() if gap <= (1 + GAP_TOLERANCE) * mean} - set(weights)
+    above = [problem.row((i, s, t)) for i, s, t in level if scores[i][t] > scores[i][s]]  # pull away, if not outweighed
+    demand(all(row in map(problem.row, weights) for row in above), "a token of higher score falls behind no faster")
     pull = problem.pull({**weights, **ties})
-    off = dot(pull, pull) - dot(pull, u) ** 2 / dot(u, u)
-    along = dot(pull, u) > 0 and off <= SPREAD_TOLERANCE**2 * dot(pull, pull)
+    along = dot(pull, u) > 0 and dot(pull, pull) * (1 - SPREAD_TOLERANCE**2) <= dot(pull, u) ** 2 / dot(u, u)
     demand(along, "the velocity is not the weighted sum of the differences of its pairs")
     return spread
