@@ -276,3 +276,11 @@ def test_a_joint_limit_off_its_velocity_is_not_certified():
     limit = joint_limit(run.objective, run.final, (run.velocity_v, tilted / np.linalg.norm(tilted)), run.selection)
     assert limit.stalled
     assert "different rates" in limit.reason
+
+
+def test_a_token_of_higher_score_that_keeps_its_distance_is_no_joint_limit_however_little_it_weighs():
+    """Along (0, 1) token 0, of twice the score, stays as far behind token 1 as token 2; from (0, 0.5) p goes to it."""
+    risk = JointRisk(EmbeddedSequences([[[2.0], [1.0], [0.0]]], [1], [0.0], keys=[[(1, 0), (0, 1), (0, 0)]]))
+    runs = follow(risk, [([1.0], [0.0, 0.5]), ([1.0], [-40.0, 0.5])], Flow())
+    assert [run.limit.kind.value for run in runs] == ["diverges", "stalled"]
+    assert "higher score" in runs[1].limit.reason

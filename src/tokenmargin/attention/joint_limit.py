@@ -18,9 +18,10 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, HeadVector, Vector
 from tokenmargin.attention._judging import LEAST_NORM
+from tokenmargin.attention._mixed import SAME_DIFFERENCE
 from tokenmargin.attention.joint_risk import JointField, JointRisk
 from tokenmargin.attention.limit import LimitKind, LimitVerdict
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 
 #: Largest weighted mean of |rate/mean rate - 1|, and most by which a rate may fall short of the mean. Rates carry terms
 #: of order 1/|v| (scores grow with v), 1e-6 at the norm to which the flow goes; a wrong selection is off by 1e-2.
@@ -59,15 +60,17 @@ def joint_limit(
     """
     v, p = end
     move = risk.speeds[0] * velocity[0], risk.speeds[1] * velocity[1]
-    label, gap = (
-        _spread(np.asarray(log_w), np.asarray(rate)) for log_w, rate in _weights_and_rates(risk.own_field, end, move)
-    )
+    inputs, pairs = ((np.asarray(w), np.asarray(rate)) for w, rate in _weights_and_rates(risk.own_field, end, move))
+    label, gap = _spread(*inputs), _spread(*pairs)
     excess = min(label[1], gap[1])
+    above = _keeps_its_distance(risk.own_field, end, *pairs)
     far = min(float(np.linalg.norm(v)), float(np.linalg.norm(p))) >= LEAST_NORM
     settled = far and max(label[0], gap[0]) <= RATE_TOLERANCE and excess >= -RATE_TOLERANCE
-    kind = LimitKind.DIVERGES if settled else LimitKind.STALLED
+    kind = LimitKind.DIVERGES if settled and not above else LimitKind.STALLED
     reason = (
-        "All inputs and pairs that carry weight lose it at one rate, and all others lose it faster."
+        "A token of higher score keeps its distance: it pulls p away further on."
+        if settled and above
+        else "All inputs and pairs that carry weight lose it at one rate, and all others lose it faster."
         if settled
         else "Inputs or pairs of tokens that carry weight still lose it at different rates: follow the flow further."
     )
@@ -91,10 +94,41 @@ def _spread(log_w: np.ndarray, rate: np.ndarray) -> tuple[float, float]:
     there = np.isfinite(log_w)
     if not there.any():
         return 0.0, np.inf
-    weights = np.exp(log_w[there] - log_w[there].max())
-    weights /= weights.sum()
-    mean = float(weights @ rate[there])
+    weights, mean = _weighted_mean(log_w[there], rate[there])
     if not mean > 0:
         return np.inf, -np.inf
     off = rate[there] / mean - 1.0
     return float(weights @ np.abs(off)), float(off.min())
+
+
+def _weighted_mean(log_w: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights, sum 1, and their mean rate."""
+    weights = np.exp(log_w - log_w.max())
+    weights /= weights.sum()
+    return weights, float(weights @ rate)
+
+
+def _keeps_its_distance(field: JointField, end: tuple[HeadVector, Vector], log_w: np.ndarray, rate: np.ndarray) -> bool:
+    """Whether a token scores more than the selected one and loses no weight beside the pairs that hold p back.
+
+    However little it weighs, it pulls for ever; unless another input that shares the two tokens selects the better one.
+    """
+    keys, weighted, present = (
+        np.asarray(field.keys),
+        np.isfinite(log_w),
+        np.isfinite(np.asarray(field.log_multiplicity)),
+    )
+    if not weighted.any():
+        return False
+    (n, T), (v, p) = present.shape, end
+    gamma = np.asarray(field.labels)[:, None] * (np.asarray(field.tokens) @ v)
+    each, top = np.arange(n), np.where(present, keys @ p, -np.inf).argmax(axis=1)
+    ahead = np.where(present, gamma - gamma[each, top][:, None], 0.0)
+    level = (
+        rate.reshape(n, T, T)[each, top] / _weighted_mean(log_w[weighted], rate[weighted])[1] - 1.0 <= RATE_TOLERANCE
+    )
+    rows = keys[each, top][:, None] - keys
+    above = level & (ahead > tie_widths(gamma)[:, None])
+    below = rows[level & (ahead < 0.0)]
+    apart = np.abs(rows[above][:, None] - below).max(axis=-1)
+    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE * np.abs(rows).max()).any())
