@@ -196,9 +196,12 @@ def _without_first_order(case: lemma3_key.KeyLemmaCase, seen: lemma3_key.KeyLemm
 
 def _lemma_5(rng: Stream) -> Problem:
     data, pi = two_scores(rng, 1, int(rng.integers(2, 5)), 3), float(rng.uniform(0.05, 1.0))
-    solved = att_svm(data, optimal_selection(data)).status is Status.OPTIMAL
-    radius = lemma5_correlation.correlation_radius(data, pi) if solved else 1.0
-    return Problem(sequences=data, pi=pi, p=_numbers(radius * rng.uniform(1.001, 3) * _unit(rng, 3)))
+    best = att_svm(data, optimal_selection(data))
+    if best.status is not Status.OPTIMAL:
+        return Problem(sequences=data, pi=pi, p=_numbers(_unit(rng, 3)))
+    p = best.direction + 10.0 ** rng.uniform(-3, 0) * rng.normal(size=3)  # where the two descents are nearly the same
+    norm = lemma5_correlation.correlation_radius(data, pi) * rng.uniform(1.001, 3)
+    return Problem(sequences=data, pi=pi, p=_numbers(norm * p / np.linalg.norm(p)))
 
 
 def _lemma_7(rng: Stream) -> Problem:
@@ -206,8 +209,8 @@ def _lemma_7(rng: Stream) -> Problem:
     if solution is None:
         return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(_unit(rng, 3)), q=(1.0, 0.0, 0.0))
     constants = cone_constants(solution)
-    norms = np.array([constants.radius * rng.uniform(1.001, 10.0), 1.0])
-    p, q = points_of_cone(solution.direction, constants.mu, norms, int(rng.integers(2**31)))
+    norms = np.array([constants.radius * rng.uniform(1.001, 10.0), 1.0, 1.0, 1.0])
+    p, _, _, q = points_of_cone(solution.direction, constants.mu, norms, int(rng.integers(2**31)))
     return Problem(sequences=data, selection=solution.selection, p=_numbers(p), q=_numbers(q))
 
 
@@ -322,13 +325,13 @@ LAWS: tuple[Law, ...] = (
     ),
     _law(
         lemma5_correlation.LEMMA_5,
-        "one input of 2 to 4 tokens of two scores, keys N(0, I) of width 3, pi from 0.05 to 1, p in a random "
-        "direction at 1 to 3 R_pi.",
+        "one input of 2 to 4 tokens of two scores, keys N(0, I) of width 3, pi from 0.05 to 1, p 0.001 to 1 times "
+        "N(0, I) from the max-margin direction, at 1 to 3 R_pi.",
         _lemma_5,
     ),
     _law(
         lemma7_cone.LEMMA_7,
-        _LOCAL + "(n, T, d) = (1, 4, 3) or (2, 3, 3), p at 1 to 10 R on the border, q on the axis of the cone.",
+        _LOCAL + "(n, T, d) = (1, 4, 3) or (2, 3, 3), p at 1 to 10 R and q, both on the border of the cone.",
         _lemma_7,
     ),
     _law(
