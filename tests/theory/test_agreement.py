@@ -177,3 +177,17 @@ def test_what_is_no_limit_and_what_is_no_problem_is_refused_in_words():
         compare(None)
     with pytest.raises(InvalidInputError, match="Problem or EmbeddedSequences"):
         check(None)
+
+
+def test_tokens_of_one_key_are_compared_by_their_mean_score():
+    """The first two tokens of input 0 score -2 and 2, together 0: they tie with the third, and nothing pulls."""
+    keys = [[(-2, -1), (-2, -1), (1, 2)], [(0, 1), (2, -1), (1, -2)]]
+    data = EmbeddedSequences.from_scores(keys, [[-2, 2, 0], [-2, 1, 1]])
+    limit = follow(AttentionRisk(data), [0.0, 0.0], Flow()).limit
+    assert limit.diverges
+    assert compare(limit).agrees
+    lone = EmbeddedSequences.from_scores([[(1, 0), (1, 0), (0, 1)]], [[1, -1, 0.2]])  # 0 together, below the third
+    found = compare(follow(AttentionRisk(lone), [0.0, 0.0], Flow()).limit)
+    assert found.agrees
+    assert found.is_lmm
+    assert not found.is_gmm

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._types import Vector
+from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
@@ -87,11 +88,11 @@ class Limit(LimitVerdict):
     def sequences(self) -> EmbeddedSequences:
         """The problem whose max-margin direction this is to be compared with: see `felt` of the risk.
 
-        Tokens that tie in score with a selected one and are not selected are masked: nothing holds them back. In a
-        mixed limit the selected tokens of an input share its attention for ever, so they all have the score that they
-        have together.
+        Tokens of one key act as one, whatever p is: they all have their mean score. Tokens that tie in score with a
+        selected one and are not selected are masked: nothing holds them back. In a mixed limit the selected tokens of
+        an input share its attention for ever, so they all have the score that they have together.
         """
-        felt = self.risk.felt(self.p)
+        felt = _with_one_score_a_key(self.risk.felt(self.p))
         if not self.mixed:
             return _without_tied(felt, self.selection.chosen)
         gamma = np.where(felt.mask, scores(felt), 0.0)
@@ -99,6 +100,17 @@ class Limit(LimitVerdict):
         together = (share * gamma).sum(axis=1) / share.sum(axis=1)
         gamma = np.where(self.selection.chosen, together[:, None], gamma)
         return EmbeddedSequences.from_scores(felt.keys, gamma, felt.mask)
+
+
+def _with_one_score_a_key(data: EmbeddedSequences) -> EmbeddedSequences:
+    """The data, with their mean score for tokens of an input that share a key."""
+    gamma = np.where(data.mask, scores(data), 0.0)
+    same = same_key(data.relative_keys, data.mask)
+    mean = (same * gamma[:, None, :]).sum(axis=2) / np.maximum(same.sum(axis=2), 1)
+    unlike = np.abs(mean - gamma) > score_tie_widths(data)[:, None]
+    if not unlike.any():
+        return data
+    return EmbeddedSequences.from_scores(data.keys, np.where(unlike, mean, gamma), data.mask)
 
 
 def _without_tied(data: EmbeddedSequences, chosen: np.ndarray) -> EmbeddedSequences:
