@@ -139,3 +139,18 @@ def test_inputs_that_share_tokens_may_pull_both_ways_and_still_have_a_limit():
     (run,) = follow_all([risk], [[0.0, 0.0]], Flow())
     assert run.limit.diverges
     np.testing.assert_allclose(run.limit.velocity, [1.0, 0.0])
+
+
+def test_an_input_of_long_keys_that_weighs_nothing_does_not_loosen_what_is_settled():
+    """Rounding is that of the logits that carry weight: input 1 has keys 1e4 times as long, and is decided at once.
+
+    At the end of the run the gaps of the first input still differ by 6e-6, and the velocity is off by 6e-3.
+    """
+    keys = [
+        [(-0.305, -1.111), (-0.699, 1.179), (-0.21, -1.079)],
+        [(-19476.89, -5933.753), (-1525.935, -1644.324), (9211.338, 26740.984)],
+    ]
+    risk = AttentionRisk(EmbeddedSequences.from_scores(keys, [[-0.298, -0.271, -1.886], [-1.871, -1.085, -0.321]]))
+    near, far = (follow_all([risk], [[0.5, 0.5]], Flow(until_norm=norm))[0].limit for norm in (1e6, 1e10))
+    assert far.diverges
+    assert near.stalled or 1 - near.velocity @ far.velocity < 1e-8

@@ -48,6 +48,9 @@ ROUNDING_FACTOR = 32.0
 #: No spread above this is put down to rounding.
 LARGEST_SPREAD = 0.05
 
+#: Inputs that carry weight with keys below this share of the longest have logits, and a rounding, of another scale.
+OTHER_SCALE = 0.125
+
 #: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
 STEADY_WEIGHT = 1e-6
 
@@ -136,9 +139,13 @@ class _Ends:
 
     @property
     def most_spread(self) -> np.ndarray:
-        """The largest spread of gaps that is settled, rounding of the logits allowed for."""
+        """The largest spread of gaps that is settled, rounding of the logits that carry weight allowed for."""
         eps = float(np.finfo(self.keys.dtype).eps)
-        rounding = ROUNDING_FACTOR * eps * self.norm / np.maximum(self.speed, 1e-150) ** 2
+        lengths = np.linalg.norm(np.where(self.present[..., None], self.keys, 0.0), axis=3).max(axis=2)
+        carries = np.abs(self.signed).sum(axis=(2, 3)) > WEIGHT_FLOOR
+        longest = np.where(carries, lengths, 0.0).max(axis=1)
+        own_scale = np.where(longest < OTHER_SCALE * lengths.max(axis=1), longest, 1.0)
+        rounding = ROUNDING_FACTOR * eps * self.norm * own_scale**3 / np.maximum(self.speed, 1e-150) ** 2
         return np.maximum(SPREAD_TOLERANCE, np.minimum(rounding, LARGEST_SPREAD))
 
 
