@@ -292,3 +292,17 @@ def test_the_engine_keeps_what_reaches_new_lines():
     inputs = list(fuzzed([b'{"seal": 1}'], lambda data: seen.append(data), 30, seed=3))
     assert inputs == seen
     assert len(set(inputs)) > 15
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: tm.att_svm(toys.fig1b(), [0]), r"Selection\.from_indices"),
+        (lambda: tm.AttentionRisk(toys.fig1b(), "logistic"), r"losses\.logistic"),
+        (lambda: tm.one_step(tm.TokenDataset([[1, 0], [0, 1]], [1, -1]), 1.0, d=8, key=0), r"jax\.random\.key"),
+    ],
+    ids=["selection", "loss", "key"],
+)
+def test_a_wrong_type_is_told_how_the_right_one_is_made(call, remedy):
+    with pytest.raises(WrongTypeError, match=remedy):
+        call()

@@ -28,6 +28,14 @@ STANDS_FOR: dict[type, tuple[type, ...]] = {
     str: (str,),
 }
 
+#: How what is asked for is made, where its type does not say: by the end of "name: type".
+REMEDIES = {
+    ": a Selection": " Selection.from_indices(indices, T) makes one.",
+    ": a Loss": " They are in tokenmargin.losses, such as losses.logistic.",
+    "key: an Array or a Generator": " jax.random.key(0) makes one.",
+    "key: an Array or a ndarray": " jax.random.key(0) makes one.",
+}
+
 #: Most characters of a value that an error shows.
 SHOWN = 60
 
@@ -148,7 +156,9 @@ def checked(function: Checked) -> Checked:
             expected.update(_hints(function))
         hint = expected.get(name, Any)
         if value is not defaults.get(name, Parameter.empty) and not _fits(value, hint):
-            raise WrongTypeError(f"{name} must be {_in_words(hint)}, got {_type_name(value)}: {shown(value)}.")
+            words = _in_words(hint)
+            remedy = next((says for kind, says in REMEDIES.items() if f"{name}: {words}".endswith(kind)), "")
+            raise WrongTypeError(f"{name} must be {words}, got {_type_name(value)}: {shown(value)}.{remedy}")
         if not isinstance(value, tuple | list | np.ndarray):  # of which the type does not say all
             known.add((name, type(value)))
 
@@ -248,7 +258,7 @@ def _in_words(hint: Any) -> str:
         return f"a tuple, each {_in_words(inside[0])}" if inside[-1] is Ellipsis else f"a tuple of {len(inside)}"
     if hasattr(hint, "array_type"):
         return f"an array of shape ({', '.join(str(hint.dim_str).split())})"
-    name = getattr(origin or hint, "__name__", str(hint))
+    name = getattr(origin or hint, "__name__", str(hint)).rsplit(".", 1)[-1]  # JAX's Array names its own module
     return f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"
 
 
