@@ -284,3 +284,10 @@ def test_a_token_of_higher_score_that_keeps_its_distance_is_no_joint_limit_howev
     runs = follow(risk, [([1.0], [0.0, 0.5]), ([1.0], [-40.0, 0.5])], Flow())
     assert [run.limit.kind.value for run in runs] == ["diverges", "stalled"]
     assert "higher score" in runs[1].limit.reason
+
+
+def test_a_joint_run_that_never_moved_is_stalled():
+    """Keys in units of 1e-6, from a v that is as long as the flow goes: no pair has lost any weight."""
+    data = fig3(B)
+    small = EmbeddedSequences(1e-6 * data.tokens, data.labels, data.head)
+    assert follow(JointRisk(small), ([-1e6, 0.0], [0.0, -1e6]), Flow()).limit.stalled

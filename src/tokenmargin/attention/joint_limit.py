@@ -63,13 +63,13 @@ def joint_limit(
     inputs, pairs = ((np.asarray(w), np.asarray(rate)) for w, rate in _weights_and_rates(risk.own_field, end, move))
     label, gap = _spread(*inputs), _spread(*pairs)
     excess = min(label[1], gap[1])
-    above = _keeps_its_distance(risk.own_field, end, *pairs)
     far = min(float(np.linalg.norm(v)), float(np.linalg.norm(p))) >= LEAST_NORM
     settled = far and max(label[0], gap[0]) <= RATE_TOLERANCE and excess >= -RATE_TOLERANCE
+    above = settled and _keeps_its_distance(risk.own_field, end, *pairs)
     kind = LimitKind.DIVERGES if settled and not above else LimitKind.STALLED
     reason = (
         "A token of higher score keeps its distance: it pulls p away further on."
-        if settled and above
+        if above
         else "All inputs and pairs that carry weight lose it at one rate, and all others lose it faster."
         if settled
         else "Inputs or pairs of tokens that carry weight still lose it at different rates: follow the flow further."
