@@ -68,10 +68,12 @@ def test_a_settled_velocity_is_orthogonal_to_what_weighted_pairs_differ_by(rng):
     signed[0, 0, 0, 1:3] = 0.5
     signed[1, 0, 0, 1:] = 1 / 3
     signed[0, 0, 0, 3] = 1e-8  # not steady, and not felt
+    differences = [keys[b, 0, 2 : 1 + count] - keys[b, 0, 1] for b, count in enumerate((2, 3))]
+    for b, apart in enumerate(differences):  # as rounding leaves it: nearly orthogonal
+        force[b] -= (1 - 1e-5) * np.linalg.pinv(apart) @ (apart @ force[b])
     velocity = _judging._settled_velocity(keys, signed, force)
     np.testing.assert_allclose(np.linalg.norm(velocity, axis=1), 1.0)
-    for b, count in enumerate((2, 3)):
-        apart = keys[b, 0, 2 : 1 + count] - keys[b, 0, 1]
+    for b, apart in enumerate(differences):
         np.testing.assert_allclose(apart @ velocity[b], 0.0, atol=1e-12)
         kept = force[b] - np.linalg.pinv(apart) @ (apart @ force[b])
         np.testing.assert_allclose(velocity[b], kept / np.linalg.norm(kept), atol=1e-12)
@@ -154,3 +156,14 @@ def test_an_input_of_long_keys_that_weighs_nothing_does_not_loosen_what_is_settl
     near, far = (follow_all([risk], [[0.5, 0.5]], Flow(until_norm=norm))[0].limit for norm in (1e6, 1e10))
     assert far.diverges
     assert near.stalled or 1 - near.velocity @ far.velocity < 1e-8
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.7, 2.0])
+def test_inputs_that_share_a_pair_of_tokens_go_along_its_difference_however_it_is_rounded(angle):
+    """Both pairs of weight are k_0 - k_1 = (-1, 0), up to rounding once turned: what the two differ in is noise."""
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    keys = np.array([[(0.0, 0.0), (-1.0, 0.0), (2.0, -2.0)], [(-1.0, -2.0), (2.0, -1.0), (0.0, -2.0)]])
+    risk = AttentionRisk(EmbeddedSequences.from_scores(keys @ turn.T, [[-1.0, 1.0, 2.0], [0.0, -1.0, -1.0]]))
+    (run,) = follow_all([risk], [turn @ [3.0, 9.5]], Flow())
+    assert run.limit.diverges
+    np.testing.assert_allclose(run.limit.velocity, turn @ [-1.0, 0.0], atol=1e-9)

@@ -54,6 +54,9 @@ OTHER_SCALE = 0.125
 #: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
 STEADY_WEIGHT = 1e-6
 
+#: Rounding turns a velocity by less than this, of the order of the spread of its gaps.
+MOST_TURNED = 1e-3
+
 #: Pairs with less than this share of the total weight are left out of the support.
 WEIGHT_FLOOR = 1e-9
 
@@ -319,10 +322,11 @@ def _settled_velocity(keys: np.ndarray, signed: np.ndarray, force: np.ndarray) -
     apart = np.where(steady[:, 1:, None], pairs[:, 1:] - pairs[:, :1], 0.0)
     _, values, right = np.linalg.svd(apart, full_matrices=False)
     across = np.where(spanned(values)[:, :, None], right, 0.0)
-    along = force - np.einsum("bkr,bk->br", across, np.einsum("bkr,br->bk", across, force))
-    length = np.linalg.norm(along, axis=1, keepdims=True)
+    rounded = np.einsum("bkr,bk->br", across, np.einsum("bkr,br->bk", across, force))
     whole = np.linalg.norm(force, axis=1, keepdims=True)
-    return np.where(length > 0, along / np.where(length > 0, length, 1.0), force / whole)
+    # Inputs that share tokens have pairs that are one up to rounding, and what spans their difference is noise.
+    along = np.where(np.linalg.norm(rounded, axis=1, keepdims=True) <= MOST_TURNED * whole, force - rounded, force)
+    return np.asarray(along / np.linalg.norm(along, axis=1, keepdims=True))
 
 
 def _selection(objective: PointRisk, chosen: np.ndarray) -> Selection:
