@@ -126,12 +126,22 @@ class SecondSoftmax:
         signed = label * (self.output + plt.load(scalars_ref.at[jnp.int32(0)]))
         self.slope = -label / (1.0 + jnp.exp(signed)) / plt.load(scalars_ref.at[jnp.int32(1)])
 
-    def gradients(self, at: Normed, width: int) -> tuple[Array, tuple[Array, ...]]:
-        """In |H|^2, and in what p, v and 1/d read of H, at some places."""
-        values = self.slope * jnp.exp(at.logits - self._largest) / self._total
-        logits = values * (at.values - self._top - self._shift)
-        variance = -0.5 * at.scale * at.scale * at.scale * (logits * at.query + values * at.head)
-        return variance / width, (logits * at.scale, values * at.scale, -2.0 * at.mean * variance)
+    def store(self, block: Block, at: Array, own: Normed, width: int, refs: Any) -> tuple[Array, tuple[Array, ...]]:
+        """The output and the slope of the document; at some places the gradients in |H|^2 and in H p, H v and H 1/d.
+
+        What was stored of the places is returned.
+        """
+        by_row_ref, squares_ref, outputs_ref, slopes_ref = refs
+        plt.store(outputs_ref.at[block.document], self.output)
+        plt.store(slopes_ref.at[block.document], self.slope)
+        values = self.slope * jnp.exp(own.logits - self._largest) / self._total
+        logits = values * (own.values - self._top - self._shift)
+        variance = -0.5 * own.scale * own.scale * own.scale * (logits * own.query + values * own.head)
+        square, gradients = variance / width, (logits * own.scale, values * own.scale, -2.0 * own.mean * variance)
+        block.store_numbers(squares_ref, at, square)
+        for k, gradient in enumerate(gradients):
+            block.store_numbers(by_row_ref, at, gradient, k)
+        return square, gradients
 
 
 def score_gradients(

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
 from tokenmargin.models._kernels._document_rows import (
@@ -91,13 +90,9 @@ def narrow_scores(
         Normed(block, statistics_ref, block.numbers(norms_ref, at, other=1.0), at, settings) for at in (column, row)
     )
     softmax = SecondSoftmax(block, every, column, labels_ref, scalars_ref)
-    plt.store(outputs_ref.at[block.document], softmax.output)
-    plt.store(slopes_ref.at[block.document], softmax.slope)
-    square, gradients = softmax.gradients(own, settings.width)
-    block.store_numbers(squares_ref, row, square)
+    told = by_row_ref, squares_ref, outputs_ref, slopes_ref
+    square, gradients = softmax.store(block, row, own, settings.width, told)
     attention, mixed = (block.pairs(ref, row, column) for ref in (attention_ref, mixed_ref))
-    for k, gradient in enumerate(gradients):
-        block.store_numbers(by_row_ref, row, gradient, k)
     scores = score_gradients(block, column, attention, mixed, readings_ref, square, gradients)
     block.store_pairs(scores_ref, row, column, settings.mixing_scale * scores)
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental.pallas import triton as plt
 from jaxtyping import Array
 
 from tokenmargin.models._kernels._document_rows import (
@@ -126,7 +125,6 @@ def wide_second_softmax(
     settings: KernelSettings,
 ) -> None:
     """The second softmax of a document, its loss, and the gradients in LayerNorm's statistics of all rows."""
-    by_row_ref, squares_ref, outputs_ref, slopes_ref = out
     block = Block(ids_ref, log_counts_ref, lengths_ref, program, cut.rows)
     column = columns_of(widths)
 
@@ -135,13 +133,7 @@ def wide_second_softmax(
 
     squared = jax.lax.fori_loop(1, pieces_of(block.length, TILE), add, block.numbers(norms_ref, column, 0, other=1.0))
     every = Normed(block, statistics_ref, squared, column, settings)
-    softmax = SecondSoftmax(block, every, column, labels_ref, scalars_ref)
-    plt.store(outputs_ref.at[block.document], softmax.output)
-    plt.store(slopes_ref.at[block.document], softmax.slope)
-    square, gradients = softmax.gradients(every, settings.width)
-    block.store_numbers(squares_ref, column, square)
-    for k, gradient in enumerate(gradients):
-        block.store_numbers(by_row_ref, column, gradient, k)
+    SecondSoftmax(block, every, column, labels_ref, scalars_ref).store(block, column, every, settings.width, out)
 
 
 def wide_scores(
