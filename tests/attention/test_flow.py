@@ -210,6 +210,7 @@ def test_too_few_steps_are_stalled():
     trajectory = follow(AttentionRisk(fig1c()), [0.0, 0.0], Flow(max_steps=10))
     assert trajectory.outcome is Outcome.STEPS_SPENT
     assert trajectory.limit.stalled
+    assert "follow it further" in trajectory.limit.reason
 
 
 def test_a_flow_that_does_not_settle_is_reported_before_it_has_run_away():

@@ -249,7 +249,11 @@ def _verdict(
             LimitKind.STALLED,
             "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
         )
-    return LimitKind.STALLED, "Neither a common separation speed nor a stationary point was reached yet."
+    return (
+        LimitKind.STALLED,
+        "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a larger "
+        "Flow(until_norm=...) or more steps.",
+    )
 
 
 @dataclass(frozen=True)
