@@ -9,8 +9,7 @@ import pytest
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import imdb, yelp
-from tokenmargin.sources._hub import hub_is_installed
-from tokenmargin.sources.locate import cached, sha256
+from tokenmargin.sources.locate import cached, hub_is_installed, sha256
 
 CSV = "review,sentiment\n{},positive\nbad,negative\n"
 

@@ -63,7 +63,7 @@ def test_stop_words_are_scikit_learns():
 
 def test_stems():
     pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
-    from tokenmargin.text._stem import stem
+    from tokenmargin.text._lexicon import stem
 
     assert stem(["movies", "movie", "running", "happily", "a1"]) == ["movi", "movi", "run", "happili", "a1"]
 

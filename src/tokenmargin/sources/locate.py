@@ -1,6 +1,7 @@
 """Where a data set lies: the path given, the folder $TOKENMARGIN_DATA, or a download, in that order.
 
-A download is kept once and checked on every use: a file with its SHA-256 beside it.
+A download is kept once and checked on every use: a file with its SHA-256 beside it. This is the only file that sees
+`datasets`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tokenmargin._atomic import complete_file
 from tokenmargin._progress import Progress, silent
-from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources._hub import hub_batches, hub_is_installed
+from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
 from tokenmargin.sources._parquet import write_parquet
 
 #: Names the folder that holds the user's copies.
 DATA_VARIABLE = "TOKENMARGIN_DATA"
+
+#: Rows taken from the hub's tables at a time.
+_BATCH = 2048
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,29 @@ def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hub_is_installed() -> bool:
+    """Whether `datasets` can be imported; nothing is imported to find out."""
+    try:
+        return find_spec("datasets") is not None
+    except ValueError:
+        return False
+
+
+def hub_batches(
+    name: str, splits: tuple[str, ...], progress: Progress = silent
+) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+    """The splits of a data set on the hub, as (split, columns) a batch at a time."""
+    try:
+        import datasets
+    except ImportError:
+        raise MissingExtraError("Downloading data", "download") from None
+    for split in splits:
+        try:
+            rows = datasets.load_dataset(name, split=split)
+        except Exception as problem:  # whatever the network, the hub or its client may raise: none of it is ours
+            raise DataAbsentError(f"{name} could not be downloaded ({type(problem).__name__}: {problem}).") from problem
+        for start in range(0, len(rows), _BATCH):
+            yield split, dict(rows[start : start + _BATCH])
+            progress(min(start + _BATCH, len(rows)), len(rows), f"downloading {name} ({split})")

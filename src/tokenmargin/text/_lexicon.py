@@ -1,4 +1,7 @@
-"""Every distinct word of a corpus, met once: its tokens, its count. Grows while the corpus streams by."""
+"""Every distinct word of a corpus, met once: its tokens, its count. Grows while the corpus streams by.
+
+Words are cut back to their stems by Snowball's stemmers; this is the only file that sees PyStemmer.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked
+from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.text._clean import without_accents, without_apostrophes
 from tokenmargin.text._ngrams import GAP, parted
-from tokenmargin.text._stem import stem
 from tokenmargin.text._stopwords import stop_words_of
 from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text._words import NumberedWords
@@ -147,3 +150,20 @@ def ragged_take(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> tup
     lengths = np.diff(starts)[rows]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return values[np.repeat(starts[rows] - ends[:-1], lengths) + np.arange(ends[-1])], ends
+
+
+def stem(words: Sequence[str], language: str = "english") -> list[str]:
+    """The stem of each word; the English "movies" and "movie" share "movi"."""
+    try:
+        import Stemmer
+    except ImportError:
+        raise MissingExtraError("Stemming", "text") from None
+    try:
+        # Each word comes once, so the stemmer's own cache would only cost time.
+        stemmer = Stemmer.Stemmer(language, 0)
+    except KeyError:
+        raise InvalidInputError(
+            f"the PyStemmer that is installed ({Stemmer.version()}) has no {language} stemmer: "
+            "pip install --upgrade PyStemmer, or pass stem=False."
+        ) from None
+    return list(stemmer.stemWords(list(words)))
