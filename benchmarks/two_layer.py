@@ -38,11 +38,14 @@ from tokenmargin.models._two_layer_gradient import (
     two_layer_loss_and_gradients,
 )
 from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.two_layer import COMPILER_OPTIONS
+from tokenmargin.models.two_layer import COMPILER_OPTIONS, TwoLayer
 from tokenmargin.training._compile import usable_options
+from tokenmargin.training._program import TrainingState, apply_gradients
+from tokenmargin.training.optimisers import AdamW
 
 N_TOKENS, BATCH_SIZE, N_DISTINCT, LENGTH = 8192, 128, 96, 128
-LEARNING_RATE, WEIGHT_DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 1e-8, 0.9, 0.999, 1e-8
+LEARNING_RATE, WEIGHT_DECAY = 1e-3, 1e-8
+OPTIMISER = AdamW(LEARNING_RATE, WEIGHT_DECAY)
 
 
 class Problem(NamedTuple):
@@ -52,13 +55,6 @@ class Problem(NamedTuple):
     tokens: np.ndarray
     labels: np.ndarray
     shelves: DocumentShelf
-
-
-class State(NamedTuple):
-    parameters: TwoLayerParameters
-    first: TwoLayerParameters
-    second: TwoLayerParameters
-    step: jax.Array
 
 
 def problem(width: int, steps: int) -> Problem:
@@ -84,26 +80,30 @@ def problem(width: int, steps: int) -> Problem:
     return Problem(parameters, tokens, labels, shelves)
 
 
-def adamw(state: State, gradients: TwoLayerParameters) -> State:
-    """torch.optim.AdamW's formula, fused by XLA into one pass over each parameter."""
-    step = state.step + 1
-    first_rest, second_rest = 1 - BETA_1**step, jnp.sqrt(1 - BETA_2**step)
-    first = jax.tree.map(lambda m, g: BETA_1 * m + (1 - BETA_1) * g, state.first, gradients)
-    second = jax.tree.map(lambda s, g: BETA_2 * s + (1 - BETA_2) * g**2, state.second, gradients)
-    parameters = jax.tree.map(
-        lambda p, m, s: (
-            p * (1 - LEARNING_RATE * WEIGHT_DECAY)
-            - LEARNING_RATE / first_rest * m / (jnp.sqrt(s) / second_rest + EPSILON)
-        ),
-        state.parameters,
-        first,
-        second,
-    )
-    return State(parameters, first, second, step)
+class WholeBatch(eqx.Module):
+    """A batch that is one shelf."""
+
+    shelf: DocumentShelf
+    n_layouts: int = eqx.field(static=True, default=1)
+
+    @property
+    def layout(self) -> jax.Array:
+        return jnp.int32(0)
+
+    def shelves(self, layout: int) -> tuple[DocumentShelf, ...]:
+        del layout
+        return (self.shelf,)
+
+    def one_by_one(self, layout: int) -> bool:
+        del layout
+        return False
+
+    def whole(self) -> DocumentShelf:
+        return self.shelf
 
 
 class Ours:
-    """All steps in one compiled scan with donated buffers."""
+    """All steps in one compiled scan with donated buffers, each as `train` takes it."""
 
     def __init__(self, given: Problem, precision: MatmulPrecision, way: str = "usual") -> None:
         self.given = given
@@ -115,11 +115,14 @@ class Ours:
 
     def restart(self) -> None:
         parameters = TwoLayerParameters(**{name: jnp.array(value) for name, value in self.given.parameters.items()})
-        zeros = partial(jax.tree.map, jnp.zeros_like)
-        self.state = State(parameters, zeros(parameters), zeros(parameters), jnp.zeros((), jnp.float32))
+        states = tuple(OPTIMISER.init(x) for x in jax.tree.leaves(parameters))
+        self.state, self.steps_done = TrainingState(parameters, states), 0
 
     def __call__(self) -> np.ndarray:
-        self.state, losses = self.run(self.state, self.batches)
+        n_steps = len(self.given.labels)
+        rows = OPTIMISER.coefficients(self.steps_done, np.full(n_steps, LEARNING_RATE))
+        self.steps_done += n_steps
+        self.state, losses = self.run(self.state, self.batches, jnp.asarray(rows, jnp.float32))
         return np.asarray(losses)
 
     def embeddings_after(self) -> np.ndarray:
@@ -129,17 +132,27 @@ class Ours:
         return np.asarray(self.state.parameters.embeddings)
 
 
-def _scan(state: State, batches: DocumentShelf, precision: MatmulPrecision, way: str) -> tuple[State, jax.Array]:
-    def one(state, shelf):
+def _scan(
+    state: TrainingState, batches: DocumentShelf, rows: jax.Array, precision: MatmulPrecision, way: str
+) -> tuple[TrainingState, jax.Array]:
+    model = TwoLayer(state.parameters.embeddings.shape[1], precision=precision)
+
+    def usual(parameters, shelf):
+        return model.loss_and_gradients(parameters, WholeBatch(shelf))
+
+    def by_compiler(parameters, shelf):
         order = batch_row_order((shelf,), N_TOKENS) if way == "fixed_order" else None
         # A block as large as the batch is what the compiler makes of whole shelves, whatever kernels there are.
-        blocks = None if way == "usual" else BATCH_SIZE
-        sums, gradients = two_layer_loss_and_gradients(
-            state.parameters, (shelf,), order=order, precision=precision, documents_at_once=blocks
+        return two_layer_loss_and_gradients(
+            parameters, (shelf,), order=order, precision=precision, documents_at_once=BATCH_SIZE
         )
-        return adamw(state, gradients), sums.mean_loss
 
-    return jax.lax.scan(one, state, batches)
+    def one(state, now):
+        shelf, row = now
+        sums, gradients = (usual if way == "usual" else by_compiler)(state.parameters, shelf)
+        return TrainingState(*apply_gradients(AdamW, row, *state, gradients)), sums.mean_loss
+
+    return jax.lax.scan(one, state, (batches, rows))
 
 
 class Torch:
@@ -312,12 +325,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", action="store_true", help="compare on a GPU and print JSON")
     parser.add_argument("--width", type=int, help="d; 512 on a CPU, 2048 on a GPU")
-    parser.add_argument("--steps", type=int, help="steps of one round; 3 on a CPU, 20 on a GPU")
+    parser.add_argument("--steps", type=int, help="steps of one round; 3 on a CPU, 100 on a GPU")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--precision", nargs="+", choices=list(PRECISIONS), default=list(PRECISIONS))
     parser.add_argument("--profile", action="store_true", help="on a GPU, the share of the step by kernel")
     given = parser.parse_args()
-    width, steps = (given.width or (2048 if given.gpu else 512)), (given.steps or (20 if given.gpu else 3))
+    width, steps = (given.width or (2048 if given.gpu else 512)), (given.steps or (100 if given.gpu else 3))
     if given.profile:
         profile(width, steps)
     elif given.gpu:

@@ -23,6 +23,7 @@ from tokenmargin.models._kernels import (
     DocumentTokens,
     KernelSettings,
     RowPlace,
+    RowsGradient,
     RowTuning,
     Tuning,
     column_sums,
@@ -36,8 +37,10 @@ from tokenmargin.models._kernels import (
     token_places,
 )
 from tokenmargin.models._two_layer_block import AS_PRINTED
-from tokenmargin.models._two_layer_gradient import LAYER_NORM_EPSILON, TwoLayerParameters, _readers
+from tokenmargin.models._two_layer_gradient import LAYER_NORM_EPSILON, TwoLayerParameters
+from tokenmargin.models._two_layer_values import readers_of
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.training.optimisers import AdamW
 
 WIDTH, REPEATS = 2048, 5
 
@@ -46,6 +49,7 @@ PRODUCT_CUTS = (Tuning(128, 4, 3), Tuning(64, 4, 3), Tuning(128, 8, 3), Tuning(1
 ROW_CUTS = tuple(
     RowTuning(*c) for c in ((2048, 8, 8, 1, 4), (2048, 8, 16, 1, 2), (2048, 4, 16, 1, 1), (512, 8, 4, 1, 4))
 )
+MOVE_CUTS = tuple(RowTuning(2048, *c) for c in ((4, 8, 1, 2), (8, 8, 1, 2), (8, 8, 1, 1), (4, 8, 1, 1), (4, 16, 1, 2)))
 COLUMN_CUTS = tuple(ColumnTuning(*cut) for cut in ((256, 16, 128, 4), (512, 16, 128, 8), (256, 16, 64, 4)))
 
 
@@ -73,7 +77,7 @@ def show(name: str, compute: Callable[..., Any], *given: Any) -> Any:
 def sweep(parameters: TwoLayerParameters, shelf: Any, precision: MatmulPrecision) -> None:
     """All kernels in one precision."""
     parts, ids, lengths = PARTS[precision], shelf.ids, document_lengths(shelf.log_counts)
-    E, readers = jnp.asarray(parameters.embeddings), _readers(parameters, AS_PRINTED)
+    E, readers = jnp.asarray(parameters.embeddings), readers_of(parameters, AS_PRINTED)
     table = show(f"read_table, {parts} parts", lambda E, r: read_table(E, r, parts), E, readers)
     X = np.asarray(E, np.float64)[np.asarray(ids)]
     exact = X @ X.transpose(0, 2, 1)
@@ -112,14 +116,24 @@ def main() -> None:
     shelf = jax.tree.map(lambda x: jnp.asarray(x[0]), given.shelves)
     for precision in PARTS:
         sweep(parameters, shelf, precision)
-    E, readers = jnp.asarray(parameters.embeddings), _readers(parameters, AS_PRINTED)
+    E, readers = jnp.asarray(parameters.embeddings), readers_of(parameters, AS_PRINTED)
     rows = jax.random.normal(jax.random.key(0), (shelf.ids.size, WIDTH))
     narrow = jnp.moveaxis(rows[:, :3], 0, 1)
     where = show(
-        "occurrences", lambda i, c: occurrences(token_places((i,), (c,), N_TOKENS)), shelf.ids, shelf.log_counts
+        "occurrences",
+        lambda i, c, n: occurrences(token_places((i,), (c,), N_TOKENS), n),
+        shelf.ids,
+        shelf.log_counts,
+        narrow,
     )
     for row_cut in ROW_CUTS:
-        show(f"row_sums, {tuple(row_cut)}", lambda *x, c=row_cut: row_sums(*x, tuning=c), where, rows, narrow, readers)
+        given = where, rows, where.readings, readers
+        show(f"row_sums, {tuple(row_cut)}", lambda *x, c=row_cut: row_sums(*x, tuning=c), *given)
+    step = jnp.asarray(AdamW().coefficients(3, np.full(1, 1e-3))[0], jnp.float32)
+    gradient = RowsGradient(where, rows, where.readings, readers)
+    for cut in MOVE_CUTS:
+        name = f"moved, {tuple(cut)}, with copies of E and its state"
+        show(name, lambda E, s, g, row, c=cut: g.moved(AdamW.step, row, E, s, tuning=c), E, (E, E), gradient, step)
     show("    scatter by the compiler", lambda i, r: jnp.zeros_like(E).at[i.reshape(-1)].add(r), shelf.ids, rows)
     numbers = jax.random.normal(jax.random.key(1), (2, N_TOKENS))
     for cut in COLUMN_CUTS:

@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, PRECISIONS, State, adamw
+from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, OPTIMISER, PRECISIONS
 from tokenmargin.models._two_layer_gradient import TwoLayerParameters, two_layer_loss_and_gradients
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.training._layouts import ShelfLayout, shelf_layouts
+from tokenmargin.training._program import TrainingState, apply_gradients
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, shelves_of
+from tokenmargin.training.optimisers import AdamW
 
 MEAN, DEVIATION, LARGEST = 115, 70, 700
 
@@ -37,18 +39,20 @@ def corpus_of(n: int, rng: np.random.Generator) -> tuple[DocumentCorpus, np.ndar
     return DocumentCorpus(*integers, *numbers), lengths
 
 
-def state_of(width: int) -> State:
+def state_of(width: int) -> TrainingState:
     key = jax.random.key(0)
     parameters = TwoLayerParameters(
         *(width**-0.5 * jax.random.normal(key, shape) for shape in ((N_TOKENS, width), (width,), (width,))),
         jnp.ones(width),
         jnp.zeros(width),
     )
-    first, second = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
-    return State(parameters, first, second, jnp.zeros((), jnp.float32))
+    return TrainingState(parameters, tuple(OPTIMISER.init(x) for x in jax.tree.leaves(parameters)))
 
 
 def epoch(layouts: tuple[ShelfLayout, ...], corpus: DocumentCorpus, precision: MatmulPrecision):
+    # The same bias correction in every step: it changes no time.
+    row = jnp.asarray(OPTIMISER.coefficients(0, np.full(1, OPTIMISER.lr))[0], jnp.float32)
+
     def gradients_on(layout):
         def gradients(parameters, rows):
             return two_layer_loss_and_gradients(parameters, shelves_of(corpus, rows, layout), precision=precision)
@@ -58,7 +62,7 @@ def epoch(layouts: tuple[ShelfLayout, ...], corpus: DocumentCorpus, precision: M
     def one(state, batch):
         rows, layout = batch
         sums, gradients = jax.lax.switch(layout, [gradients_on(each) for each in layouts], state.parameters, rows)
-        return adamw(state, gradients), sums.mean_loss
+        return TrainingState(*apply_gradients(AdamW, row, *state, gradients)), sums.mean_loss
 
     return jax.jit(lambda state, batches: jax.lax.scan(one, state, batches), donate_argnums=0)
 

@@ -39,6 +39,7 @@ from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS
 from tokenmargin.models._kernels._wide_documents import WIDE_CUTS
 from tokenmargin.models._kernels.batch import TRIED, kernels_apply, takes_whole_batch
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
+from tokenmargin.models._kernels.moved_rows import MOVE_TUNING
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
 from tokenmargin.models._kernels.wide_products import (
     GRAM_TUNING,
@@ -50,9 +51,9 @@ from tokenmargin.models._kernels.wide_products import (
 )
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_gradient import (
+    Settings,
     TwoLayerParameters,
     _by_kernels,
-    _Settings,
     two_layer_loss_and_gradients,
 )
 from tokenmargin.models._two_layer_values import DocumentShelf
@@ -175,9 +176,9 @@ def test_rows_are_added_in_the_order_of_documents(rng):
     n_rows = sum(shelf.size for shelf in ids)
     rows = rng.normal(size=(n_rows, WIDTH)).astype(np.float32)
     narrow = rng.normal(size=(3, n_rows)).astype(np.float32)
-    where = occurrences(token_places(ids, log_counts, N_TOKENS), interpret=True)
+    where = occurrences(token_places(ids, log_counts, N_TOKENS), narrow, interpret=True)
     add = jax.jit(partial(row_sums, interpret=True))
-    table, readings = add(where, rows, narrow, jnp.zeros((3, WIDTH), jnp.float32))
+    table = add(where, rows, where.readings, jnp.zeros((3, WIDTH), jnp.float32))
     expected, thin = np.zeros((N_TOKENS, WIDTH), np.float32), np.zeros((3, N_TOKENS), np.float32)
     flat_ids, flat_counts = (np.concatenate([np.asarray(x).reshape(-1) for x in all_]) for all_ in (ids, log_counts))
     for row, (token, count) in enumerate(zip(flat_ids, flat_counts, strict=True)):
@@ -185,9 +186,9 @@ def test_rows_are_added_in_the_order_of_documents(rng):
             expected[token] += rows[row]
             thin[:, token] += narrow[:, row]
     np.testing.assert_array_equal(table, expected)
-    np.testing.assert_array_equal(readings, thin)
+    assert_close(where.readings, thin, SINGLE)
     readers = rng.normal(size=(3, WIDTH)).astype(np.float32)
-    assert_close(add(where, rows, narrow, readers)[0], expected + thin.T @ readers, SINGLE)
+    assert_close(add(where, rows, where.readings, readers), expected + thin.T @ readers, SINGLE)
 
 
 def test_kernels_are_cut_by_powers_of_two():
@@ -196,7 +197,8 @@ def test_kernels_are_cut_by_powers_of_two():
     tables = GRAM_TUNING, WIDE_GRAM_TUNING, WIDE_PRODUCT_TUNING
     tunings = (*(each for table in tables for each in table.values()), PRODUCT_TUNING)
     sizes += [size for each in tunings for size in (each.block, each.warps, each.chunk, each.tile)]
-    sizes += [*COLUMN_TUNING, ROW_TUNING.block, ROW_TUNING.warps, TABLE_BLOCK, TABLE_WARPS]
+    sizes += [size for each in (ROW_TUNING, MOVE_TUNING) for size in (each.block, each.warps)]
+    sizes += [*COLUMN_TUNING, TABLE_BLOCK, TABLE_WARPS]
     assert all(size & (size - 1) == 0 < size for size in sizes)
 
 
@@ -227,7 +229,7 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
         for given in ((exact, shelves), single((exact, shelves)))
     )
 
-    settings = _Settings(EPSILON, precision, SCALES)
+    settings = Settings(EPSILON, precision, SCALES)
 
     def by_kernels(parameters, shelves):
         return _by_kernels(parameters, shelves, jnp.float32(3), settings=settings, interpret=True)
@@ -274,7 +276,7 @@ def test_documents_of_all_widths_on_one_shelf(rng, precision):
         jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
         for given in ((exact, (shelf,)), single((exact, (shelf,))))
     )
-    settings = _Settings(EPSILON, precision, SCALES)
+    settings = Settings(EPSILON, precision, SCALES)
     by_kernels = partial(_by_kernels, settings=settings, interpret=True)
     found, own = jax.jit(by_kernels)(*single((exact, (shelf,))), jnp.float32(3))
     lost = jnp.linalg.norm(full.embeddings - truth.embeddings)

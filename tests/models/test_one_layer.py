@@ -1,5 +1,7 @@
 """The one-layer model on counts: against the formulas of [E] written out token by token, and against autodiff."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import _sums
+from tokenmargin.models._one_layer_kernels import PiecesOfDocuments, document_sums, kernels_apply
 from tokenmargin.models.factored_gradient import FactoredGradient, gradient_entries
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, readings
 from tokenmargin.training.count_batches import CountBatches, count_batches
@@ -187,7 +190,7 @@ def test_a_step_on_the_way_of_accelerators_is_the_step_of_a_cpu(rng, monkeypatch
     parameters = random_parameters(rng, 90, 5)
     model = OneLayer(width=5, score_scale=0.3)
     sums, gradients = evaluate(model, parameters, batch)
-    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, default, **_: default(*arguments))
     other_sums, other = jax.jit(lambda x, y: model.loss_and_gradients(x, y))(parameters, batch)
     assert float(other_sums.mean_loss) == pytest.approx(float(sums.mean_loss), abs=ROUNDING)
     for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(gradients), strict=True):
@@ -276,3 +279,50 @@ def test_what_is_fixed_gets_no_gradient(rng):
 def test_bad_input(make, says):
     with pytest.raises(InvalidInputError, match=says):
         make()
+
+
+def single(tree):
+    """The same in float32."""
+    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32) if jnp.asarray(x).dtype == jnp.float64 else x, tree)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0], ids=["usual", "saturated"])
+@pytest.mark.parametrize("batch_size", [7, 5], ids=["whole", "with rows that are no documents"])
+def test_two_kernels_are_all_between_the_readings_and_the_gradients(rng, scale, batch_size):
+    """Interpreted in float64, against the slow twin; a token that is in no document gets exactly nothing."""
+    documents, labels = texts(rng)
+    parameters = random_parameters(rng, 90, 2)
+    parameters = eqx.tree_at(lambda p: p.embeddings, parameters, scale * parameters.embeddings)
+    model = OneLayer(2)
+    for batch in batch_of(documents, labels, 90, batch_size):
+        pieces = PiecesOfDocuments(batch.ids, batch.log_counts, batch.pieces, batch.labels)
+        ours = jax.jit(partial(document_sums, interpret=True))(readings(parameters), pieces, batch.documents)
+        _, gradients = jax.jit(model.loss_and_gradients)(parameters, batch)
+        np.testing.assert_allclose(ours.outputs, jax.jit(model.outputs)(parameters, batch), atol=ROUNDING * scale)
+        np.testing.assert_allclose(ours.flow, gradients.embeddings.left, atol=ROUNDING * scale)
+        assert not np.any(ours.flow[-3:])
+
+
+def test_kernels_are_for_batches_of_the_usual_size_on_one_gpu(monkeypatch):
+    ids, pieces = np.zeros((40, 32), np.int32), np.zeros((128, 8), np.int32)
+    assert kernels_apply(ids, pieces, jnp.float32)
+    assert not kernels_apply(ids, pieces, jnp.float64)
+    assert not kernels_apply(ids, np.zeros((257, 8), np.int32), jnp.float32)
+    assert not kernels_apply(ids, np.zeros((128, 129), np.int32), jnp.float32)
+    with monkeypatch.context() as patched:
+        patched.setattr(jax, "default_backend", lambda: "gpu")
+        patched.setattr("tokenmargin.models._one_layer_kernels.is_tried_gpu", lambda: True)
+        for devices, applies in ((1, True), (2, False)):
+            patched.setattr(jax, "device_count", lambda devices=devices: devices)
+            assert kernels_apply(ids, pieces, jnp.float32) is applies
+
+
+def test_kernels_are_lowered_for_a_gpu(rng):
+    """As far as is possible where there is none: to Triton's language, three of them in a step that has all else."""
+    documents, labels = texts(rng)
+    (batch,) = single(batch_of(documents, labels, 90))
+    parameters = single(random_parameters(rng, 90, 16))
+    checks = [jax.export.DisabledSafetyCheck.custom_call("__gpu$xla.gpu.triton")]
+    step = jax.jit(OneLayer(16).loss_and_gradients)
+    found = jax.export.export(step, platforms=["cuda"], disabled_checks=checks)(parameters, batch)
+    assert found.mlir_module().count("__gpu$xla.gpu.triton") == 3

@@ -15,13 +15,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray, ScalarJ
-from tokenmargin.models._kernels import DOTS, PARTS, KernelSettings, gradients_by_kernels, kernels_apply
+from tokenmargin.models._kernels import (
+    DOTS,
+    PARTS,
+    KernelGradients,
+    KernelSettings,
+    RowsGradient,
+    gradients_by_kernels,
+    kernels_apply,
+)
 from tokenmargin.models._sums import RowOrder, ordered_row_sums, row_order
 from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
@@ -41,13 +50,17 @@ from tokenmargin.models._two_layer_values import (
     DocumentLabels,
     DocumentShelf,
     EmbeddingTable,
+    ReaderGradients,
+    SmallGradients,
     TwoLayerParameters,
+    bias_output,
+    readers_of,
+    small_gradients,
 )
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
-ReaderGradients = Float[Array | np.ndarray, "2 d"]
 
 #: Added to the variance in LayerNorm; the default of torch.nn.LayerNorm.
 LAYER_NORM_EPSILON = 1e-5
@@ -56,10 +69,19 @@ LAYER_NORM_EPSILON = 1e-5
 DOCUMENTS_IN_CACHE = 8
 
 
-class _Settings(NamedTuple):
+class Settings(NamedTuple):
+    """What a step is computed with."""
+
     epsilon: float
     precision: MatmulPrecision
     scales: SoftmaxScales
+
+
+class TwoLayerGradients(eqx.Module):
+    """Gradients in the order of the parameters, that in E as rows to be added up."""
+
+    embeddings: RowsGradient
+    others: SmallGradients
 
 
 class _Gradients(NamedTuple):
@@ -95,8 +117,8 @@ def two_layer_outputs(
     scales: SoftmaxScales = AS_PRINTED,
 ) -> DocumentLabels:
     """f(X) of every document, shape (B,)."""
-    settings = _Settings(epsilon, precision, scales)
-    read, bias = _read(_readers(parameters, scales), parameters), _bias_output(parameters)
+    settings = Settings(epsilon, precision, scales)
+    read, bias = _read(readers_of(parameters, scales), parameters), bias_output(parameters)
     if isinstance(shelf, DocumentShelf):
         return _forward(parameters, read, shelf, settings)[1].outputs + bias
 
@@ -129,12 +151,13 @@ def two_layer_loss_and_gradients(
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
             as a number larger than any shelf does. With an `order` every shelf is one block.
     """
-    settings = _Settings(epsilon, precision, scales)
+    settings = Settings(epsilon, precision, scales)
     if isinstance(shelves, DocumentBlocks):
         n_documents = jnp.sum(jnp.abs(shelves.labels))
         add, none = _adding_up(parameters, n_documents, settings)
         found, sums = shelves.fold(lambda total, _, block: add(total, block), none)
-        return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums, scales)
+        small = small_gradients(parameters, found.readers, sums.slope, scales)
+        return BatchSums(sums.loss, sums.correct, n_documents), TwoLayerParameters(found.table, *small)
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     given = (parameters, shelves, n_documents, *(() if order is None else (order,)))
     if documents_at_once is None:
@@ -145,11 +168,12 @@ def two_layer_loss_and_gradients(
         found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
     else:
         found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
-    return BatchSums(sums.loss, sums.correct, n_documents), _to_parameters(parameters, found, sums, scales)
+    small = small_gradients(parameters, found.readers, sums.slope, scales)
+    return BatchSums(sums.loss, sums.correct, n_documents), TwoLayerParameters(found.table, *small)
 
 
 def _by_platform(
-    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], order: RowOrder | None, settings: _Settings
+    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], order: RowOrder | None, settings: Settings
 ) -> dict[str, Callable[..., tuple[_Gradients, _Sums]]]:
     """The way of each kind of device."""
     ways: dict[str, Callable[..., tuple[_Gradients, _Sums]]] = {"default": partial(_in_order, settings=settings)}
@@ -167,18 +191,38 @@ def _by_kernels(
     n_documents: ScalarJ,
     order: RowOrder | None = None,
     *,
-    settings: _Settings,
+    settings: Settings,
     interpret: bool = False,
 ) -> tuple[_Gradients, _Sums]:
     """All shelves through `_kernels`, which add in a fixed order of their own."""
     del order
-    E, readers = parameters.embeddings, _readers(parameters, settings.scales)
+    found = _through_kernels(parameters, shelves, n_documents, settings, interpret)
+    return _Gradients(found.table.entries(), found.readers), _Sums(found.slope, found.loss, found.correct)
+
+
+def gradients_in_rows(
+    parameters: TwoLayerParameters, shelf: DocumentShelf, settings: Settings, *, interpret: bool = False
+) -> tuple[BatchSums, TwoLayerGradients]:
+    """Loss and gradients of a batch on one shelf by kernels, that in E as rows which an optimiser's step adds up."""
+    n_documents = jnp.sum(jnp.abs(shelf.labels))
+    found = _through_kernels(parameters, (shelf,), n_documents, settings, interpret)
+    small = small_gradients(parameters, found.readers, found.slope, settings.scales)
+    return BatchSums(found.loss, found.correct, n_documents), TwoLayerGradients(found.table, small)
+
+
+def _through_kernels(
+    parameters: TwoLayerParameters,
+    shelves: tuple[DocumentShelf, ...],
+    n_documents: ScalarJ,
+    settings: Settings,
+    interpret: bool,
+) -> KernelGradients:
+    E, readers = parameters.embeddings, readers_of(parameters, settings.scales)
     dot = jax.lax.Precision.HIGHEST if interpret else DOTS[settings.precision]
     kernel = KernelSettings(
         E.shape[1], settings.epsilon, PARTS[settings.precision], dot, settings.scales.mixing, interpret
     )
-    found = gradients_by_kernels(E, readers, shelves, _bias_output(parameters), n_documents, kernel)
-    return _Gradients(found.table, found.readers), _Sums(found.slope, found.loss, found.correct)
+    return gradients_by_kernels(E, readers, shelves, bias_output(parameters), n_documents, kernel)
 
 
 def _in_blocks(
@@ -187,7 +231,7 @@ def _in_blocks(
     n_documents: ScalarJ,
     *,
     at_once: int,
-    settings: _Settings,
+    settings: Settings,
 ) -> tuple[_Gradients, _Sums]:
     """A few documents at a time, all of their gradient formed while their embeddings are in cache."""
     add, total = _adding_up(parameters, n_documents, settings)
@@ -199,10 +243,10 @@ def _in_blocks(
 
 
 def _adding_up(
-    parameters: TwoLayerParameters, n_documents: ScalarJ, settings: _Settings
+    parameters: TwoLayerParameters, n_documents: ScalarJ, settings: Settings
 ) -> tuple[Callable[[_Total, DocumentShelf], _Total], _Total]:
     """What adds a block of documents to a total, and the total of none."""
-    readers = _readers(parameters, settings.scales)
+    readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
 
     def add(total: _Total, block: DocumentShelf) -> _Total:
@@ -218,10 +262,10 @@ def _adding_up(
 
 
 def _in_shelves(
-    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: _Settings
+    parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...], n_documents: ScalarJ, *, settings: Settings
 ) -> tuple[_Gradients, _Sums]:
     """A shelf at a time, wide rows added as they come, narrow ones all at once: kernels of their own cost more."""
-    readers = _readers(parameters, settings.scales)
+    readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
     pairs = jnp.zeros_like(parameters.embeddings)
     narrow, all_sums = [], []
@@ -256,10 +300,10 @@ def _in_order(
     n_documents: ScalarJ,
     order: RowOrder,
     *,
-    settings: _Settings,
+    settings: Settings,
 ) -> tuple[_Gradients, _Sums]:
     """Shelf by shelf, rows kept and added at the end, token by token."""
-    readers = _readers(parameters, settings.scales)
+    readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
     parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
     pairs, readings = (
@@ -276,10 +320,10 @@ def _block_gradients(
     read: TableRead,
     block: DocumentShelf,
     n_documents: ScalarJ,
-    settings: _Settings,
+    settings: Settings,
 ) -> tuple[BlockEmbeddings, BlockBackward, _Sums]:
     embeddings, forward = _forward(parameters, read, block, settings)
-    signed = block.labels * (forward.outputs + _bias_output(parameters))
+    signed = block.labels * (forward.outputs + bias_output(parameters))
     slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
     backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision, settings.scales)
     loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
@@ -288,52 +332,16 @@ def _block_gradients(
 
 
 def _forward(
-    parameters: TwoLayerParameters, read: TableRead, block: DocumentShelf, settings: _Settings
+    parameters: TwoLayerParameters, read: TableRead, block: DocumentShelf, settings: Settings
 ) -> tuple[BlockEmbeddings, BlockForward]:
     embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
     of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
     return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *settings)
 
 
-def _readers(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers:
-    """What each token is read by: gain*c*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
-    pair = jnp.stack([scales.scores * parameters.query, parameters.head])
-    if parameters.gain is not None:
-        pair = pair * parameters.gain[None, :]
-    width = pair.shape[1]
-    return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
-
-
 def _read(readers: Readers, parameters: TwoLayerParameters) -> TableRead:
     """E[p v 1/d] in one pass over E instead of one over the embeddings of every document."""
     return jax.lax.platform_dependent(parameters.embeddings, readers, cpu=read_by_product, default=read_by_sums)
-
-
-def _bias_output(parameters: TwoLayerParameters) -> ScalarJ:
-    """What the bias adds to every output; in the logits it is a constant, which a softmax ignores."""
-    if parameters.bias is None:
-        return jnp.zeros((), parameters.head.dtype)
-    return jnp.sum(parameters.bias * parameters.head)
-
-
-def _to_parameters(
-    parameters: TwoLayerParameters, found: _Gradients, sums: _Sums, scales: SoftmaxScales
-) -> TwoLayerParameters:
-    """From the gradients in the effective p and v to those in p, v, gain and bias."""
-    query, head = _centred(found.readers)
-    query = scales.scores * query
-    gain = bias = None
-    if parameters.gain is not None:
-        gain = parameters.query * query + parameters.head * head
-        query, head = parameters.gain * query, parameters.gain * head
-    if parameters.bias is not None:
-        bias = sums.slope * parameters.head
-        head = head + sums.slope * parameters.bias
-    return TwoLayerParameters(found.table, query, head, gain, bias)
-
-
-def _centred(pair: ReaderGradients) -> ReaderGradients:
-    return pair - jnp.mean(pair, axis=1, keepdims=True)
 
 
 def _largest_divisor(size: int, limit: int) -> int:

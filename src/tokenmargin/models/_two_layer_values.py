@@ -1,10 +1,13 @@
-"""What the two-layer model is trained on and what is trained: documents in few widths, and its parameters [E, (36)]."""
+"""What the two-layer model is trained on and what is trained: documents in few widths, and its parameters [E, (36)].
+
+Also what p, v, gain and bias are to the Gram form, and the gradients from there back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._types import AnyArray, VectorJ
+from tokenmargin._types import AnyArray, ScalarJ, VectorJ
+from tokenmargin.models._two_layer_block import Readers, SoftmaxScales
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 DocumentIds = Int[Array | np.ndarray, "B U"]
 DocumentNumbers = Float[Array | np.ndarray, "B U"]
 DocumentLabels = Float[Array | np.ndarray, "B"]
+ReaderGradients = Float[Array | np.ndarray, "2 d"]
 RaggedIds = Int[Array | np.ndarray, "nonzeros"]
 RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
 PlacesInBlocks = Int[Array | np.ndarray, "blocks b"]
@@ -42,6 +47,15 @@ class TwoLayerParameters(eqx.Module):
     head: VectorJ
     gain: VectorJ | None = None
     bias: VectorJ | None = None
+
+
+class SmallGradients(NamedTuple):
+    """In all but the embeddings; None for what a model has not."""
+
+    query: VectorJ
+    head: VectorJ
+    gain: VectorJ | None
+    bias: VectorJ | None
 
 
 class DocumentShelf(eqx.Module):
@@ -107,3 +121,39 @@ class DocumentBlocks(eqx.Module):
             log_counts=jnp.where(place < jnp.maximum(lengths, 1)[:, None], log_counts, -jnp.inf),
             labels=labels,
         )
+
+
+def readers_of(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers:
+    """What each token is read by: gain*c*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
+    pair = jnp.stack([scales.scores * parameters.query, parameters.head])
+    if parameters.gain is not None:
+        pair = pair * parameters.gain[None, :]
+    width = pair.shape[1]
+    return jnp.concatenate([_centred(pair), jnp.full((1, width), 1 / width, pair.dtype)])
+
+
+def bias_output(parameters: TwoLayerParameters) -> ScalarJ:
+    """What the bias adds to every output; in the logits it is a constant, which a softmax ignores."""
+    if parameters.bias is None:
+        return jnp.zeros((), parameters.head.dtype)
+    return jnp.sum(parameters.bias * parameters.head)
+
+
+def small_gradients(
+    parameters: TwoLayerParameters, by_reader: ReaderGradients, slope: ScalarJ, scales: SoftmaxScales
+) -> SmallGradients:
+    """From the gradients in the effective p and v to those in all but E."""
+    query, head = _centred(by_reader)
+    query = scales.scores * query
+    gain = bias = None
+    if parameters.gain is not None:
+        gain = parameters.query * query + parameters.head * head
+        query, head = parameters.gain * query, parameters.gain * head
+    if parameters.bias is not None:
+        bias = slope * parameters.head
+        head = head + slope * parameters.bias
+    return SmallGradients(query, head, gain, bias)
+
+
+def _centred(pair: ReaderGradients) -> ReaderGradients:
+    return pair - jnp.mean(pair, axis=1, keepdims=True)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
+from tokenmargin.models._kernels import RowsGradient
 
 LeftFactor = Float[Array | np.ndarray, "rows r"]
 RightFactor = Float[Array | np.ndarray, "r columns"]
@@ -44,11 +45,11 @@ class FactoredGradient(eqx.Module):
         return FactoredGradient(self.left + 0.0 * computed_first, self.right)
 
 
-def gradient_entries(gradient: FactoredGradient | AnyArray) -> AnyArray:
+def gradient_entries(gradient: FactoredGradient | RowsGradient | AnyArray) -> AnyArray:
     """A gradient as an array, whichever form it comes in."""
-    return gradient.entries() if isinstance(gradient, FactoredGradient) else jnp.asarray(gradient)
+    return gradient.entries() if isinstance(gradient, FactoredGradient | RowsGradient) else jnp.asarray(gradient)
 
 
 def is_gradient(node: object) -> bool:
     """Whether a node of a tree of gradients is one gradient, for `jax.tree.map(..., is_leaf=is_gradient)`."""
-    return isinstance(node, FactoredGradient | jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+    return isinstance(node, FactoredGradient | RowsGradient | jax.Array | np.ndarray | jax.ShapeDtypeStruct)

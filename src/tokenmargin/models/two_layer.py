@@ -17,11 +17,18 @@ from tokenmargin.models._kernels import takes_whole_batch
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
+    Settings,
+    TwoLayerGradients,
     batch_row_order,
+    gradients_in_rows,
     two_layer_loss_and_gradients,
     two_layer_outputs,
 )
-from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
+from tokenmargin.models._two_layer_values import (
+    DocumentBlocks,
+    DocumentShelf,
+    TwoLayerParameters,
+)
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
@@ -142,13 +149,11 @@ class TwoLayer(eqx.Module):
 
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
-    ) -> tuple[BatchSums, TwoLayerParameters]:
+    ) -> tuple[BatchSums, TwoLayerParameters | TwoLayerGradients]:
         """Mean logistic loss of a batch and its gradients; without kernels, one branch is compiled for each layout."""
         whole = batch.whole() if jax.default_backend() == "gpu" else None
         if whole is not None and takes_whole_batch(parameters.embeddings, whole, self.precision):
-            return two_layer_loss_and_gradients(
-                parameters, (whole,), epsilon=self.epsilon, precision=self.precision, scales=self._scales
-            )
+            return gradients_in_rows(parameters, whole, Settings(self.epsilon, self.precision, self._scales))
         return _in_own_layout(batch, partial(self._loss_and_gradients, batch), parameters)
 
     def _loss_and_gradients(

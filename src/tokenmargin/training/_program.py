@@ -18,9 +18,9 @@ from jaxtyping import Array
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.batch_sums import BatchSums
-from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
+from tokenmargin.models.factored_gradient import RowsGradient, gradient_entries, is_gradient
 from tokenmargin.training._compile import jitted, usable_options
-from tokenmargin.training.optimisers import Optimiser, State
+from tokenmargin.training.optimisers import Optimiser, State, steps_in_kernels
 from tokenmargin.training.records import epoch_numbers
 from tokenmargin.training.trainable import Batches, BatchMaker, Trainable, Tree
 
@@ -111,9 +111,16 @@ def apply_gradients(
     new_leaves, new_state = list(leaves), list(state)
     for k, pull in enumerate(_gradient_leaves(gradients)):
         if pull is not None:
-            answer = optimiser.step(row, leaves[k], jnp.asarray(gradient_entries(pull)), state[k])
+            answer = _moved(optimiser, row, leaves[k], pull, state[k])
             new_leaves[k], new_state[k] = _checked(optimiser, answer, leaves[k], state[k])
     return jax.tree.unflatten(structure, new_leaves), tuple(new_state)
+
+
+def _moved(optimiser: type[Optimiser], row: Array, parameter: Array, pull: Any, state: State) -> Any:
+    """One parameter after a step, by a kernel that adds up its gradient where there is one for this optimiser."""
+    if isinstance(pull, RowsGradient) and steps_in_kernels(optimiser):
+        return pull.moved(optimiser.step, row, parameter, state)
+    return optimiser.step(row, parameter, jnp.asarray(gradient_entries(pull)), state)
 
 
 def epoch_function(model: Trainable) -> Any:

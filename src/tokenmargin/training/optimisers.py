@@ -35,6 +35,9 @@ from tokenmargin.errors import InvalidInputError
 #: What an optimiser keeps of one parameter from step to step; each array may have a shape and dtype of its own.
 State = tuple[AnyArray, ...]
 
+#: A row of `coefficients`; inside of a kernel, which holds no such array, its numbers one by one.
+Coefficients = Array | list[Array]
+
 
 class Optimiser(ABC):
     """A rule for one parameter at a time: `init` gives what it keeps, `step` moves; values are frozen.
@@ -69,7 +72,7 @@ class Optimiser(ABC):
 
     @staticmethod
     @abstractmethod
-    def step(row: Array, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
+    def step(row: Coefficients, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
         """The new parameter and what is kept of it then, by elementwise operations.
 
         Args:
@@ -132,7 +135,7 @@ class AdamW(Optimiser):
         )
 
     @staticmethod
-    def step(row: Array, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
+    def step(row: Coefficients, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
         """The formula, with what is known before the step in `row`."""
         kept, mix, b2, mix2, rate, root_scale, eps = (row[k] for k in range(7))
         first, second = state
@@ -174,7 +177,7 @@ class SGD(Optimiser):
         return np.stack([lr, self.momentum * ones, self.weight_decay * ones], axis=1)
 
     @staticmethod
-    def step(row: Array, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
+    def step(row: Coefficients, parameter: Array, gradient: Array, state: State) -> tuple[Array, State]:
         """The formula; the state says whether there is momentum."""
         lr, momentum, decay = row[0], row[1], row[2]
         direction = gradient + decay * parameter
@@ -190,6 +193,11 @@ class GradientDescent(SGD):
     """x <- x - lr grad L(x) over the whole data set, one step an epoch [E, (4)]."""
 
     full_batch = True
+
+
+def steps_in_kernels(optimiser: type[Optimiser]) -> bool:
+    """Whether a step is made of operations that kernels for GPUs have, as those above are."""
+    return optimiser.step in (AdamW.step, SGD.step)
 
 
 def _not_negative(value: float, name: str) -> None:

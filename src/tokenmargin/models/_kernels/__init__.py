@@ -7,8 +7,10 @@ operation by operation on any device with `interpret=True`, which is what tests 
 from tokenmargin.models._kernels.batch import (
     DOTS,
     PARTS,
+    KernelGradients,
     document_lengths,
     gradients_by_kernels,
+    is_tried_gpu,
     kernels_apply,
     takes_whole_batch,
 )
@@ -16,17 +18,26 @@ from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
 from tokenmargin.models._kernels.document_values import DocumentTokens, KernelSettings
 from tokenmargin.models._kernels.documents import document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+from tokenmargin.models._kernels.moved_rows import RowsGradient
 from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
-from tokenmargin.models._kernels.wide_products import RowPlace, Tuning, gathered_gram, gathered_product, read_table
+from tokenmargin.models._kernels.wide_products import (
+    RowPlace,
+    Tuning,
+    gathered_gram,
+    gathered_product,
+    read_table,
+)
 
 __all__ = [
     "DOTS",
     "PARTS",
     "ColumnTuning",
     "DocumentTokens",
+    "KernelGradients",
     "KernelSettings",
     "RowPlace",
     "RowTuning",
+    "RowsGradient",
     "Tuning",
     "column_sums",
     "document_gradients",
@@ -35,6 +46,7 @@ __all__ = [
     "gathered_product",
     "gradients_by_kernels",
     "in_parts",
+    "is_tried_gpu",
     "kernels_apply",
     "occurrences",
     "power_of_two_below",

@@ -28,8 +28,14 @@ from tokenmargin.models._kernels.document_values import (
 )
 from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.token_rows import occurrences, row_sums, token_places
-from tokenmargin.models._kernels.wide_products import RowPlace, gathered_gram, gathered_product, read_table
+from tokenmargin.models._kernels.moved_rows import RowsGradient
+from tokenmargin.models._kernels.token_rows import occurrences, token_places
+from tokenmargin.models._kernels.wide_products import (
+    RowPlace,
+    gathered_gram,
+    gathered_product,
+    read_table,
+)
 from tokenmargin.models._two_layer_block import SoftmaxScales, backward_to_gram, forward_from_gram
 from tokenmargin.models._two_layer_values import DocumentShelf, EmbeddingTable
 from tokenmargin.models.matmul_precision import MatmulPrecision
@@ -61,7 +67,7 @@ LEAST_WIDTH = 16
 class KernelGradients(NamedTuple):
     """Of the mean loss of a batch, and its sums over documents."""
 
-    table: EmbeddingTable  # in E
+    table: RowsGradient  # in E
     readers: ReaderGradients  # in the effective p and v
     slope: ScalarJ
     loss: ScalarJ
@@ -73,7 +79,7 @@ def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precisi
     rows = sum(shelf.labels.shape[0] * _whole(shelf.ids.shape[1]) for shelf in shelves)
     documents = sum(shelf.labels.shape[0] for shelf in shelves)
     small = max(rows, E.shape[0]) * E.shape[1] <= MOST_ENTRIES and documents <= MOST_DOCUMENTS
-    return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and _tried()
+    return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and is_tried_gpu()
 
 
 def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:
@@ -93,7 +99,7 @@ def _widened(shelf: DocumentShelf) -> DocumentShelf:
     return replace(shelf, ids=ids, log_counts=log_counts)
 
 
-def _tried() -> bool:
+def is_tried_gpu() -> bool:
     """Whether the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
     return jax.default_backend() != "gpu" or jax.devices()[0].compute_capability == TRIED
 
@@ -125,12 +131,12 @@ def gradients_by_kernels(
         first_row += shelf.ids.size
         found.append(own)
     ids, log_counts = (tuple(getattr(shelf, name) for shelf in shelves) for name in ("ids", "log_counts"))
-    where = occurrences(token_places(ids, log_counts, E.shape[0]), interpret=interpret)
-    thin = jnp.concatenate([own.readings.reshape(3, -1) for own in found], axis=1)
-    gradient, by_reading = row_sums(where, jnp.asarray(rows), thin, readers, interpret=interpret)
-    by_reader = column_sums(E, by_reading[:2], interpret=interpret)
+    narrow = jnp.concatenate([own.readings.reshape(3, -1) for own in found], axis=1)
+    where = occurrences(token_places(ids, log_counts, E.shape[0]), narrow, interpret=interpret)
+    by_reader = column_sums(E, where.readings[:2], interpret=interpret)
     # Not ready before E was read for the last time: as in `FactoredGradient.after`, or every step copies E.
-    gradient = gradient + 0.0 * by_reader[0, 0]
+    readings = where.readings + 0.0 * by_reader[0, 0]
+    gradient = RowsGradient(where, jnp.asarray(rows), readings, readers, interpret)
     labels = jnp.concatenate([shelf.labels for shelf in shelves])
     signed = labels * (jnp.concatenate([own.outputs for own in found]) + bias_output)
     loss = jnp.sum(jnp.abs(labels) * jax.nn.softplus(-signed)) / n_documents

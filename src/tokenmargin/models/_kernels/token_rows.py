@@ -7,6 +7,7 @@ nothing to sort. `ordered_row_sums` is the slow twin.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,12 +26,11 @@ Readers = Float[Array | np.ndarray, "3 d"]
 Places = Int[Array, "V B"]
 TokenIntegers = Int[Array, "V"]
 TokenRows = Float[Array, "V d"]
-TokenReadings = Float[Array, "3 V"]
+TokenReadings = Float[Array | np.ndarray, "3 V"]
 
 
 class RowTuning(NamedTuple):
-    """How the kernel is cut into programs: columns, rows at once, warps, rows that are asked for
-    at first, and tokens."""
+    """How a kernel is cut into programs: columns, rows at once, warps, rows that are asked for at first, and tokens."""
 
     block: int
     at_once: int
@@ -46,10 +46,11 @@ LISTED_TOKENS = 16
 
 
 class Occurrences(NamedTuple):
-    """The rows of each token, in the order of documents, and how many there are."""
+    """The rows of each token, in the order of documents, how many there are, and the sums of their narrow rows."""
 
     rows: Places  # row numbers; what stands behind the last of a token means nothing
     counts: TokenIntegers
+    readings: TokenReadings
 
 
 def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vocabulary_size: int) -> Places:
@@ -72,21 +73,32 @@ def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vo
     return empty.at[where].set(rows, mode="drop", unique_indices=True)
 
 
-def occurrences(places: Places, *, interpret: bool = False) -> Occurrences:
-    """The rows of each token next to each other."""
+def occurrences(places: Places, narrow: NarrowRows, *, interpret: bool = False) -> Occurrences:
+    """The rows of each token next to each other.
+
+    Args:
+        places: of every token in every document.
+        narrow: three numbers of every row, to be added up for each token.
+        interpret: whether JAX evaluates the kernel operation by operation.
+    """
     V, documents = places.shape
-    rows, count = pl.pallas_call(
+    shapes = [
+        jax.ShapeDtypeStruct((V, documents), jnp.int32),
+        jax.ShapeDtypeStruct((V,), jnp.int32),
+        jax.ShapeDtypeStruct((narrow.shape[0], V), narrow.dtype),
+    ]
+    found = pl.pallas_call(
         _list_kernel,
-        out_shape=[jax.ShapeDtypeStruct((V, documents), jnp.int32), jax.ShapeDtypeStruct((V,), jnp.int32)],
+        out_shape=shapes,
         grid=(pl.cdiv(V, LISTED_TOKENS),),
         interpret=interpret,
         compiler_params=plt.CompilerParams(num_warps=4, num_stages=1),
         name="occurrences",
-    )(places)
-    return Occurrences(rows, count)
+    )(places, narrow)
+    return Occurrences(*found)
 
 
-def _list_kernel(places_ref: Any, rows_ref: Any, count_ref: Any) -> None:
+def _list_kernel(places_ref: Any, narrow_ref: Any, rows_ref: Any, count_ref: Any, readings_ref: Any) -> None:
     V, documents = places_ref.shape
     token = pl.program_id(0) * LISTED_TOKENS + jnp.arange(LISTED_TOKENS, dtype=jnp.int32)
     document = jnp.arange(pl.next_power_of_2(documents), dtype=jnp.int32)
@@ -99,23 +111,74 @@ def _list_kernel(places_ref: Any, rows_ref: Any, count_ref: Any) -> None:
     rank = jnp.where(place > 0, so_far - 1, count[:, None] + document[None, :] - so_far)
     plt.store(rows_ref.at[token[:, None], rank], place - 1, mask=there)
     plt.store(count_ref.at[token], count, mask=token < V)
+    row = jnp.maximum(place - 1, 0)
+    for k in range(narrow_ref.shape[0]):
+        numbers = plt.load(narrow_ref.at[jnp.int32(k), row], mask=place > 0, other=0.0)
+        plt.store(readings_ref.at[jnp.int32(k), token], jnp.sum(numbers, axis=1), mask=token < V)
+
+
+def columns_inside(column: Array, width: int) -> Array:
+    """Which columns a row has; where blocks end with the rows, all, as the compiler can see."""
+    return jnp.full(column.shape, True) if width % column.shape[0] == 0 else column < width
+
+
+class TokensOfProgram:
+    """The tokens of one program and the sums of their rows, some columns of them.
+
+    Tokens are far apart: where frequent ones stand side by side, no program has two of them.
+    """
+
+    def __init__(self, n_tokens: int, column: Array, inside: Array, tuning: RowTuning) -> None:
+        self._n_tokens, self._column, self._inside, self._tuning = n_tokens, column, inside, tuning
+        own = [pl.program_id(0) + i * pl.num_programs(0) for i in range(tuning.tokens)]
+        self.there = [token < n_tokens for token in own]
+        self.numbers = [jnp.minimum(token, n_tokens - 1) for token in own]
+
+    def sums(self, rows_ref: Any, count_ref: Any, wide_ref: Any) -> Iterator[Array]:
+        """Of one token after the other; the first rows of all are asked for at once."""
+        first, at_once = self._tuning.first, self._tuning.at_once
+        last = rows_ref.shape[1] - 1
+
+        def add(token: Any, count: Any, number: Any, n: int, total: Array) -> Array:
+            for j in range(n):
+                # Read whether or not there are so many: what waits for nothing is there sooner.
+                row = plt.load(rows_ref.at[token, jnp.minimum(number + j, last)])
+                there = (number + j < count) & self._inside
+                total += plt.load(wide_ref.at[row, self._column], mask=there, other=0.0)
+            return total
+
+        zeros = jnp.zeros(self._column.shape, wide_ref.dtype)
+        counts = [
+            plt.load(count_ref.at[token], mask=there, other=0)
+            for token, there in zip(self.numbers, self.there, strict=True)
+        ]
+        begun = [
+            add(token, count, jnp.int32(0), first, zeros) for token, count in zip(self.numbers, counts, strict=True)
+        ]
+        for token, count, total in zip(self.numbers, counts, begun, strict=True):
+            rounds = jnp.maximum(count - first + at_once - 1, 0) // at_once
+
+            def more(k: Any, total: Array, token: Any = token, count: Any = count) -> Array:
+                return add(token, count, first + k * at_once, at_once, total)
+
+            yield jax.lax.fori_loop(0, rounds, more, total)
 
 
 def row_sums(
     where: Occurrences,
     rows: Rows,
-    narrow: NarrowRows,
+    readings: TokenReadings,
     readers: Readers,
     *,
     tuning: RowTuning = ROW_TUNING,
     interpret: bool = False,
-) -> tuple[TokenRows, TokenReadings]:
-    """The gradient in E, sum of the rows of each token plus its readings' gradient times the readers; and the latter.
+) -> TokenRows:
+    """The gradient in E: the sum of the rows of each token, plus its readings' gradient times the readers.
 
     Args:
         where: each token occurs, numbering the rows of all shelves one after the other.
         rows: (dG + dG')X of all shelves.
-        narrow: da of all shelves.
+        readings: the gradient in what is read of each token.
         readers: p, v and 1/d.
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
@@ -124,51 +187,31 @@ def row_sums(
     block = min(tuning.block, pl.next_power_of_2(d))
     return pl.pallas_call(
         partial(_sum_kernel, tuning=tuning._replace(block=block)),
-        out_shape=[jax.ShapeDtypeStruct((V, d), rows.dtype), jax.ShapeDtypeStruct((3, V), rows.dtype)],
+        out_shape=jax.ShapeDtypeStruct((V, d), rows.dtype),
         grid=(pl.cdiv(V, tuning.tokens), pl.cdiv(d, block)),
         interpret=interpret,
         compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=1),
         name="row_sums",
-    )(*where, narrow, readers, rows)
+    )(where.rows, where.counts, readings, readers, rows)
 
 
 def _sum_kernel(
-    rows_ref: Any, count_ref: Any, narrow_ref: Any, readers_ref: Any, *refs: Any, tuning: RowTuning
+    rows_ref: Any,
+    count_ref: Any,
+    readings_ref: Any,
+    readers_ref: Any,
+    wide_ref: Any,
+    table_ref: Any,
+    *,
+    tuning: RowTuning,
 ) -> None:
-    wide_ref, table_ref, readings_ref = refs
     V, d = table_ref.shape
     column = pl.program_id(1) * tuning.block + jnp.arange(tuning.block, dtype=jnp.int32)
-    inside = jnp.full(column.shape, True) if d % tuning.block == 0 else column < d
-    last = rows_ref.shape[1] - 1
-
-    def add(token: Any, count: Any, number: Any, at_once: int, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-        wide, *thin = sums
-        for j in range(at_once):
-            there = number + j < count
-            # Read whether or not there are so many: what waits for nothing is there sooner.
-            row = plt.load(rows_ref.at[token, jnp.minimum(number + j, last)])
-            wide += plt.load(wide_ref.at[row, column], mask=there & inside, other=0.0)
-            more = (plt.load(narrow_ref.at[jnp.int32(i), row], mask=there, other=0.0) for i in range(3))
-            thin = [a + b for a, b in zip(thin, more, strict=True)]
-        return (wide, *thin)
-
-    # Tokens far apart: where frequent ones stand side by side, no program has two of them.
-    tokens = [pl.program_id(0) + i * pl.num_programs(0) for i in range(tuning.tokens)]
-    counts = [plt.load(count_ref.at[token], mask=token < V, other=0) for token in tokens]
-    zero = jnp.zeros((), table_ref.dtype)
-    start = (jnp.zeros(tuning.block, table_ref.dtype), zero, zero, zero)
-    tokens = [jnp.minimum(token, V - 1) for token in tokens]
-    firsts = [add(*known, jnp.int32(0), tuning.first, start) for known in zip(tokens, counts, strict=True)]
+    inside = columns_inside(column, d)
     readers = [plt.load(readers_ref.at[jnp.int32(k), column], mask=inside, other=0.0) for k in range(3)]
-    for token, count, first, i in zip(tokens, counts, firsts, range(tuning.tokens), strict=True):
-        rounds = jnp.maximum(count - tuning.first + tuning.at_once - 1, 0) // tuning.at_once
-
-        def more(k: Any, sums: tuple[Array, ...], token: Any = token, count: Any = count) -> tuple[Array, ...]:
-            return add(token, count, tuning.first + k * tuning.at_once, tuning.at_once, sums)
-
-        wide, *thin = jax.lax.fori_loop(0, rounds, more, first)
-        there = pl.program_id(0) + i * pl.num_programs(0) < V
-        for k in range(3):
-            wide += thin[k] * readers[k]
-            plt.store(readings_ref.at[jnp.int32(k), token], thin[k], mask=there)
-        plt.store(table_ref.at[token, column], wide, mask=inside & there)
+    tokens = TokensOfProgram(V, column, inside, tuning)
+    sums = tokens.sums(rows_ref, count_ref, wide_ref)
+    for token, there, total in zip(tokens.numbers, tokens.there, sums, strict=True):
+        for k, reader in enumerate(readers):
+            total += plt.load(readings_ref.at[jnp.int32(k), token]) * reader
+        plt.store(table_ref.at[token, column], total, mask=inside & there)
