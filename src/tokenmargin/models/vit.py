@@ -29,6 +29,7 @@ from tokenmargin.models._vit_block import (
     layer_norm,
     scaled,
 )
+from tokenmargin.models._vit_half_block import half_blocks
 from tokenmargin.models.batch_sums import BatchSums
 
 Pictures = Float[Array | np.ndarray, "B side side 3"]
@@ -218,9 +219,12 @@ def _forward(
     dtype = jnp.bfloat16 if model.half and jax.default_backend() != "cpu" else exact
     x = _tokens(model, parameters, images, dtype)
     readings: list[HeadReadings] = []
-    for weights in parameters.blocks[:-1]:
-        x, reading = block(weights, x, model.heads, model.n_tokens)
-        readings += [reading] if reads else []
+    if dtype == jnp.bfloat16 and not reads:
+        x = half_blocks(parameters.blocks[:-1], x, model.heads, model.n_tokens)
+    else:
+        for weights in parameters.blocks[:-1]:
+            x, reading = block(weights, x, model.heads, model.n_tokens)
+            readings += [reading] if reads else []
     last, reading = cls_block(parameters.blocks[-1], x, model.heads, model.n_tokens)
     readings += [reading] if reads else []
     cls = layer_norm(last, parameters.gain, parameters.bias).astype(exact)
