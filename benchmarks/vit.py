@@ -1,7 +1,7 @@
 """Vision transformers on CIFAR-10: our training step against a compiled torch model of the same size, and the card.
 
-    python -m benchmarks.vit --out vit.json              # on a GPU: tiny against torch.compile, base against the card
-    python -m benchmarks.vit --sizes mini --pictures 64  # on a CPU, to see that it runs
+    python -m benchmarks.vit --gpu             tiny against torch.compile, base against the card
+    python -m benchmarks.vit                   on a CPU, to see that it runs
 
 Both train with bfloat16 products, float32 parameters, AdamW and as many pictures a step; ours also shifts and
 mirrors every picture. That both compute the same function is tested (tests/models/test_vit.py). The matrix rate of the
@@ -141,13 +141,17 @@ def theirs(model: Vit, data: ImageDataset, batch: int, steps: int) -> dict[str, 
 
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__)
-    flags.add_argument("--sizes", nargs="+", default=["tiny", "base"])
-    flags.add_argument("--torch", nargs="*", default=["tiny"], help="sizes that torch is timed on")
-    flags.add_argument("--pictures", type=int, default=50_000)
+    flags.add_argument("--gpu", action="store_true", help="at full size")
+    flags.add_argument("--sizes", nargs="+", help="tiny and base on a GPU, otherwise mini")
+    flags.add_argument("--torch", nargs="*", help="sizes that torch is timed on; tiny on a GPU")
+    flags.add_argument("--pictures", type=int, help="50,000 on a GPU, otherwise 64")
     flags.add_argument("--batch", type=int, default=512)
     flags.add_argument("--epochs", type=int, default=3)
     flags.add_argument("--out", default="")
     given = flags.parse_args()
+    given.sizes = given.sizes or (["tiny", "base"] if given.gpu else ["mini"])
+    given.torch = given.torch if given.torch is not None else (["tiny"] if given.gpu else [])
+    given.pictures = given.pictures or (50_000 if given.gpu else 64)
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (given.pictures, 32, 32, 3), np.uint8)
     data = ImageDataset(images, rng.integers(0, CLASSES, given.pictures), tuple(map(str, range(CLASSES))))

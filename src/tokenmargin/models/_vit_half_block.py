@@ -60,12 +60,13 @@ def _half_block(w: BlockParameters, stream: Sum, B: int, heads: int, n_tokens: i
     out_bias = w.out_bias + jnp.dot(value_bias, w.out, precision=FULL)
     rows, read = normalised_sum(rows, _product(mixed, w.out), out_bias, interpret)
     up, up_bias = _behind_norm(w.mlp_gain, w.mlp_norm_bias, w.up, w.up_bias)
-    return Sum(rows, _product(biased_gelu(_product(read, up), up_bias, interpret), w.down), w.down_bias)
+    return Sum(rows, _product(biased_gelu(_product(read, up), up_bias, interpret), w.down), jnp.asarray(w.down_bias))
 
 
 def _behind_norm(gain: AnyArray, norm_bias: AnyArray, matrix: AnyArray, bias: AnyArray) -> tuple[Array, Array]:
     """A product that reads what was normalised instead of what LayerNorm makes of it."""
-    return gain[:, None] * matrix, bias + jnp.dot(norm_bias, matrix, precision=FULL)
+    matrix = jnp.asarray(matrix)
+    return jnp.asarray(gain)[:, None] * matrix, jnp.asarray(bias) + jnp.dot(norm_bias, matrix, precision=FULL)
 
 
 def _product(x: Rows, matrix: AnyArray) -> Array:
