@@ -20,8 +20,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.gpu_profile import shares
 from tokenmargin.data.images import ImageDataset
-from tokenmargin.models.vit import SIZES, Vit
+from tokenmargin.models.vit import SIZES, ImageBatch, Vit
 from tokenmargin.training import AdamW
 from tokenmargin.training.image_training import train_images
 
@@ -139,6 +140,17 @@ def theirs(model: Vit, data: ImageDataset, batch: int, steps: int) -> dict[str, 
     return {"first steps": first, "epoch": each * -(-len(data) // batch)}
 
 
+def print_shares(model: Vit, pictures: int, repeats: int = 4) -> None:
+    """Milliseconds of the loss of a batch and its gradients, by kernel."""
+    rng = np.random.default_rng(0)
+    images = jnp.asarray(rng.normal(size=(pictures, model.side, model.side, 3)), jnp.float32)
+    batch = ImageBatch(images, jnp.asarray(rng.integers(0, CLASSES, pictures)))
+    parameters, compute = model.initial(jax.random.key(0), CLASSES), jax.jit(model.loss_and_gradients)
+    jax.block_until_ready(compute(parameters, batch))
+    for kernel, row in shares(lambda: [compute(parameters, batch) for _ in range(repeats)][-1], repeats).items():
+        print(f"{row['ms']:8.3f} ms  {row['starts']:5.0f} starts  {100 * row['share']:5.1f}%  {kernel[:90]}")
+
+
 def main() -> None:
     flags = argparse.ArgumentParser(description=__doc__)
     flags.add_argument("--gpu", action="store_true", help="at full size")
@@ -147,11 +159,16 @@ def main() -> None:
     flags.add_argument("--pictures", type=int, help="50,000 on a GPU, otherwise 64")
     flags.add_argument("--batch", type=int, default=512)
     flags.add_argument("--epochs", type=int, default=3)
+    flags.add_argument("--profile", action="store_true", help="on a GPU, the share of a step's gradient by kernel")
     flags.add_argument("--out", default="")
     given = flags.parse_args()
     given.sizes = given.sizes or (["tiny", "base"] if given.gpu else ["mini"])
     given.torch = given.torch if given.torch is not None else (["tiny"] if given.gpu else [])
     given.pictures = given.pictures or (50_000 if given.gpu else 64)
+    if given.profile:
+        for name in given.sizes:
+            print_shares(Vit(*(MINI | SIZES)[name]), given.batch)
+        return
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (given.pictures, 32, 32, 3), np.uint8)
     data = ImageDataset(images, rng.integers(0, CLASSES, given.pictures), tuple(map(str, range(CLASSES))))
