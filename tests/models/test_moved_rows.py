@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.models.test_two_layer import documents_of, parameters_of, shelf_of
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.models._kernels import RowsGradient, occurrences, token_places
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import Settings, gradients_in_rows, two_layer_loss_and_gradients
@@ -78,6 +79,20 @@ def test_a_step_on_rows_is_the_step_on_their_sum(rng, optimiser, d):
     assert np.max(np.abs(ours[0] - E)) > 1e-3
 
 
+class HalfMoments(AdamW):
+    """Moments of fewer bits, which its step makes whole again: refused in words, whatever the gradient's form."""
+
+    def init(self, parameter):
+        return tuple(x.astype(jnp.bfloat16) for x in super().init(parameter))
+
+
+def test_a_state_of_another_dtype_is_refused_in_words(rng):
+    gradient, E = rows_gradient(rng, 23, 16), jnp.asarray(rng.normal(size=(23, 16)))
+    optimiser = HalfMoments()
+    with pytest.raises(InvalidInputError, match=r"HalfMoments.step must return \(parameter, state\)"):
+        apply_gradients(HalfMoments, row_of(optimiser), (E,), (optimiser.init(E),), (gradient,))
+
+
 @pytest.mark.parametrize("optimiser", [Sorting(), FrozenAdamW()], ids=["no kernel", "a subclass"])
 def test_an_optimiser_of_somebodys_own_steps_on_the_array(rng, optimiser):
     gradient, E = rows_gradient(rng, 23, 16), jnp.asarray(rng.normal(size=(23, 16)))
@@ -116,6 +131,12 @@ def test_three_steps_of_two_layers(rng, affine):
             sums, parameters, states = one(row_of(optimiser, k, dtype), parameters, states)
         return sums, parameters
 
+    _, gradients = in_rows(cast(exact), cast(shelf))
+    _, expected = as_array(exact, shelf)
+    for name in ("embeddings", "query", "head", "gain", "bias"):
+        if affine or name not in ("gain", "bias"):
+            ours, truth = gradient_entries(getattr(gradients, name)), getattr(expected, name)
+            assert np.linalg.norm(ours - truth) < SINGLE * np.linalg.norm(truth)
     own, ours = steps(in_rows, cast(exact), cast(shelf), jnp.float32)
     sums, usual = steps(as_array, exact, shelf, jnp.float64)
     for a, b, begin in zip(*map(jax.tree.leaves, (ours, usual, exact)), strict=True):

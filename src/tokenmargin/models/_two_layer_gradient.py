@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from tokenmargin._types import AnyArray, ScalarJ
+from tokenmargin._types import AnyArray, ScalarJ, VectorJ
 from tokenmargin.models._kernels import (
     DOTS,
     PARTS,
@@ -51,7 +51,6 @@ from tokenmargin.models._two_layer_values import (
     DocumentShelf,
     EmbeddingTable,
     ReaderGradients,
-    SmallGradients,
     TwoLayerParameters,
     bias_output,
     readers_of,
@@ -78,10 +77,13 @@ class Settings(NamedTuple):
 
 
 class TwoLayerGradients(eqx.Module):
-    """Gradients in the order of the parameters, that in E as rows to be added up."""
+    """Gradients by the names of the parameters, that in E in rows, which `gradient_entries` adds up."""
 
     embeddings: RowsGradient
-    others: SmallGradients
+    query: VectorJ
+    head: VectorJ
+    gain: VectorJ | None
+    bias: VectorJ | None
 
 
 class _Gradients(NamedTuple):
@@ -207,7 +209,7 @@ def gradients_in_rows(
     n_documents = jnp.sum(jnp.abs(shelf.labels))
     found = _through_kernels(parameters, (shelf,), n_documents, settings, interpret)
     small = small_gradients(parameters, found.readers, found.slope, settings.scales)
-    return BatchSums(found.loss, found.correct, n_documents), TwoLayerGradients(found.table, small)
+    return BatchSums(found.loss, found.correct, n_documents), TwoLayerGradients(found.table, *small)
 
 
 def _through_kernels(

@@ -24,11 +24,7 @@ from tokenmargin.models._two_layer_gradient import (
     two_layer_loss_and_gradients,
     two_layer_outputs,
 )
-from tokenmargin.models._two_layer_values import (
-    DocumentBlocks,
-    DocumentShelf,
-    TwoLayerParameters,
-)
+from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
 
@@ -150,7 +146,10 @@ class TwoLayer(eqx.Module):
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
     ) -> tuple[BatchSums, TwoLayerParameters | TwoLayerGradients]:
-        """Mean logistic loss of a batch and its gradients; without kernels, one branch is compiled for each layout."""
+        """Mean logistic loss of a batch and its gradients; without kernels, one branch is compiled for each layout.
+
+        With kernels the gradient in E is in rows, which `gradient_entries` adds up.
+        """
         whole = batch.whole() if jax.default_backend() == "gpu" else None
         if whole is not None and takes_whole_batch(parameters.embeddings, whole, self.precision):
             return gradients_in_rows(parameters, whole, Settings(self.epsilon, self.precision, self._scales))

@@ -118,7 +118,8 @@ def apply_gradients(
 
 def _moved(optimiser: type[Optimiser], row: Array, parameter: Array, pull: Any, state: State) -> Any:
     """One parameter after a step, by a kernel that adds up its gradient where there is one for this optimiser."""
-    if isinstance(pull, RowsGradient) and steps_in_kernels(optimiser):
+    alike = all((x.shape, x.dtype) == (parameter.shape, parameter.dtype) for x in state)
+    if isinstance(pull, RowsGradient) and steps_in_kernels(optimiser) and alike:
         return pull.moved(optimiser.step, row, parameter, state)
     return optimiser.step(row, parameter, jnp.asarray(gradient_entries(pull)), state)
 

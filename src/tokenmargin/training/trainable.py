@@ -49,7 +49,8 @@ class Trainable(Protocol):
     def loss_and_gradients(self, parameters: Tree, batch: Any) -> tuple[BatchSums, Tree]:
         """The sums of a batch, and the gradients of its mean loss in a tree that mirrors the parameters.
 
-        A gradient is an array, a `FactoredGradient`, or None for what stays as it is.
+        A gradient is an array, None for what stays as it is, or a form that `gradient_entries` turns into an array, as
+        `FactoredGradient` is.
         """
 
 
