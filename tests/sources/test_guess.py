@@ -387,16 +387,31 @@ def test_a_format_by_its_name(tmp_path, given_format):
         table(tmp_path / "a.dat", sep=";")
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_half_stars_are_labels_in_every_format(tmp_path, form):
-    rows = [{"text": f"text number {j}", "stars": (0.5, 1.0, 4.5, None)[j % 4]} for j in range(40)]
-    path = tmp_path / f"a.{form}"
+def labelled_file(folder, form, labels):
+    """Forty texts with these labels in turn."""
+    rows = [{"text": f"text number {j}", "stars": labels[j % len(labels)]} for j in range(40)]
+    path = folder / f"a.{form}"
     if form == "csv":
-        path.write_text("text,stars\n" + "".join(f"{row['text']},{row['stars'] or ''}\n" for row in rows))
+        shown = ((row["text"], "" if row["stars"] is None else row["stars"]) for row in rows)
+        path.write_text("text,stars\n" + "".join(f"{text},{label}\n" for text, label in shown))
     elif form == "jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
         write_parquet(path, [{name: [row[name] for row in rows] for name in rows[0]}])
+    return path
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_true_and_false_have_their_names_in_every_format(tmp_path, form):
+    path = labelled_file(tmp_path, form, (True, False))
+    assert open_table(path).source.load().report.classes == {"False": 20, "True": 20}
+    chosen = open_table(path, label_map={True: "good", False: "bad"}).source.load().report
+    assert chosen.classes == {"bad": 20, "good": 20}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_half_stars_are_labels_in_every_format(tmp_path, form):
+    path = labelled_file(tmp_path, form, (0.5, 1.0, 4.5, None))
     report = open_table(path).source.load().report
     assert (report.rows_kept, report.count(Oddity.NO_LABEL)) == (30, 10)
     assert {float(name): size for name, size in report.classes.items()} == {0.5: 10, 1.0: 10, 4.5: 10}

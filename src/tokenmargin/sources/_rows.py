@@ -126,9 +126,9 @@ def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Od
 
 
 def label_as_given(value: object) -> Label | None:
-    """The class as the file names it; a whole float (4.0) is read as an int, another (4.5) as it is written."""
+    """The class as the file names it; a whole float (4.0) is read as an int, 4.5 and True as they are written."""
     if isinstance(value, bool):
-        return int(value)
+        return str(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() else str(value) if math.isfinite(value) else None
     if isinstance(value, str):
