@@ -127,10 +127,9 @@ def main() -> None:
         narrow,
     )
     for row_cut in ROW_CUTS:
-        given = where, rows, where.readings, readers
-        show(f"row_sums, {tuple(row_cut)}", lambda *x, c=row_cut: row_sums(*x, tuning=c), *given)
+        show(f"row_sums, {tuple(row_cut)}", lambda *x, c=row_cut: row_sums(*x, tuning=c), where, rows, readers)
     step = jnp.asarray(AdamW().coefficients(3, np.full(1, 1e-3))[0], jnp.float32)
-    gradient = RowsGradient(where, rows, where.readings, readers)
+    gradient = RowsGradient(where, rows, readers)
     for cut in MOVE_CUTS:
         name = f"moved, {tuple(cut)}, with copies of E and its state"
         show(name, lambda E, s, g, row, c=cut: g.moved(AdamW.step, row, E, s, tuning=c), E, (E, E), gradient, step)

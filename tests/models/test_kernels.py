@@ -178,7 +178,7 @@ def test_rows_are_added_in_the_order_of_documents(rng):
     narrow = rng.normal(size=(3, n_rows)).astype(np.float32)
     where = occurrences(token_places(ids, log_counts, N_TOKENS), narrow, interpret=True)
     add = jax.jit(partial(row_sums, interpret=True))
-    table = add(where, rows, where.readings, jnp.zeros((3, WIDTH), jnp.float32))
+    table = add(where, rows, jnp.zeros((3, WIDTH), jnp.float32))
     expected, thin = np.zeros((N_TOKENS, WIDTH), np.float32), np.zeros((3, N_TOKENS), np.float32)
     flat_ids, flat_counts = (np.concatenate([np.asarray(x).reshape(-1) for x in all_]) for all_ in (ids, log_counts))
     for row, (token, count) in enumerate(zip(flat_ids, flat_counts, strict=True)):
@@ -188,7 +188,7 @@ def test_rows_are_added_in_the_order_of_documents(rng):
     np.testing.assert_array_equal(table, expected)
     assert_close(where.readings, thin, SINGLE)
     readers = rng.normal(size=(3, WIDTH)).astype(np.float32)
-    assert_close(add(where, rows, where.readings, readers), expected + thin.T @ readers, SINGLE)
+    assert_close(add(where, rows, readers), expected + thin.T @ readers, SINGLE)
 
 
 def test_kernels_are_cut_by_powers_of_two():

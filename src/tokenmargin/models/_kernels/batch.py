@@ -135,8 +135,8 @@ def gradients_by_kernels(
     where = occurrences(token_places(ids, log_counts, E.shape[0]), narrow, interpret=interpret)
     by_reader = column_sums(E, where.readings[:2], interpret=interpret)
     # Not ready before E was read for the last time: as in `FactoredGradient.after`, or every step copies E.
-    readings = where.readings + 0.0 * by_reader[0, 0]
-    gradient = RowsGradient(where, jnp.asarray(rows), readings, readers, interpret)
+    where = where._replace(readings=where.readings + 0.0 * by_reader[0, 0])
+    gradient = RowsGradient(where, jnp.asarray(rows), readers, interpret)
     labels = jnp.concatenate([shelf.labels for shelf in shelves])
     signed = labels * (jnp.concatenate([own.outputs for own in found]) + bias_output)
     loss = jnp.sum(jnp.abs(labels) * jax.nn.softplus(-signed)) / n_documents

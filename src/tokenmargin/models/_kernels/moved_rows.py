@@ -26,7 +26,6 @@ from tokenmargin.models._kernels.token_rows import (
     Readers,
     Rows,
     RowTuning,
-    TokenReadings,
     TokensOfProgram,
     columns_inside,
     row_sums,
@@ -45,22 +44,20 @@ class RowsGradient(eqx.Module):
     """The gradient in E, not yet added up.
 
     Args:
-        where: each token occurs, numbering all rows.
+        where: each token occurs, numbering all rows, with the gradient in what is read of it.
         rows: which are added up for each token.
-        readings: the gradient in what is read of each token, times
-        readers: which are p, v and 1/d.
+        readers: by which the tokens are read: p, v and 1/d.
         interpret: whether JAX evaluates the kernels operation by operation.
     """
 
     where: Occurrences
     rows: Rows
-    readings: TokenReadings
     readers: Readers
     interpret: bool = eqx.field(static=True, default=False)
 
     def entries(self) -> Table:
         """As an array."""
-        return row_sums(self.where, self.rows, self.readings, self.readers, interpret=self.interpret)
+        return row_sums(self.where, self.rows, self.readers, interpret=self.interpret)
 
     def moved(
         self, rule: Rule, row: StepNumbers, E: Table, state: tuple[AnyArray, ...], *, tuning: RowTuning = MOVE_TUNING
@@ -76,7 +73,7 @@ class RowsGradient(eqx.Module):
         """
         V, d = E.shape
         block = min(tuning.block, pl.next_power_of_2(d))
-        given = (self.where.rows, self.where.counts, self.rows, self.readings, self.readers, row)
+        given = (*self.where, self.readers, self.rows, row)
         table, *new_state = pl.pallas_call(
             partial(_kernel, rule=rule, tuning=tuning._replace(block=block)),
             out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (E, *state)],
@@ -92,9 +89,9 @@ class RowsGradient(eqx.Module):
 def _kernel(
     rows_ref: Any,
     count_ref: Any,
-    wide_ref: Any,
     readings_ref: Any,
     readers_ref: Any,
+    wide_ref: Any,
     row_ref: Any,
     *refs: Any,
     rule: Rule,

@@ -50,7 +50,7 @@ class Occurrences(NamedTuple):
 
     rows: Places  # row numbers; what stands behind the last of a token means nothing
     counts: TokenIntegers
-    readings: TokenReadings
+    readings: TokenReadings  # the gradient in what is read of each token
 
 
 def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vocabulary_size: int) -> Places:
@@ -129,7 +129,7 @@ class TokensOfProgram:
     """
 
     def __init__(self, n_tokens: int, column: Array, inside: Array, tuning: RowTuning) -> None:
-        self._n_tokens, self._column, self._inside, self._tuning = n_tokens, column, inside, tuning
+        self._column, self._inside, self._tuning = column, inside, tuning
         own = [pl.program_id(0) + i * pl.num_programs(0) for i in range(tuning.tokens)]
         self.there = [token < n_tokens for token in own]
         self.numbers = [jnp.minimum(token, n_tokens - 1) for token in own]
@@ -165,20 +165,13 @@ class TokensOfProgram:
 
 
 def row_sums(
-    where: Occurrences,
-    rows: Rows,
-    readings: TokenReadings,
-    readers: Readers,
-    *,
-    tuning: RowTuning = ROW_TUNING,
-    interpret: bool = False,
+    where: Occurrences, rows: Rows, readers: Readers, *, tuning: RowTuning = ROW_TUNING, interpret: bool = False
 ) -> TokenRows:
     """The gradient in E: the sum of the rows of each token, plus its readings' gradient times the readers.
 
     Args:
-        where: each token occurs, numbering the rows of all shelves one after the other.
+        where: each token occurs, numbering the rows of all shelves one after the other, with its readings' gradient.
         rows: (dG + dG')X of all shelves.
-        readings: the gradient in what is read of each token.
         readers: p, v and 1/d.
         tuning: how the kernel is cut into programs.
         interpret: whether JAX evaluates the kernel operation by operation.
@@ -192,7 +185,7 @@ def row_sums(
         interpret=interpret,
         compiler_params=plt.CompilerParams(num_warps=tuning.warps, num_stages=1),
         name="row_sums",
-    )(where.rows, where.counts, readings, readers, rows)
+    )(*where, readers, rows)
 
 
 def _sum_kernel(
