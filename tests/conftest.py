@@ -94,6 +94,16 @@ def pytest_collection_finish():
     gc.enable()
 
 
+#: Names a file that is told which tests and modules were skipped, one a line, for `pytest @FILE` where more is installed.
+SKIPPED_VARIABLE = "TOKENMARGIN_SKIPPED"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if told := os.environ.get(SKIPPED_VARIABLE):
+        skipped = sorted({report.nodeid for report in terminalreporter.stats.get("skipped", [])})
+        Path(told).write_text("".join(f"{name}\n" for name in skipped), encoding="utf-8")
+
+
 @pytest.fixture
 def rng():
     import numpy as np

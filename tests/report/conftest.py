@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "/usr/bin/chromium", "google-chrome"))), None)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="module")
