@@ -87,23 +87,27 @@ class MarginPoint:
 
 
 def margin_point(
-    dataset: TokenDataset, epoch: int, parameters: Any, loss_and_accuracy: tuple[float, float], keys: jax.Array
+    dataset: TokenDataset,
+    epoch: int,
+    trained: tuple[Any, Any],
+    loss_and_accuracy: tuple[float, float],
+    keys: jax.Array,
 ) -> MarginPoint:
     """Compare the query of a one-layer model, and random queries, with their max-margin directions.
 
     Args:
         dataset: the documents that were trained on.
         epoch: epochs done.
-        parameters: with `embeddings` and `query`.
+        trained: embeddings, and the query whose products with them are the logits.
         loss_and_accuracy: of these parameters.
         keys: one for each random query.
     """
     # Copies: training goes on in the same buffers.
-    E, p = (np.array(x, dtype=np.float64) for x in (parameters.embeddings, parameters.query))
+    E, p = (np.array(x, dtype=np.float64) for x in trained)
     norm = float(np.linalg.norm(p))
     drawn = [np.asarray(jax.random.normal(key, p.shape), dtype=np.float64) for key in keys]
     begin = time.perf_counter()
-    trained = corpus_agreement(dataset, E, p)
+    own = corpus_agreement(dataset, E, p)
     middle = time.perf_counter()
     random = tuple(_row(dataset, corpus_agreement(dataset, E, q * (norm / float(np.linalg.norm(q))))) for q in drawn)
     end = time.perf_counter()
@@ -111,12 +115,12 @@ def margin_point(
         epoch,
         *loss_and_accuracy,
         query_norm=norm,
-        trained=_row(dataset, trained),
+        trained=_row(dataset, own),
         random=random,
         seconds=middle - begin,
         random_seconds=end - middle,
-        selected_in=documents_selecting(dataset, trained.selection),
-        support=trained.solution.support(NAMED),
+        selected_in=documents_selecting(dataset, own.selection),
+        support=own.solution.support(NAMED),
     )
 
 
