@@ -1,9 +1,9 @@
 """(ATT-SVM) of a whole corpus along training: does p point along the max-margin direction of what it selects?
 
 One layer, its scores over sqrt(d), is trained on IMDB with all its parameters. At points of training the selection
-S_X(p) of every review [E, (8)] and the shortest p_hat for it [E, (9)] are computed, and p is compared with p_hat. Beside
-it stand queries drawn at random, with the same embeddings and the norm of p, each compared with the p_hat of its own
-selection: what they show too is no work of training.
+S_X(p) of every review [E, (8)] and the shortest p_hat for it [E, (9)] are computed, and p is compared with p_hat.
+Beside it stand queries drawn at random, with the same embeddings and the norm of p, each compared with the p_hat of its
+own selection: what they show too is no work of training.
 """
 
 from __future__ import annotations
