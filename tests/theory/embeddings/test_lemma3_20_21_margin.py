@@ -132,7 +132,8 @@ class TestLemma21:
             assert lemma_21_log10_d(case) < case.log10_d
 
     def test_the_constant_of_lemma_19_is_the_larger_one(self):
-        """44 n of Lemma 19 against 44 sqrt(2n) in the proof of Lemma 21: enough from n = 2 on."""
-        n = np.arange(2, 100)
-        assert (44 * n >= 44 * np.sqrt(2 * n)).all()
+        """44 n of Lemma 19 against 44 sqrt(2n) in the proof of Lemma 21: equal at n = 2, larger beyond."""
+        n = np.arange(3, 100)
+        assert (44 * n > 44 * np.sqrt(2 * n)).all()
+        assert 44 * 2 == 44 * np.sqrt(2 * 2)
         assert 44 * np.sqrt(2) > 44 * 1
