@@ -21,6 +21,7 @@ import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._atomic import complete_folder
+from tokenmargin._provenance import commit
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments._manifest import manifest
@@ -169,7 +170,7 @@ def part_made_elsewhere(folder: str, name: str, settings: object) -> tuple[dict[
             f"{folder} holds no part {name!r} with the settings {settings!r}: ask with those that it was made with."
         )
     found = read_archive(path)
-    return nested(found.arrays), {key: value for key, value in found.belongs_to.items() if key != "settings"}
+    return nested(found.arrays), found.notes | {k: v for k, v in found.belongs_to.items() if k != "settings"}
 
 
 def _part_path(folder: str, name: str, settings: object) -> Path:
@@ -210,7 +211,8 @@ def _kept_part(path: Path, settings: object) -> dict[str, Any] | None:
 
 
 def _keep_part(path: Path, settings: object, arrays: Arrays) -> None:
-    write_archive(path, flattened(arrays), {}, _belongs_to(settings))
+    # The commit is a note and no condition: code that is the same under another commit takes the part up.
+    write_archive(path, flattened(arrays), {"commit": commit()}, _belongs_to(settings))
 
 
 def _belongs_to(settings: object) -> dict[str, str]:
