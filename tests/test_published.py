@@ -71,6 +71,20 @@ def test_there_are_runs_to_look_at():
     assert len(RUNS) >= 12
 
 
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path for path in (ROOT / "docs" / "results").iterdir() if path.is_dir()),
+    ids=lambda path: path.name,
+)
+def test_every_folder_names_its_command_and_a_commit_of_the_history(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["command"]
+    assert re.fullmatch(r"[0-9a-f]{7,40}( \(copied\))?", manifest["commit"])  # never "(changed)"
+    if not history():
+        pytest.skip("no history of commits is here")
+    assert is_in_history(manifest["commit"].split()[0])
+
+
 @pytest.mark.parametrize("name", RUNS)
 class TestPublished:
     def test_columns_settings_and_verdicts_are_of_this_code(self, name):
@@ -84,13 +98,6 @@ class TestPublished:
         for row in summary["numbers"]:
             assert Number.from_row(row).row(summary["preset"])["verdict"] == row["verdict"]
         assert (RUNS[name] / "figure.png").is_file()
-
-    def test_names_a_commit_of_the_history(self, name):
-        if not history():
-            pytest.skip("no history of commits is here")
-        commit = read(name, "manifest")["commit"]
-        assert re.fullmatch(r"[0-9a-f]{7,40}( \(copied\))?", commit)  # never "(changed)"
-        assert is_in_history(commit.split()[0])
 
     def test_what_was_trained_before_it_was_judged_says_by_which_commit(self, name):
         trained = re.findall(r'code"?:? "?([0-9a-f]{16})', json.dumps(read(name, "summary")))
