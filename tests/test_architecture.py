@@ -169,7 +169,6 @@ BEHIND_ONE_FILE = {
     "rich": "cli/_console.py",
     "jinja2": "report/_render.py",
     "Stemmer": "text/_lexicon.py",
-    "stopwordsiso": "text/_stopwords.py",
     "datasets": "sources/locate.py",
     "safetensors": "explain/saved_model.py",
     "distributed": "parallel/cluster.py",
@@ -259,7 +258,6 @@ def test_import_is_light():
         "rich",
         "diffrax",
         "Stemmer",
-        "stopwordsiso",
         "jinja2",
         "distributed",
     ]

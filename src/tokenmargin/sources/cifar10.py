@@ -15,8 +15,8 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_batches, parquet_columns, parquet_size
 from tokenmargin.sources._pictures import decoded, encoded
-from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources._plain_pickle import MOST_BYTES, plain_values
+from tokenmargin.sources.locate import Whereabouts, locate
 
 SIDE, CHANNELS = 32, 3
 _PIXELS = SIDE * SIDE * CHANNELS
