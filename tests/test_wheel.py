@@ -96,8 +96,11 @@ def test_the_wheel_carries_what_pages_are_made_of(wheel):
     assert templates
     with zipfile.ZipFile(wheel) as archive:
         assert templates <= set(archive.namelist())
-        assert "tokenmargin/sources/sentence_polarity.tsv.xz" in archive.namelist()
-        assert any(name.endswith("LICENSE-sentence-polarity") for name in archive.namelist())
+        held = archive.namelist()
+        lists = ("text/stop_words.tsv.xz", "text/bert_base_uncased.txt.xz", "sources/sentence_polarity.tsv.xz")
+        assert {f"tokenmargin/{name}" for name in lists} <= set(held)
+        for what in ("sentence-polarity", "stopwords", "stopwords-iso", "bert-vocabulary"):
+            assert any(name.endswith(f"LICENSE-{what}") for name in held)
 
 
 def test_the_wheel_and_the_checkout_have_one_fingerprint(wheel, tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ UNREADABLE = (
 )
 
 
-def write_arrays(path: str | Path, **arrays: np.ndarray) -> None:
+def write_arrays(path: str | Path, /, **arrays: np.ndarray) -> None:
     """Write an .npz file, whole or not at all; as NumPy does, a path without that ending gets it."""
     target = Path(path)
     if not target.name:

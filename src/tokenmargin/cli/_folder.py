@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tokenmargin._atomic import check_writable
+from tokenmargin._rename import recovered
 from tokenmargin.cli._exit import Misuse
 
 
@@ -20,6 +21,7 @@ def folder_for(out: Path, *files: str) -> Path:
     It is replaced as a whole: what somebody else has put there would be lost.
     """
     check_writable(out.parent)
+    recovered(out)
     if out.exists() and not out.is_dir():
         raise Misuse(f"{out} is a file: name a folder with --out")
     others = sorted(path.name for path in out.iterdir() if path.name not in files) if out.is_dir() else []

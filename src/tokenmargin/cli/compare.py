@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin._atomic import complete_folder
+from tokenmargin._atomic import complete_folder, write_text
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS
@@ -102,9 +102,9 @@ def _write(found: Comparison, out: Path) -> None:
     from tokenmargin.report.compare_page import compare_page
 
     with complete_folder(out) as folder:
-        (folder / "comparison.html").write_text(compare_page(found), encoding="utf-8", newline="\n")
-        (folder / "comparison.json").write_text(_as_json(found) + "\n", encoding="utf-8")
-        (folder / "manifest.json").write_text(as_json(found.manifest) + "\n", encoding="utf-8")
+        write_text(folder / "comparison.html", compare_page(found))
+        write_text(folder / "comparison.json", _as_json(found) + "\n")
+        write_text(folder / "manifest.json", as_json(found.manifest) + "\n")
 
 
 def _show(found: Comparison, out: Path) -> None:

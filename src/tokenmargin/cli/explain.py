@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tokenmargin._atomic import complete_file
+from tokenmargin._atomic import complete_file, write_text
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, refuse
@@ -136,5 +136,4 @@ def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: ob
 def _write_html(model: TextModel, told: list[Explanation], path: Path) -> None:
     from tokenmargin.report.explained_page import explained_page
 
-    with complete_file(path) as file:
-        file.write_text(explained_page(model.classes, told), encoding="utf-8", newline="\n")
+    write_text(path, explained_page(model.classes, told))

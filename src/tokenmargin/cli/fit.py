@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenmargin._atomic import complete_folder
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
@@ -41,8 +40,6 @@ writes a folder (--out) with
 """
 
 
-#: What the folder holds.
-FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
 #: What rows are called in a column of splits that are there to judge by, and those that are there to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
 #: The share that is held out where no row is there to judge by.
@@ -102,6 +99,8 @@ def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
     check_extras("tokenmargin fit")
+    from tokenmargin.explain.fit_folder import FILES
+
     out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"), *FILES)
     # Beside its place until it is there: the same command goes on where it was interrupted.
     unfinished = out.parent / f".{out.name}-unfinished"
@@ -315,9 +314,7 @@ def _write(fitted: FittedTexts, out: Path) -> None:
     from tokenmargin.explain import write_fit
     from tokenmargin.report.fit_page import fit_page
 
-    with complete_folder(out) as folder:
-        write_fit(fitted, folder)
-        (folder / "report.html").write_text(fit_page(fitted.report), encoding="utf-8", newline="\n")
+    write_fit(fitted, out, fit_page(fitted.report))
 
 
 def _show(fitted: FittedTexts, out: Path) -> None:

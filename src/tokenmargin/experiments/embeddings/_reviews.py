@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tokenmargin._arrays import write_arrays
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data import TokenDataset
 from tokenmargin.errors import DataAbsentError, InvalidInputError
@@ -92,12 +93,11 @@ _READ: dict[tuple[str, str], Reviews] = {}
 
 def save_reviews(found: Reviews, folder: Path) -> None:
     """Write counts, and the split and the words of tokens where there are any, as .npz files without any text."""
-    folder.mkdir(parents=True, exist_ok=True)
     found.dataset.save(folder / f"{found.name}.npz")
     if found.is_test is not None:
-        np.savez_compressed(folder / f"{found.name}-split.npz", is_test=found.is_test)
+        write_arrays(folder / f"{found.name}-split.npz", is_test=found.is_test)
     if found.words is not None:
-        np.savez_compressed(folder / f"{found.name}-words.npz", words=found.words)
+        write_arrays(folder / f"{found.name}-words.npz", words=found.words)
 
 
 def load_reviews(folder: Path, name: str) -> Reviews:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,15 @@ DAMAGED = (BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OS
 
 #: Stands between the names of tokens in a file: no token holds it, because words end there.
 BETWEEN = "\n"
+
+
+#: The folder of the parts of a corpus, by what it was made from: those of another stay until the new ones are whole.
+PARTS = "parts-{}"
+
+
+def parts_folder(into: Path, made_from: str) -> Path:
+    """Where the parts of a corpus lie, and their sums."""
+    return into / PARTS.format(hashlib.sha256(made_from.encode()).hexdigest()[:16])
 
 
 def write_arrays(path: Path, made_from: str, **arrays: np.ndarray) -> None:

@@ -23,7 +23,7 @@ from tokenmargin.data.statistics import TokenStatistics, statistics_of_sums
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.first_step.step import initial_embeddings, step_terms
-from tokenmargin.parallel.shards._files import matrix_of, names_of, read_arrays
+from tokenmargin.parallel.shards._files import matrix_of, names_of, parts_folder, read_arrays
 
 
 class CountedPart(NamedTuple):
@@ -92,12 +92,13 @@ class CountedShards:
 
     @cached_property
     def _sums(self) -> dict[str, np.ndarray]:
-        return read_arrays(self.folder / "sums.npz", self.made_from)
+        return read_arrays(parts_folder(self.folder, self.made_from) / "sums.npz", self.made_from)
 
     def part(self, number: int) -> CountedPart:
         """The documents of one part."""
         about = self._parts[number]
-        stored = read_arrays(self.folder / "parts" / f"part-{about['shard']:05d}-{about['part']:05d}.npz")
+        file = parts_folder(self.folder, self.made_from) / f"part-{about['shard']:05d}-{about['part']:05d}.npz"
+        stored = read_arrays(file, self.made_from)
         return CountedPart(matrix_of(stored, self.vocabulary_size), stored["labels"])
 
     def parts(self) -> Iterator[CountedPart]:

@@ -19,18 +19,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._atomic import check_writable, complete_file
+from tokenmargin._atomic import check_writable, write_text
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
+from tokenmargin._rename import alone
 from tokenmargin._types import Map
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.parallel.shards._files import (
+    PARTS,
     is_of,
     matrix_arrays,
     matrix_of,
     names_array,
     names_of,
+    parts_folder,
     read_arrays,
     write_arrays,
 )
@@ -61,8 +64,8 @@ class _Job:
     def every(self, part: int) -> Path:
         return self.into / "every" / f"part-{self.number:05d}-{part:05d}.npz"
 
-    def kept(self, part: int) -> Path:
-        return self.into / "parts" / f"part-{self.number:05d}-{part:05d}.npz"
+    def kept(self, part: int, made_from: str) -> Path:
+        return parts_folder(self.into, made_from) / f"part-{self.number:05d}-{part:05d}.npz"
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,9 @@ def count_shards(
 ) -> CountedShards:
     """Count the tokens of all Parquet files of a folder, in the order of their names.
 
-    What is done is kept under `into`, file by file, so that the same call goes on after an interruption. On a cluster
-    both folders must be seen by all machines.
+    What is done is kept under `into`, file by file, so that the same call goes on after an interruption; a corpus that
+    was counted there before stays until the new one is whole. A second call waits for the first. On a cluster both
+    folders must be seen by all machines.
 
     Args:
         folder: of *.parquet files.
@@ -106,13 +110,20 @@ def count_shards(
     whole_number(documents, "documents", 1)
     jobs = _jobs(Path(folder), Path(into), recipe or Recipe(), (text, label), documents)
     done = fingerprint(tuple(job.made_from for job in jobs), drop_empty)
-    if (Path(into) / "corpus.json").is_file() and CountedShards(into).made_from == done:
-        progress(len(jobs), len(jobs), "keeping frequent tokens")
-        return CountedShards(into)
     check_writable(Path(into))
+    with alone(Path(into) / "corpus.json"):
+        if (Path(into) / "corpus.json").is_file() and CountedShards(into).made_from == done:
+            progress(len(jobs), len(jobs), "keeping frequent tokens")
+        else:
+            _count(jobs, Path(into), done, drop_empty, map, progress)
+    return CountedShards(into)
+
+
+def _count(jobs: list[_Job], into: Path, done: str, drop_empty: bool, map: Map, progress: Progress) -> None:
+    """Both passes; corpus.json, written last, says which folder of parts is the corpus."""
     for number, _ in enumerate(map(_count_every, jobs), start=1):
         progress(number, len(jobs), "counting tokens")
-    vocabulary, classes = _vocabulary(jobs)
+    vocabulary, classes = _vocabulary(jobs, done)
     sums: dict[str, np.ndarray] = {}
     parts: list[dict[str, int]] = []
     for number, (own, added) in enumerate(map(partial(_keep_frequent, vocabulary), jobs), start=1):
@@ -120,10 +131,11 @@ def count_shards(
         sums = {name: sums.get(name, 0) + value for name, value in added.items()}
         progress(number, len(jobs), "keeping frequent tokens")
     _check_empty(parts, drop_empty, jobs[0].recipe)
-    write_arrays(Path(into) / "sums.npz", done, names=names_array(vocabulary.names), **sums)
-    _write_corpus(Path(into) / "corpus.json", done, parts, classes, jobs[0].recipe)
-    shutil.rmtree(Path(into) / "every")
-    return CountedShards(into)
+    own = parts_folder(into, done)
+    write_arrays(own / "sums.npz", done, names=names_array(vocabulary.names), **sums)
+    _write_corpus(into / "corpus.json", done, parts, classes, jobs[0].recipe)
+    for old in (into / "every", *(folder for folder in into.glob(PARTS.format("*")) if folder != own)):
+        shutil.rmtree(old)
 
 
 def _jobs(folder: Path, into: Path, recipe: Recipe, columns: tuple[str, str], documents: int) -> list[_Job]:
@@ -188,7 +200,7 @@ def _counted(texts: tuple[str, ...], recipe: Recipe) -> tuple[sp.csr_array, tupl
     return counted.counts, counted.vocabulary
 
 
-def _vocabulary(jobs: list[_Job]) -> tuple[_Vocabulary, tuple[Any, Any]]:
+def _vocabulary(jobs: list[_Job], made_from: str) -> tuple[_Vocabulary, tuple[Any, Any]]:
     """The tokens that are frequent over all files, in the order of `tokenize`, and which labels are +1."""
     totals: Counter[str] = Counter()
     labels: Counter[str] = Counter()
@@ -204,7 +216,6 @@ def _vocabulary(jobs: list[_Job]) -> tuple[_Vocabulary, tuple[Any, Any]]:
             "documents, or a lower minimum_count."
         )
     classes, positive = _two_classes(labels)
-    made_from = fingerprint(tuple(job.made_from for job in jobs))
     return _Vocabulary(_in_order(names, recipe), positive, made_from), classes
 
 
@@ -239,7 +250,7 @@ def _keep_frequent(vocabulary: _Vocabulary, job: _Job) -> tuple[list[dict[str, i
     for part in range(int(read_arrays(job.summary, job.made_from)["parts"])):
         counts, signs, dropped = _kept(read_arrays(job.every(part), job.made_from), columns, vocabulary.positive)
         lengths = np.asarray(counts.sum(axis=1))
-        write_arrays(job.kept(part), vocabulary.made_from, labels=signs, **matrix_arrays(counts))
+        write_arrays(job.kept(part, vocabulary.made_from), vocabulary.made_from, labels=signs, **matrix_arrays(counts))
         for name, rows in (("positive", signs > 0), ("negative", signs < 0)):
             sums[name] += np.asarray(counts[rows].sum(axis=0)).astype(np.int64)
         sums["document_count"] += np.bincount(counts.indices, minlength=V)
@@ -289,8 +300,7 @@ def _write_corpus(
     path: Path, made_from: str, parts: list[dict[str, int]], classes: tuple[Any, Any], recipe: Recipe
 ) -> None:
     content = {"made_from": made_from, "classes": classes, "recipe": dict(_told(recipe)), "parts": parts}
-    with complete_file(path) as staging:
-        staging.write_text(json.dumps(content, indent=1) + "\n")
+    write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def _told(recipe: Recipe) -> Iterator[tuple[str, Any]]:

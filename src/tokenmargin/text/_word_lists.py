@@ -1,14 +1,19 @@
-"""Words that carry grammar rather than meaning, dropped before stemming [E, App. E].
+"""Lists of words that come with the package: stop words, and the WordPieces of BERT.
 
-The English list is scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause, see LICENSE-stopwords), made by the Glasgow
-Information Retrieval Group. It is written out here, and compared with scikit-learn's in the tests, so that counting
-words does not import scikit-learn. Those of other languages are stopwords-iso's: this is the only file that sees
-stopwordsiso.
+Stop words carry grammar rather than meaning, and are dropped before stemming [E, App. E]. The English list is
+scikit-learn's `ENGLISH_STOP_WORDS` (BSD-3-Clause, see LICENSE-stopwords), made by the Glasgow Information Retrieval
+Group; it is written out here, and compared with scikit-learn's in the tests. Those of 57 other languages are
+stopwords-iso's (MIT, see LICENSE-stopwords-iso), a line each in stop_words.tsv.xz: the code of the language, then its
+words. The 30,522 WordPieces in bert_base_uncased.txt.xz, a line each, are those of Google's BERT (Apache 2.0, see
+LICENSE-bert-vocabulary).
 """
 
 from __future__ import annotations
 
-from tokenmargin.errors import MissingExtraError
+import lzma
+from functools import cache
+from importlib.resources import files
+
 from tokenmargin.text._language import CODES
 
 _LISTED = """
@@ -36,10 +41,16 @@ ENGLISH_STOP_WORDS: frozenset[str] = frozenset(_LISTED.split())
 
 def stop_words_of(language: str) -> frozenset[str]:
     """The stop words of a language that has a list of them."""
-    if language == "english":
-        return ENGLISH_STOP_WORDS
-    try:
-        import stopwordsiso
-    except ImportError:
-        raise MissingExtraError(f"The list of {language} stop words", "text") from None
-    return frozenset(stopwordsiso.stopwords(CODES[language]))
+    return ENGLISH_STOP_WORDS if language == "english" else _listed()[CODES[language]]
+
+
+def packed_text(name: str) -> str:
+    """The text of a list of this package."""
+    return lzma.decompress((files("tokenmargin.text") / name).read_bytes()).decode("utf-8")
+
+
+@cache
+def _listed() -> dict[str, frozenset[str]]:
+    """Words by the code of their language."""
+    lines = (line.split("\t") for line in packed_text("stop_words.tsv.xz").splitlines())
+    return {code: frozenset(words) for code, *words in lines}
