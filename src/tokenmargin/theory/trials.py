@@ -2,7 +2,7 @@
 
 Three treatments of the same trials. `printed`: 1000 steps of normalised descent with the textbook gradient and
 g/(|g| + 1e-12), as the paper ran it. `stable`: the same steps with a gradient that survives saturation. `decided`: the
-gradient flow to norm 1e6, judged by its certificate; a softmax that looks saturated decides nothing there.
+gradient flow to norm 1e6, and further where that certifies nothing; a softmax that looks saturated decides nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ TREATMENTS = ("printed", "stable", "decided")
 
 #: Mean softmax of the selected tokens from which the paper calls a trial saturated [M, App. E].
 SATURATED = 1 - 1e-5
+
+#: A flow that nothing certifies at `Study.until_norm` is followed to so many times that norm, one after the other, as
+#: its verdict asks: two keys of an input that are nearly one part at a norm of the order of one over their distance,
+#: and in a plane two are nearer than 1e-5 in one of 5,000 trials. Beyond, the rounding of logits has the last word.
+FURTHER = (10.0, 100.0, 1000.0)
 
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
@@ -72,6 +77,11 @@ class Study:
             raise InvalidInputError(f"T = {self.T}: with one token per input there is nothing to select; use T >= 2.")
         if self.n < 1 or self.steps < 1:
             raise InvalidInputError(f"n = {self.n} and steps = {self.steps} must both be at least 1.")
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The flow that decides a trial, and those that follow it further where nothing is decided yet."""
+        return tuple(Flow(until_norm=times * self.until_norm, atol=self.atol) for times in (1.0, *FURTHER))
 
 
 @checked
@@ -188,12 +198,20 @@ def _decide(
 def _limits(
     study: Study, problems: ProblemBatch, progress: Progress
 ) -> tuple[list[AttentionRisk], list[Limit], np.ndarray]:
-    """(risks, limits of their flows, points where they were judged)."""
+    """(risks, limits of their flows, points where they were judged); what stalls is followed further."""
     risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
     starts = np.zeros((len(problems), problems.keys.shape[3]))
-    ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
-    points = np.stack([end.final for end in ends])
-    return risks, limits_of(risks, list(points)), points
+    points, limits = starts.copy(), dict[int, Limit]()
+    left = list(range(len(problems)))
+    for flow in study.flows:
+        some = [risks[j] for j in left]
+        ends = follow_all(some, starts[left], flow, progress=progress)
+        points[left] = [end.final for end in ends]
+        limits |= zip(left, limits_of(some, list(points[left])), strict=True)
+        left = [j for j in left if limits[j].stalled]
+        if not left:
+            break
+    return risks, [limits[j] for j in range(len(problems))], points
 
 
 def _selected(limits: list[Limit]) -> np.ndarray:

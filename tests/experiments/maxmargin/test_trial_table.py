@@ -48,6 +48,7 @@ def test_every_verdict_fails_on_trials_that_were_not_trained(kind):
     stable = TrialTable((2,))
     exact = rows.copy()
     exact[:, COLUMNS.index("correlation")] = np.where(kind == "right", 1 - 1e-5, cosine)
+    exact[:, COLUMNS.index("error")] = 1 - exact[:, COLUMNS.index("correlation")]
     stable.add(2, exact, np.zeros((len(rows), 4), dtype=int))
     found = {n.name: n.verdict("paper") for n in summarise({"printed": table, "stable": stable, "decided": table})[0]}
     judged = {name: verdict for name, verdict in found.items() if verdict is not Verdict.REPORTED}

@@ -19,6 +19,15 @@ COUNTS = ("trials", "not ended", "LMM", "GMM", "neither", "undecided")
 #: samples, the paper's and ours. Correlations of saturated trials scatter by .0026, means of 5000 by 3.6e-5.
 PRINTED_DIGITS = 6e-4
 
+#: What 1 - mean correlation may be when gradients survive saturation: .999 or more in the paper's three digits, where
+#: the printed gradient gives .997. Few trials that are still on their way carry most of it, up to .2 each, so that the
+#: mean of 5000 is known to 1e-4 only: the interval is held against the bound.
+STABLE_MEAN = 1e-3
+
+#: What 1 - cos of half of the trials may be: p is a ray plus a vector, of length b, and 1 - cos is (b/|p|)^2 / 2. Half
+#: of the vectors are shorter than 4.5 at the norm 1e6 of the flow, and at the norms of some hundred of 1000 steps.
+DECIDED_MEDIAN, STABLE_MEDIAN = 1e-11, 1e-4
+
 
 @dataclass
 class TrialTable:
@@ -116,7 +125,9 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         Number(
             "printed: mean correlation, pooled over saturated trials",
             _average(printed.ended("correlation")),
+            expected=0.997,
             tolerance=PRINTED_DIGITS,
+            source="the printed gradient loses digits as the paper's does",
             paper=0.997,
             place="App. E, of Fig. 9(a)",
         ),
@@ -133,12 +144,18 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
             "printed: mean correlation to (ATT-SVM') given a negative gap",
             _average(_given_negative(printed, "proxy_correlation")),
         ),
-        Number("stable: 1 - mean correlation, pooled", 1 - _average(stable.ended("correlation")), at_most=2e-4),
+        Number(
+            "stable: 1 - mean correlation, pooled",
+            _average(stable.ended("error")),
+            at_most=STABLE_MEAN,
+            interval=_mean_interval(stable.ended("error")),
+        ),
+        _median_number("stable: median 1 - cos(p, p_mm)", stable.ended("error"), STABLE_MEDIAN),
         Number("stable: share of negative gaps, of saturated trials", stable.negative_gaps().saturated.value),
         Number.exact("decided: undecided trials", float(decided.column("undecided").sum()), at_most=0),
         Number("decided: mixed limits, of which a part is finite", float(decided.column("mixed").sum())),
         Number.exact("decided: diverging trials that are not an LMM", _exceptions(decided.ended("is_lmm")), at_most=0),
-        Number("decided: median 1 - cos(p, p_mm)", _average(decided.ended("error"), np.nanmedian), at_most=1e-11),
+        _median_number("decided: median 1 - cos(p, p_mm)", decided.ended("error"), DECIDED_MEDIAN),
         Number("decided: largest 1 - cos(p, p_mm)", _average(decided.ended("error"), np.nanmax), at_most=1e-6),
         Number.exact(
             "decided: largest 1 - cos(velocity, p_mm)",
@@ -179,6 +196,20 @@ def _mean_interval(values: np.ndarray) -> tuple[float, float] | None:
         return None
     half = 1.96 * float(values.std(ddof=1)) / np.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
+
+
+def _median_number(name: str, values: np.ndarray, at_most: float) -> Number:
+    """The median with its 95% interval: between the values whose ranks are n/2 -+ .98 sqrt(n)."""
+    ordered = np.sort(values[np.isfinite(values)])
+    middle, half = (len(ordered) - 1) / 2, 0.98 * np.sqrt(len(ordered))
+    low, high = int(np.floor(middle - half)), int(np.ceil(middle + half))
+    known = low >= 0  # of a handful of values, not even the smallest is surely below the median
+    return Number(
+        name,
+        _average(values, np.nanmedian),
+        at_most=at_most,
+        interval=(float(ordered[low]), float(ordered[high])) if known and len(ordered) else None,
+    )
 
 
 def _proxy(printed: TrialTable) -> str:

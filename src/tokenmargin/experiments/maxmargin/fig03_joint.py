@@ -135,7 +135,13 @@ def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
     words = ("first", "second")
     numbers = [
         Number.exact(
-            f"({name}) {word} entry of v_mm", float(ours), tolerance=CLOSED_FORM, paper=printed, place="Sec. 3, App. E"
+            f"({name}) {word} entry of v_mm",
+            float(ours),
+            printed,
+            CLOSED_FORM,
+            source="closed form",
+            paper=printed,
+            place="Sec. 3, App. E",
         )
         for word, ours, printed in zip(words, panel["v_mm"], (0.0, 1.0), strict=True)
     ]

@@ -26,10 +26,13 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
+from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, Share, by_seed, over_seeds
 from tokenmargin.experiments.maxmargin._one_trial import draw_one_trial, one_trial
 from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
 from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, decide_trials, run_trials
+
+#: Share of trials that may end elsewhere at a finer tolerance: those whose flow passes close by a saddle.
+CHANGED = 1e-3
 
 #: Trials computed between two saves: what an interruption can lose. Many, as the last flows of a block run alone.
 BLOCK = 500
@@ -222,8 +225,9 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
         changed += int((moved | (again["ended"] != table[:, COLUMNS.index("ended")])).sum())
         done += len(numbers)
         progress(done, len(config.d) * count, "trials at a finer tolerance")
-    share = changed / (count * len(config.d))
-    return [Number("decided: share of trials that change at atol/100", share, at_most=1e-3)]
+    share = Share(changed, count * len(config.d))
+    name = "decided: share of trials that change at atol/100"
+    return [Number(name, share.value, at_most=CHANGED, interval=share.interval)]
 
 
 def draw_trials(result: Result) -> Any:
