@@ -34,6 +34,12 @@ SATURATED = 1 - 1e-5
 #: and in a plane two are nearer than 1e-5 in one of 5,000 trials. Beyond, the rounding of logits has the last word.
 FURTHER = (10.0, 100.0, 1000.0)
 
+#: Length of G (keys of unit differences), in the limit the margin, below which float64 certifies nothing: logits of the
+#: size of |p| carry an error of eps |p|, which moves the gaps along G by eps |p|/|G|^2 of themselves, and a softmax
+#: saturates at a norm of 60/|G|. All of a gap is rounding where |G|^3 is below 60 eps: in a plane, in 1 of 10,000.
+SATURATED_GAP = 60.0
+REACH = float(np.cbrt(SATURATED_GAP * np.finfo(np.float64).eps))
+
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
 
@@ -55,6 +61,7 @@ COLUMNS = (
     "infeasible",  # 1 if the selected tokens cannot be separated
     "newton_step",  # of a finite limit; decided only
     "mixed",  # 1 if part of p converges while the rest diverges; decided only
+    "beyond",  # 1 if it is undecided because the margin that it goes to is below `REACH`; decided only
     "proxy_correlation",  # where the gap is negative: cos of p to the nearest solution of (ATT-SVM'); else NaN
 )
 
@@ -126,7 +133,7 @@ def run_trials(
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
     table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
-    for name in ("ended", "undecided", "mixed", "is_lmm", "is_gmm", "infeasible"):
+    for name in ("ended", "undecided", "beyond", "mixed", "is_lmm", "is_gmm", "infeasible"):
         column[name][:] = 0.0
     if treatment == "decided":
         points, chosen = _decide(study, problems, column, progress)
@@ -184,6 +191,7 @@ def _decide(
     risks, limits, points = _limits(study, problems, progress)
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
+    column["beyond"][:] = [limit.stalled and _is_beyond_reach(limit) for limit in limits]
     column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
@@ -212,6 +220,13 @@ def _limits(
         if not left:
             break
     return risks, [limits[j] for j in range(len(problems))], points
+
+
+def _is_beyond_reach(limit: Limit) -> bool:
+    """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
+    longest = float(np.linalg.norm(limit.risk.sequences.relative_keys, axis=-1).max())
+    pull = float(np.linalg.norm(limit.risk.field(limit.p)))
+    return bool(np.linalg.norm(limit.p) * pull >= SATURATED_GAP and pull < REACH * longest)
 
 
 def _selected(limits: list[Limit]) -> np.ndarray:

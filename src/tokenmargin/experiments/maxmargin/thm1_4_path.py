@@ -248,7 +248,7 @@ def _numbers(
 
 def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: dict[str, LocalEnds]) -> tuple[str, ...]:
     path = arrays["b"]["path"]
-    single = float(path["distance"][path["norm"] >= FIT_FROM].max())
+    single = float(path["distance"][path["norm"] >= FIT_FROM].max(initial=0.0))
     bounded = sum(share < 0.5 for share in ends["other"].norm)
     return (
         f"(c) Path and flow approach the GMM direction like |p|^{exponents['c', 'path']:.3f} and "

@@ -90,9 +90,11 @@ class LocalPathCase:
 def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
     """Slope of log(distance) against log(radius) by least squares, over distances above `DISTANCE_FLOOR`.
 
-    -inf when fewer than two are left: they fell to rounding faster than can be fitted.
+    -inf when fewer than two are left: they fell to rounding faster than can be fitted. NaN when all radii are one.
     """
     x, y = np.asarray(radii, dtype=float), np.asarray(distances, dtype=float)
+    if np.ptp(x) == 0.0:
+        return float("nan")
     fitted = y > DISTANCE_FLOOR
     if fitted.sum() < 2:
         return float("-inf")
