@@ -210,10 +210,17 @@ def test_every_figure_module_is_registered():
     [
         (Number("x", 1.0), "paper", Verdict.REPORTED),
         (Number("x", 1.0, paper=1.05, place="Fig. 1", tolerance=0.1), "paper", Verdict.HOLDS),
-        (Number("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "paper", Verdict.FAILS),
-        (Number("x", -1.0, paper=1.0, place="Fig. 1", tolerance=0.1), "paper", Verdict.FAILS),
+        (Number("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "paper", Verdict.FINDING),
+        (Number("x", -1.0, paper=1.0, place="Fig. 1", tolerance=0.1), "paper", Verdict.FINDING),
+        # What we expect, too, fails; what the paper says without a number does not.
+        (Number("x", 1.0, 1.2, 0.1, paper=1.2, place="Fig. 1"), "paper", Verdict.FAILS),
+        (Number("x", 1.2, 1.2, 0.1, paper=1.2, place="Fig. 1"), "paper", Verdict.HOLDS),
+        (Number("x", 1.0, 1.0, 0.1, paper=1.2, place="Fig. 1"), "paper", Verdict.FINDING),
+        (Number("x", 1.0, at_most=0.0, says="none", place="Fig. 1"), "paper", Verdict.FINDING),
+        (Number("x", 0.0, at_most=0.0, says="none", place="Fig. 1"), "paper", Verdict.HOLDS),
+        (Number("x", float("nan"), at_most=0.0, says="none", place="Fig. 1"), "paper", Verdict.FAILS),
         (Number("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "smoke", Verdict.NOT_COMPARABLE),
-        (Number.exact("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "smoke", Verdict.FAILS),
+        (Number.exact("x", 1.0, paper=1.2, place="Fig. 1", tolerance=0.1), "smoke", Verdict.FINDING),
         (Number("x", 1.0, expected=1.05, tolerance=0.1), "paper", Verdict.HOLDS),
         (Number("x", 1.0, expected=1.2, tolerance=0.1), "paper", Verdict.FAILS),
         (Number.exact("x", 1.0, 1.05, 0.1), "smoke", Verdict.HOLDS),
@@ -235,15 +242,15 @@ def test_verdicts(number, preset, verdict):
         (Relation.BELOW, 0.005, (0.004, 0.009), Verdict.HOLDS),
         (Relation.BELOW, 0.005, (0.004, 0.011), Verdict.NOT_DECIDED),
         (Relation.BELOW, 0.012, (0.009, 0.014), Verdict.NOT_DECIDED),
-        (Relation.BELOW, 0.012, (0.011, 0.014), Verdict.FAILS),
-        (Relation.BELOW, 0.01, None, Verdict.FAILS),  # strictly below
+        (Relation.BELOW, 0.012, (0.011, 0.014), Verdict.FINDING),
+        (Relation.BELOW, 0.01, None, Verdict.FINDING),  # strictly below
         (Relation.BELOW, 0.009, None, Verdict.HOLDS),
         (Relation.BELOW, float("nan"), (0.0, 0.001), Verdict.FAILS),  # nothing was measured
         (Relation.BELOW, float("nan"), None, Verdict.FAILS),
         (Relation.ABOVE, 0.012, (0.011, 0.014), Verdict.HOLDS),
         (Relation.ABOVE, 0.012, (0.009, 0.014), Verdict.NOT_DECIDED),
-        (Relation.ABOVE, 0.005, (0.004, 0.009), Verdict.FAILS),
-        (Relation.ABOVE, 0.0, None, Verdict.FAILS),
+        (Relation.ABOVE, 0.005, (0.004, 0.009), Verdict.FINDING),
+        (Relation.ABOVE, 0.0, None, Verdict.FINDING),
     ],
 )
 def test_a_bound_of_the_papers_is_judged_by_the_interval(relation, value, interval, verdict):
@@ -253,12 +260,32 @@ def test_a_bound_of_the_papers_is_judged_by_the_interval(relation, value, interv
 
 
 @pytest.mark.parametrize(
+    ("value", "interval", "verdict"),
+    [
+        (0.9, (0.8, 1.0), Verdict.HOLDS),
+        (0.9, (0.8, 1.1), Verdict.NOT_DECIDED),
+        (1.1, (0.9, 1.3), Verdict.NOT_DECIDED),
+        (1.2, (1.1, 1.3), Verdict.FAILS),
+        (1.1, None, Verdict.FAILS),
+    ],
+)
+def test_a_bound_of_ours_is_judged_by_the_interval_too(value, interval, verdict):
+    assert Number("x", value, at_most=1.0, interval=interval).verdict("paper") is verdict
+    # Beside the paper's bound, ours decides what fails; between the two is a finding.
+    paper = {"paper": 0.5, "place": "App. E", "relation": Relation.BELOW}
+    beside = Number("x", value, at_most=1.0, interval=interval, **paper).verdict("paper")
+    assert beside is (Verdict.FAILS if verdict is Verdict.FAILS else Verdict.FINDING)
+
+
+@pytest.mark.parametrize(
     ("stated", "reason"),
     [
         ({"paper": 1.0, "tolerance": 0.1}, "needs the place"),
         ({"paper": 1.0, "place": "Fig. 1"}, "needs a tolerance"),
         ({"expected": 1.0}, "needs a tolerance"),
-        ({"paper": 1.0, "place": "Fig. 1", "expected": 1.0, "tolerance": 0.1}, "one of the two"),
+        ({"says": "less", "at_most": 1.0}, "needs the place"),
+        ({"says": "less", "place": "Fig. 1"}, "put to the test by at_most"),
+        ({"says": "less", "place": "Fig. 1", "at_most": 1.0, "expected": 1.0, "tolerance": 0.1}, "by nothing else"),
     ],
 )
 def test_a_number_says_what_it_is_compared_with_and_how(stated, reason):

@@ -13,7 +13,7 @@ import pytest
 from tokenmargin import cli
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments import registry
-from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result
 from tokenmargin.report.number_cells import ABSENT
 
 
@@ -72,6 +72,35 @@ def test_a_failing_verdict_is_exit_code_1(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(registry, "experiments", lambda: {wrong.id: wrong})
     assert run("reproduce", "all", "--out", str(tmp_path)) == 1
     assert "FAILS  maxmargin-fake: pi" in capsys.readouterr().err
+
+
+def test_a_paper_that_is_refuted_is_a_finding_and_exit_code_0(monkeypatch, tmp_path, capsys):
+    below = {"place": "App. E", "relation": Relation.BELOW, "interval": (0.011, 0.014)}
+    numbers = (
+        Number("share", 0.012, paper=0.01, at_most=0.02, **below),
+        Number("steps down", 2.0, at_most=0.0, says="a V is drawn", place="Fig. 1"),
+        Number("count", 1.0, at_most=1.0),
+    )
+    found = fake(lambda *_: Result({}, numbers, ("A sentence.",)))
+    monkeypatch.setattr(registry, "experiments", lambda: {found.id: found})
+    assert run("reproduce", "all", "--preset", "paper", "--out", str(tmp_path)) == 0
+    shown = capsys.readouterr()
+    said = "finding: maxmargin-fake: share: the paper says < 0.01 (App. E), here 0.012 (0.011 to 0.014)"
+    assert said in shown.out
+    assert "finding: maxmargin-fake: steps down: the paper says a V is drawn (Fig. 1), here 2" in shown.out
+    assert "FAILS" not in shown.err
+    rows = json.loads((tmp_path / "maxmargin-fake" / "paper" / "summary.json").read_text())["numbers"]
+    assert [row["verdict"] for row in rows] == ["finding", "finding", "holds"]
+    assert [row["paper"] for row in rows] == [0.01, None, None], "the paper's column has what it prints, and no more"
+    page = (tmp_path / "index.html").read_text()
+    assert "Of 3 numbers that could be judged, 1 holds, 2 refute the paper." in page
+    assert "finding: 2 of 3" in page
+
+    wrong = dataclasses.replace(numbers[0], value=0.03, interval=(0.025, 0.035))
+    failing = fake(lambda *_: Result({}, (wrong,)))
+    monkeypatch.setattr(registry, "experiments", lambda: {failing.id: failing})
+    assert run("reproduce", "all", "--preset", "paper", "--out", str(tmp_path)) == 1
+    assert "FAILS  maxmargin-fake: share" in capsys.readouterr().err
 
 
 def test_the_papers_number_and_what_is_expected_have_columns_of_their_own(monkeypatch, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+#: What we expect holds, or does not; that a paper is refuted is a finding, which is printed, and no failure.
 HOLDS, FAILED, MISUSE = 0, 1, 2
 
 #: A figure that was named needs data that are not there.

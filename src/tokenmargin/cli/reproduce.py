@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Compute figures, judge their numbers against the paper's, and write results/<id>/<preset>/ with "
-    "result.npz, summary.json, manifest.json, figure.png and figure.pdf, and the page results/index.html."
+    "result.npz, summary.json, manifest.json, figure.png and figure.pdf, and the page results/index.html. "
+    "Exit status: 1 where something that we expect fails; 0 where it does not, also where a number refutes the "
+    "paper, which is printed as a finding; 2 for a misuse; 3 where the data of a figure that was named are absent."
 )
 
 EPILOG = "Flags of a figure's own hyper-parameters follow its name: tokenmargin reproduce ID --help lists them."
@@ -71,13 +73,16 @@ def _chosen(ids: list[str]) -> list[Experiment]:
 
 
 def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments) -> int:
+    from tokenmargin.experiments.experiment import Verdict
     from tokenmargin.experiments.run import check_ready, failures, reproduce
     from tokenmargin.parallel import map_of
     from tokenmargin.report import write_page
+    from tokenmargin.report.number_cells import finding
 
     check_ready(known.out)
     _check_spreads(chosen, known)
     failed: list[str] = []
+    findings: list[str] = []
     missing: list[tuple[str, str]] = []
     with map_of(known.scheduler) as over:
         for experiment, config in zip(chosen, configs, strict=True):
@@ -90,8 +95,12 @@ def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments
                 continue
             _show(saved)
             failed += [f"{experiment.id}: {name}" for name in failures(saved)]
+            rows = [row for row in saved.summary["numbers"] if row["verdict"] == Verdict.FINDING.value]
+            findings += [f"{experiment.id}: {finding(row)}" for row in rows]
     if len(missing) < len(chosen):
         print(f"page: {write_page(known.out, missing=missing)}")
+    for sentence in findings:
+        print(f"finding: {sentence}")
     for name in failed:
         print(f"FAILS  {name}", file=sys.stderr)
     if failed:

@@ -22,10 +22,15 @@ Arrays = Mapping[str, Any]
 
 
 class Verdict(Enum):
-    """What a number in a summary says; the value of each member is the word shown in tables."""
+    """What a number in a summary says; the value of each member is the word shown in tables.
+
+    *Fails* is for what we expect, or for nothing measured at all: then this code is wrong, and a command says so by its
+    exit status. That the paper says otherwise is a *finding*.
+    """
 
     HOLDS = "holds"
     FAILS = "fails"
+    FINDING = "finding"
     NOT_DECIDED = "not decided"
     NOT_COMPARABLE = "not comparable"
     REPORTED = "reported"
@@ -46,18 +51,21 @@ class Number:
     Args:
         name: what it is, in a few words.
         value: ours.
-        expected: a closed form, or a number that we expect for a reason of our own: not printed by the paper.
+        expected: a closed form, or a number that we expect for a reason of our own. Where it stands beside `paper`, we
+            expect what the paper prints, and another value fails; without it, another value is a finding.
         tolerance: how far `value` may be from `expected`, or from `paper`; required with either, unless `paper` is a
             bound.
-        at_most: a bound that `value` must not exceed, for checks that no paper states (errors, residuals).
+        at_most: a bound of ours that `value` must not exceed (errors, residuals).
         depends_on_size: whether a smaller preset computes something smaller than the paper did. Such a number is shown
             but judged at the paper's size only.
         paper: the number that the paper prints, and nothing else.
-        place: where the paper prints it; required with `paper`.
+        says: what the paper says without a number, in a few words, where `at_most` puts it to the test: beyond it is
+            then a finding, and no failure.
+        place: where the paper prints or says it; required with either.
         relation: how the paper prints it.
         source: where `expected` comes from, in a few words.
-        interval: 95% confidence interval of `value`, where it is an estimate. A bound is judged by it: *holds* and
-            *fails* are for intervals that lie on one side of it, and one that straddles it is *not decided*.
+        interval: 95% confidence interval of `value`, where it is an estimate. A bound, the paper's or ours, is judged
+            by it: an interval that lies on one side of it decides, and one that straddles it is *not decided*.
     """
 
     name: str
@@ -67,6 +75,7 @@ class Number:
     at_most: float | None = None
     depends_on_size: bool = True
     paper: float | None = field(default=None, kw_only=True)
+    says: str = field(default="", kw_only=True)
     place: str = field(default="", kw_only=True)
     relation: Relation = field(default=Relation.EQUAL, kw_only=True)
     source: str = field(default="", kw_only=True)
@@ -74,10 +83,10 @@ class Number:
 
     def __post_init__(self) -> None:
         """What is compared says with what, how closely, and where that is printed."""
-        if self.paper is not None and not self.place:
-            raise ValueError(f"{self.name}: a number of the paper's needs the place where it is printed.")
-        if self.paper is not None and self.expected is not None:
-            raise ValueError(f"{self.name}: what the paper prints is expected already; give one of the two.")
+        if (self.paper is not None or self.says) and not self.place:
+            raise ValueError(f"{self.name}: what is of the paper's needs the place where it is printed.")
+        if self.says and (self.at_most is None or self.expected is not None):
+            raise ValueError(f"{self.name}: what the paper says is put to the test by at_most, and by nothing else.")
         compared = self.expected is not None or (self.paper is not None and self.relation is Relation.EQUAL)
         if compared and self.tolerance is None:
             raise ValueError(f"{self.name}: a number that is compared with another needs a tolerance.")
@@ -90,40 +99,51 @@ class Number:
         expected: float | None = None,
         tolerance: float | None = None,
         at_most: float | None = None,
-        *,
-        paper: float | None = None,
-        place: str = "",
-        source: str = "",
+        **stated: Any,
     ) -> Number:
         """A number that every preset computes as the paper did: it is judged at every size."""
-        return cls(name, value, expected, tolerance, at_most, False, paper=paper, place=place, source=source)
+        return cls(name, value, expected, tolerance, at_most, False, **stated)
 
     def verdict(self, preset: str) -> Verdict:
-        """Compare at this preset."""
+        """Compare at this preset: with what we expect first, then with what the paper prints."""
         if self.paper is None and self.expected is None and self.at_most is None:
             return Verdict.REPORTED
         if self.depends_on_size and preset != "paper":
             return Verdict.NOT_COMPARABLE
         if self.value != self.value:  # NaN: nothing was measured, whatever its interval says
             return Verdict.FAILS
-        if self.at_most is not None and not self.value <= self.at_most:
+        bound, printed = self._against_our_bound(), self._against_the_paper()
+        if not self._is_near(self.expected) or (bound is Verdict.FAILS and not self.says):
             return Verdict.FAILS
-        if self.paper is not None and self.relation is not Relation.EQUAL:
-            return self._against_bound(self.paper)
-        stated = self.expected if self.paper is None else self.paper
-        if stated is not None and self.tolerance is not None and not abs(self.value - stated) <= self.tolerance:
-            return Verdict.FAILS
-        return Verdict.HOLDS
+        found = Verdict.FAILS in (bound, printed)
+        return Verdict.FINDING if found else bound if bound is not Verdict.HOLDS else printed
 
-    def _against_bound(self, bound: float) -> Verdict:
-        """On which side of the bound the whole interval lies, or the value where there is none."""
-        low, high = (self.value, self.value) if self.interval is None else self.interval
-        below = self.relation is Relation.BELOW
-        if (high < bound) if below else (low > bound):
+    def _is_near(self, stated: float | None) -> bool:
+        """Whether the value is what is stated, within the tolerance; so it is where nothing is stated."""
+        return stated is None or self.tolerance is None or abs(self.value - stated) <= self.tolerance
+
+    def _against_our_bound(self) -> Verdict:
+        """On which side of `at_most` the whole interval lies, or the value where there is none."""
+        low, high = self._interval
+        if self.at_most is None or high <= self.at_most:
+            return Verdict.HOLDS
+        return Verdict.NOT_DECIDED if low <= self.at_most else Verdict.FAILS
+
+    def _against_the_paper(self) -> Verdict:
+        """The same for a bound that the paper prints; its other numbers are held against the tolerance."""
+        if self.paper is None or self.relation is Relation.EQUAL:
+            return Verdict.HOLDS if self._is_near(self.paper) else Verdict.FAILS
+        (low, high), below = self._interval, self.relation is Relation.BELOW
+        if (high < self.paper) if below else (low > self.paper):
             return Verdict.HOLDS
         # An exact value that equals the bound is not below it; an interval that ends there is on neither side.
-        beyond = (low > bound) if below else (high < bound)
+        beyond = (low > self.paper) if below else (high < self.paper)
         return Verdict.FAILS if beyond or self.interval is None else Verdict.NOT_DECIDED
+
+    @property
+    def _interval(self) -> tuple[float, float]:
+        """Where the value may be: exactly where it is, unless it is an estimate."""
+        return (self.value, self.value) if self.interval is None else self.interval
 
     def row(self, preset: str) -> dict[str, Any]:
         """As a summary holds it, with the verdict at this preset."""

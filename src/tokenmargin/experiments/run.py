@@ -105,6 +105,6 @@ def in_words(outcome: ClaimOutcome) -> str:
 
 
 def failures(saved: Saved) -> list[str]:
-    """Names of the numbers and claims of a saved result that fail."""
+    """Names of the numbers and claims of a saved result that fail; a finding is no failure."""
     numbers = [row["name"] for row in saved.summary["numbers"] if row["verdict"] == Verdict.FAILS.value]
     return numbers + [key for key, words in saved.manifest["claims"].items() if words.startswith("fails")]

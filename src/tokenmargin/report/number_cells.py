@@ -34,12 +34,20 @@ def number_cells(row: Mapping[str, Any]) -> NumberCells:
     if row["paper"] is not None:
         bound = "" if row["relation"] == "=" else f"{row['relation']} "
         paper = f"{bound}{short(row['paper'])} ({row['place']})"
+    elif row.get("says"):  # which older summaries lack
+        paper = f"{row['says']} ({row['place']})"
     expected = [] if row["expected"] is None else [short(row["expected"])]
     if row["at_most"] is not None:
         expected.append(f"at most {short(row['at_most'])}")
     if row["source"]:
         expected.append(f"({row['source']})")
     return NumberCells(row["name"], ours, paper, " ".join(expected) or ABSENT, short(row["tolerance"]), row["verdict"])
+
+
+def finding(row: Mapping[str, Any]) -> str:
+    """A number that refutes what the paper prints, in one line."""
+    cells = number_cells(row)
+    return f"{cells.name}: the paper says {cells.paper}, here {cells.ours}"
 
 
 def short(value: float | None) -> str:

@@ -112,7 +112,8 @@ GLOSSARY = (
 #: What a verdict means, in the order in which they are counted.
 VERDICTS = {
     Verdict.HOLDS: ("hold", "what the paper prints, or mathematics demands"),
-    Verdict.FAILS: ("fail", "something else came out"),
+    Verdict.FAILS: ("fail", "not what we expect"),
+    Verdict.FINDING: ("findings", "the paper says otherwise"),
     Verdict.NOT_DECIDED: ("not decided", "chance leaves it open"),
     Verdict.NOT_COMPARABLE: ("not comparable", "this run is smaller than the paper's"),
     Verdict.REPORTED: ("only shown", "nobody says what they should be"),
@@ -236,10 +237,11 @@ def _counts(results: Iterable[store.Saved]) -> Counter[str]:
 
 def _outcome(counts: Mapping[str, int]) -> str:
     """What came out, in a sentence or two."""
-    holds, fails, undecided, smaller, shown = (counts[verdict.value] for verdict in VERDICTS)
-    judged = holds + fails + undecided
+    holds, fails, findings, undecided, smaller, shown = (counts[verdict.value] for verdict in VERDICTS)
+    judged = holds + fails + findings + undecided
     said = [f"{holds} hold{'s' * (holds == 1)}"]
     said += [f"{fails} fail{'s' * (fails == 1)}"] * bool(fails)
+    said += [f"{findings} refute{'s' * (findings == 1)} the paper"] * bool(findings)
     said += [f"{undecided} {'is' if undecided == 1 else 'are'} not decided"] * bool(undecided)
     if not judged:
         sentence = "No number could be judged in this run."
@@ -254,10 +256,12 @@ def _outcome(counts: Mapping[str, int]) -> str:
 
 def _badge(counts: Mapping[str, int]) -> str:
     """The verdict on a figure in a few words; how they begin says which colour they have."""
-    holds, fails, undecided, smaller, _ = (counts[verdict.value] for verdict in VERDICTS)
-    judged = holds + fails + undecided
+    holds, fails, findings, undecided, smaller, _ = (counts[verdict.value] for verdict in VERDICTS)
+    judged = holds + fails + findings + undecided
     if fails:
         return f"fails: {fails} of {judged}"
+    if findings:
+        return f"finding: {findings} of {judged}"
     if holds:
         return f"holds: {holds} of {judged}"
     if undecided:

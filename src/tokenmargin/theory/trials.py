@@ -2,7 +2,7 @@
 
 Three treatments of the same trials. `printed`: 1000 steps of normalised descent with the textbook gradient and
 g/(|g| + 1e-12), as the paper ran it. `stable`: the same steps with a gradient that survives saturation. `decided`: the
-gradient flow to norm 1e6, judged by its certificate; a softmax that looks saturated decides nothing there.
+gradient flow to norm 1e6, and further where that certifies nothing; a softmax that looks saturated decides nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,17 @@ TREATMENTS = ("printed", "stable", "decided")
 #: Mean softmax of the selected tokens from which the paper calls a trial saturated [M, App. E].
 SATURATED = 1 - 1e-5
 
+#: A flow that nothing certifies at `Study.until_norm` is followed to so many times that norm, one after the other, as
+#: its verdict asks: two keys of an input that are nearly one part at a norm of the order of one over their distance,
+#: and in a plane two are nearer than 1e-5 in one of 5,000 trials. Beyond, the rounding of logits has the last word.
+FURTHER = (10.0, 100.0, 1000.0)
+
+#: Length of G (keys of unit differences), in the limit the margin, below which float64 certifies nothing: logits of the
+#: size of |p| carry an error of eps |p|, which moves the gaps along G by eps |p|/|G|^2 of themselves, and a softmax
+#: saturates at a norm of 60/|G|. All of a gap is rounding where |G|^3 is below 60 eps: in a plane, in 1 of 10,000.
+SATURATED_GAP = 60.0
+REACH = float(np.cbrt(SATURATED_GAP * np.finfo(np.float64).eps))
+
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
 
@@ -50,6 +61,7 @@ COLUMNS = (
     "infeasible",  # 1 if the selected tokens cannot be separated
     "newton_step",  # of a finite limit; decided only
     "mixed",  # 1 if part of p converges while the rest diverges; decided only
+    "beyond",  # 1 if it is undecided because the margin that it goes to is below `REACH`; decided only
     "proxy_correlation",  # where the gap is negative: cos of p to the nearest solution of (ATT-SVM'); else NaN
 )
 
@@ -72,6 +84,11 @@ class Study:
             raise InvalidInputError(f"T = {self.T}: with one token per input there is nothing to select; use T >= 2.")
         if self.n < 1 or self.steps < 1:
             raise InvalidInputError(f"n = {self.n} and steps = {self.steps} must both be at least 1.")
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The flow that decides a trial, and those that follow it further where nothing is decided yet."""
+        return tuple(Flow(until_norm=times * self.until_norm, atol=self.atol) for times in (1.0, *FURTHER))
 
 
 @checked
@@ -116,7 +133,7 @@ def run_trials(
     problems = trials(study, seed, d, numbers, origin_matters=treatment == "printed")
     table = np.full((len(problems), len(COLUMNS)), np.nan)
     column = {name: table[:, j] for j, name in enumerate(COLUMNS)}
-    for name in ("ended", "undecided", "mixed", "is_lmm", "is_gmm", "infeasible"):
+    for name in ("ended", "undecided", "beyond", "mixed", "is_lmm", "is_gmm", "infeasible"):
         column[name][:] = 0.0
     if treatment == "decided":
         points, chosen = _decide(study, problems, column, progress)
@@ -174,6 +191,7 @@ def _decide(
     risks, limits, points = _limits(study, problems, progress)
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
+    column["beyond"][:] = [limit.stalled and _is_beyond_reach(limit) for limit in limits]
     column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
@@ -188,12 +206,27 @@ def _decide(
 def _limits(
     study: Study, problems: ProblemBatch, progress: Progress
 ) -> tuple[list[AttentionRisk], list[Limit], np.ndarray]:
-    """(risks, limits of their flows, points where they were judged)."""
+    """(risks, limits of their flows, points where they were judged); what stalls is followed further."""
     risks = [AttentionRisk(problems[j]) for j in range(len(problems))]
     starts = np.zeros((len(problems), problems.keys.shape[3]))
-    ends = follow_all(risks, starts, Flow(until_norm=study.until_norm, atol=study.atol), progress=progress)
-    points = np.stack([end.final for end in ends])
-    return risks, limits_of(risks, list(points)), points
+    points, limits = starts.copy(), dict[int, Limit]()
+    left = list(range(len(problems)))
+    for flow in study.flows:
+        some = [risks[j] for j in left]
+        ends = follow_all(some, starts[left], flow, progress=progress)
+        points[left] = [end.final for end in ends]
+        limits |= zip(left, limits_of(some, list(points[left])), strict=True)
+        left = [j for j in left if limits[j].stalled]
+        if not left:
+            break
+    return risks, [limits[j] for j in range(len(problems))], points
+
+
+def _is_beyond_reach(limit: Limit) -> bool:
+    """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
+    longest = float(np.linalg.norm(limit.risk.sequences.relative_keys, axis=-1).max())
+    pull = float(np.linalg.norm(limit.risk.field(limit.p)))
+    return bool(np.linalg.norm(limit.p) * pull >= SATURATED_GAP and pull < REACH * longest)
 
 
 def _selected(limits: list[Limit]) -> np.ndarray:

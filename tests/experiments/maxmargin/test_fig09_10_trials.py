@@ -10,7 +10,7 @@ from tokenmargin._progress import silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.maxmargin import fig09_10_trials as figures
 from tokenmargin.experiments.store import flattened
-from tokenmargin.theory.trials import decide_trials
+from tokenmargin.theory.trials import COLUMNS, Study, decide_trials, run_trials
 
 SMALL = replace(figures.Settings.smoke(), trials=6, d=(2,), recheck=0)
 
@@ -80,3 +80,23 @@ def test_gaps_are_those_of_the_trials():
         np.testing.assert_array_equal(values, study[treatment]["gaps"])
     with pytest.raises(InvalidInputError, match="maxmargin-fig9"):
         figures.compute_gaps(replace(config, trial="d=2:4"), jax.random.key(0), silent)
+
+
+@pytest.mark.parametrize(
+    ("seed", "number", "is_beyond"),
+    [
+        # Seed 11: two keys of an input are 9e-6 apart and part at ten times the norm at which the others are judged.
+        (653040850, 417, False),
+        # Seed 110: goes to a direction of margin 2.5e-6, where the rounding of logits is all of a gap.
+        (1541089728, 919, True),
+    ],
+)
+def test_a_trial_that_stalls_is_followed_further_or_is_out_of_reach(seed, number, is_beyond):
+    table, _ = run_trials(Study(), seed, 2, range(number, number + 1), "decided")
+    row = dict(zip(COLUMNS, table[0].tolist(), strict=True))
+    assert (row["ended"], row["undecided"], row["beyond"]) == ((0, 1, 1) if is_beyond else (1, 0, 0))
+    if not is_beyond:
+        assert row["is_lmm"] == 1
+        assert row["velocity_error"] < 1e-20
+    alone = figures.one_trial(Study(), seed, f"d=2:{number}").sentences[0]
+    assert ("stalled" in alone) == is_beyond

@@ -32,7 +32,7 @@ def test_the_denominator_decides_about_sixty_seven():
     of_saturated, of_all = found.numbers("printed")
     assert of_saturated.interval == pytest.approx((0.01005, 0.01616), abs=1e-5)
     assert of_all.interval == pytest.approx((0.00880, 0.01415), abs=1e-5)
-    assert of_saturated.verdict("paper") is Verdict.FAILS
+    assert of_saturated.verdict("paper") is Verdict.FINDING
     assert of_all.verdict("paper") is Verdict.NOT_DECIDED
     sentence = found.sentence("As printed")
     assert "67 of 5,254 (1.28%, 95% interval 1.01% to 1.62%), which is not below 1%" in sentence

@@ -5,7 +5,7 @@ import pytest
 
 from tokenmargin.experiments.experiment import Verdict
 from tokenmargin.experiments.maxmargin._negative_gaps import wilson
-from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
+from tokenmargin.experiments.maxmargin._trial_table import TrialTable, ended_numbers, summarise
 from tokenmargin.theory.trials import COLUMNS
 
 
@@ -26,31 +26,55 @@ def test_a_table_is_saved_by_width_and_counted_by_width():
     np.testing.assert_allclose(arrays["intervals"][0, 2], wilson(2, 3))
 
 
-#: What is true of p that never moved, too: no limit of it is left undecided.
-OF_THE_SOLVER = {"decided: undecided trials"}
+def table_of(ended, d=2, **columns):
+    rows = np.full((len(ended), len(COLUMNS)), np.nan)
+    for name in ("undecided", "beyond", "mixed", "is_lmm", "is_gmm", "infeasible"):
+        rows[:, COLUMNS.index(name)] = 0.0
+    for name, values in {"ended": ended, **columns}.items():
+        rows[:, COLUMNS.index(name)] = values
+    table = TrialTable((d,))
+    table.add(d, rows, np.zeros((len(ended), 4), dtype=int))
+    return table
 
 
-@pytest.mark.parametrize("kind", ["right", "untrained", "wrong sign"])
-def test_every_verdict_fails_on_trials_that_were_not_trained(kind):
-    """Untrained, no trial selects anything; with the wrong sign p is opposite to the max-margin direction."""
-    rows = np.full((2000, len(COLUMNS)), np.nan)
-    cosine = -1.0 if kind == "wrong sign" else 0.997
-    values = {"ended": kind != "untrained", "undecided": 0, "mixed": 0, "is_lmm": kind == "right", "is_gmm": 0}
-    values |= {"infeasible": 0, "gap": 0.1 if kind == "right" else -0.1, "proxy_correlation": cosine}
-    values |= {"correlation": cosine, "error": 1e-12 if kind == "right" else 1 - cosine}
-    values |= {"velocity_error": 1e-12 if kind == "right" else 2.0}
-    for name, value in values.items():
-        rows[:, COLUMNS.index(name)] = value
-    rows[:2, COLUMNS.index("gap")] = -0.1
-    rows[:2, COLUMNS.index("correlation")] = 0.999 * np.sign(cosine)
-    table = TrialTable((2,))
-    table.add(2, rows, np.zeros((len(rows), 4), dtype=int))
-    stable = TrialTable((2,))
-    exact = rows.copy()
-    exact[:, COLUMNS.index("correlation")] = np.where(kind == "right", 1 - 1e-5, cosine)
-    stable.add(2, exact, np.zeros((len(rows), 4), dtype=int))
-    found = {n.name: n.verdict("paper") for n in summarise({"printed": table, "stable": stable, "decided": table})[0]}
-    judged = {name: verdict for name, verdict in found.items() if verdict is not Verdict.REPORTED}
-    assert len(judged) == 10
-    expected = Verdict.HOLDS if kind == "right" else Verdict.FAILS
-    assert {verdict for name, verdict in judged.items() if name not in OF_THE_SOLVER} == {expected}
+def numbers_of(table):
+    return {number.name: number for number in summarise({"printed": table, "stable": table, "decided": table})[0]}
+
+
+def test_bounds_are_held_against_intervals_so_that_one_seed_does_not_tune_them():
+    """The mean of the stable trials of seed 11: .00021, of which six trials of 5,000 carry half."""
+    rng = np.random.default_rng(0)
+    error = np.abs(rng.normal(0, 2e-5, 5000))
+    error[:6] = (0.21, 0.12, 0.12, 0.08, 0.07, 0.05)
+    number = numbers_of(table_of(np.ones(5000), error=error))["stable: 1 - mean correlation, pooled"]
+    low, high = number.interval
+    assert 2e-5 < low < number.value < high < 3e-4
+    assert number.verdict("paper") is Verdict.HOLDS
+    worse = numbers_of(table_of(np.ones(5000), error=error + 2e-3))["stable: 1 - mean correlation, pooled"]
+    assert worse.verdict("paper") is Verdict.FAILS
+    wider = numbers_of(table_of(np.ones(500), error=np.where(np.arange(500) < 2, 0.2, 1e-5)))
+    assert wider["stable: 1 - mean correlation, pooled"].verdict("paper") is Verdict.NOT_DECIDED
+
+
+def test_a_median_lies_between_the_ranks_of_its_interval():
+    number = numbers_of(table_of(np.ones(1000), error=np.arange(1000.0)))["stable: median 1 - cos(p, p_mm)"]
+    assert number.value == 499.5
+    assert number.interval == (468.0, 531.0)  # 499.5 -+ .98 sqrt(1000)
+    assert numbers_of(table_of(np.ones(3), error=1e-6))["stable: median 1 - cos(p, p_mm)"].interval is None
+
+
+def test_what_float64_cannot_decide_is_counted_apart():
+    found = numbers_of(table_of([1, 0, 0], undecided=[0, 1, 1], beyond=[0, 1, 0], error=1e-12))
+    within = found["decided: undecided trials, of margins that float64 resolves"]
+    assert (within.value, within.verdict("smoke")) == (1.0, Verdict.FAILS)
+    assert found["decided: undecided trials, of margins below that"].value == 1.0
+
+
+@pytest.mark.parametrize(("ended", "verdict"), [(485, Verdict.HOLDS), (430, Verdict.HOLDS), (390, Verdict.FAILS)])
+def test_as_many_trials_end_as_in_other_seeds(ended, verdict):
+    """9,697 of 20,000 are 485 of 1,000, and the standard deviation is 16."""
+    (number,) = ended_numbers({"decided": [table_of(np.arange(1000) < ended)]})
+    assert number.verdict("smoke") is verdict
+    assert ended_numbers({"decided": [table_of(np.ones(9), d=3)]}) == []
+    (second,) = ended_numbers({"decided": [table_of(np.arange(1000) < 485), table_of(np.zeros(1000), d=500)]})
+    assert second.verdict("smoke") is Verdict.FAILS, "the worst of all seeds and widths is shown"

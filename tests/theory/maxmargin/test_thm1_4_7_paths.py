@@ -19,6 +19,7 @@ from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
     DRAWS,
+    STAYS_AWAY,
     THEOREM_1,
     THEOREM_4,
     THEOREM_7,
@@ -28,6 +29,7 @@ from tokenmargin.theory.maxmargin.thm1_4_7_paths import (
     decay_exponent,
     has_distinct_scores,
     in_general_position,
+    share_to_lose,
 )
 from tokenmargin.theory.path_optimality import PathVerdict, certify_path, enumerated_path
 
@@ -193,6 +195,54 @@ class TestHypotheses:
         assert in_general_position(planar(moved, [[1.0, 0.9, 0.8, 0.7]])) is True
 
 
+class TestSlowConvergence:
+    """A path that converges, however slowly, is told from one that stays away."""
+
+    @staticmethod
+    def along(distances):
+        """A local path in the plane with these 1 - cos to its axis at the radii of the study."""
+        path = THEOREM_4.observe(THEOREM_4.inside())
+        tilt = np.arccos(1 - np.asarray(distances, dtype=float)) + np.arctan2(path.axis[1], path.axis[0])
+        points = path.radii[:, None] * np.stack([np.cos(tilt), np.sin(tilt)], axis=1)
+        everywhere = np.ones(len(path.radii), dtype=bool)
+        return replace(path, points=points, at_radius=everywhere, converged=everywhere)
+
+    @pytest.mark.parametrize("exponent", [0.05, 0.2, 0.5, 1.0, 2.0])
+    def test_a_power_of_the_radius_converges(self, exponent):
+        path = self.along(0.01 * np.array(RADII) ** -exponent)
+        assert converges_to_axis(path) > 0.99
+        assert THEOREM_4.conclude(THEOREM_4.inside(), path).holds is False
+
+    def test_so_does_one_over_a_logarithm(self):
+        assert converges_to_axis(self.along(0.01 / np.log(RADII))) > STAYS_AWAY
+
+    @pytest.mark.parametrize(
+        "distances",
+        [
+            (0.01, 0.01, 0.01, 0.01),
+            (0.00493625, 0.00232303, 0.00210114, 0.00207936),  # a random direction of the study, beside an LMM one
+            (0.001, 0.002, 0.003, 0.0031),
+        ],
+        ids=["on the border", "to another direction", "rising"],
+    )
+    def test_a_constant_stays_away(self, distances):
+        path = self.along(distances)
+        assert converges_to_axis(path) < 0.01
+        assert THEOREM_4.conclude(THEOREM_4.inside(), path).holds
+
+    def test_a_turn_decides_nothing(self):
+        path = self.along((0.001, 0.001, 0.002, 0.001))
+        assert np.isnan(converges_to_axis(path))
+        assert THEOREM_4.conclude(THEOREM_4.inside(), path).applies is Applies.NOT_DECIDED
+        short = replace(path, radii=path.radii[:2], points=path.points[:2], converged=path.converged[:2])
+        assert np.isnan(converges_to_axis(short))
+
+    def test_what_is_lost_of_a_geometric_sequence(self):
+        # Exponents e, e/10, e/100, ... to the power of 10: the last step fell by 10^-.01, the rest by 10^(-.01/9).
+        distances = 10.0 ** -np.array([0.0, 0.1, 0.11])
+        assert share_to_lose([1.0, 10.0, 100.0], distances) == pytest.approx(1 - 10 ** (-0.01 / 9))
+
+
 class TestDecayExponent:
     def test_power_law(self):
         radii = np.geomspace(1, 1e3, 7)
@@ -201,6 +251,7 @@ class TestDecayExponent:
     def test_rounding_is_left_out(self):
         assert decay_exponent([1.0, 10.0, 100.0], [1e-4, 1e-6, 1e-30]) == pytest.approx(-2)
         assert decay_exponent([1.0, 10.0], [1e-30, 0.0]) == -np.inf
+        assert np.isnan(decay_exponent([1.0, 1.0], [1e-3, 1e-3]))
 
 
 class TestCertificates:

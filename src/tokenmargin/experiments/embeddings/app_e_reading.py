@@ -179,13 +179,21 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
 
 
 def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[str, ...], dict[str, Any]]:
-    """Numbers, sentences and table of what was tried: the losses of every setting are held against the paper's."""
+    """Numbers, sentences and table of what was tried: the losses of every setting are held against the paper's.
+
+    That another setting than our reading does not reach them is a finding.
+    """
     distances = _distances(tried)
     numbers = [
         number
         for place, outcomes in tried.items()
         for setting, outcome in outcomes.items()
-        for number in loss_numbers(f"{place.words}, {in_short(setting)}", outcome, DEPTHS[place.depth])
+        for number in loss_numbers(
+            f"{place.words}, {in_short(setting)}",
+            outcome,
+            DEPTHS[place.depth],
+            is_ours=setting.split("#")[0] == READING,
+        )
     ]
     numbers += [
         Number(f"largest distance to the paper's orders: {in_short(setting)}", far)

@@ -25,20 +25,23 @@ STARTS = 3
 
 @dataclass(frozen=True)
 class LocalEnds:
-    """Ends of local paths of one kind: |p_bar|/R, (1 - cos)/epsilon, and what they say."""
+    """Ends of local paths of one kind: |p_bar|/R, (1 - cos)/epsilon, the share of it still to lose; what they say."""
 
     norm: list[float]
     distance: list[float]
+    to_lose: list[float]
     toward: int = 0
     away: int = 0
     undecided: int = 0
 
     def with_end(self, end: np.ndarray) -> LocalEnds:
         """One path more, by its `path_end`."""
-        norm, distance, settled, toward = end.tolist()
+        norm, distance, to_lose = end.tolist()
+        settled, toward = not np.isnan(to_lose), to_lose > STAYS_AWAY
         return LocalEnds(
             [*self.norm, norm],
             [*self.distance, distance],
+            [*self.to_lose, to_lose],
             self.toward + bool(toward),
             self.away + bool(settled and not toward),
             self.undecided + (not settled),
@@ -62,11 +65,9 @@ def block_ends(cones: Sequence[Cone]) -> dict[str, np.ndarray]:
     return {"ends": np.array([path_end(path_in(cone)) for cone in cones])}
 
 
-def path_end(path: LocalPath) -> tuple[float, float, bool, bool]:
-    """|p_bar|/R and (1 - cos)/epsilon at the end, whether the path is settled there, and if it goes to the axis."""
-    settled = bool(path.converged[-2:].all())
-    toward = settled and bool(converges_to_axis(path) > STAYS_AWAY)
-    return float(path.norms[-1] / path.radii[-1]), float(path.distances[-1] / path.epsilon), settled, toward
+def path_end(path: LocalPath) -> tuple[float, float, float]:
+    """|p_bar|/R and (1 - cos)/epsilon at the end, and the share of 1 - cos that is lost beyond; NaN: not decided."""
+    return float(path.norms[-1] / path.radii[-1]), float(path.distances[-1] / path.epsilon), converges_to_axis(path)
 
 
 def path_in(cone: Cone) -> LocalPath:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
+from tokenmargin.attention import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.data import scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Number, Result
@@ -28,7 +28,10 @@ def one_trial(study: Study, seed: int, which: str) -> Result:
     d, number = parse_trial(which)
     data = trial(study, seed, d, number)
     risk = AttentionRisk(data)
-    flow = follow(risk, np.zeros(d), Flow(until_norm=study.until_norm, atol=study.atol))
+    for method in study.flows:
+        flow = follow(risk, np.zeros(d), method)
+        if not flow.limit.stalled:
+            break
     descent = follow(risk, np.zeros(d), NormalizedDescent(study.lr), steps=study.steps)
     limit = flow.limit
     agreement = compare(limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,15 @@ import numpy as np
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.attention import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.data import EmbeddedSequences, scores
-from tokenmargin.experiments.experiment import Arrays
+from tokenmargin.experiments.experiment import Arrays, Number
 from tokenmargin.margin import local_margins
-from tokenmargin.theory import BasinMap, basin_map
+from tokenmargin.theory import BasinMap, basin_map, one_minus_cosine
 
 Window = tuple[float, float, float, float]
+
+#: 1 - cos between the end of descent and its limit: p is a ray plus a vector b, so it is (b/|p|)^2/2, and b is below 4
+#: where |p| ends at about 100, the length of the paper's 1000 steps.
+AFTER_DESCENT, DESCENT_LENGTH = 1e-3, 100.0
 
 #: Scores nearer than this are tied: they are products of a few numbers of size one.
 SAME_SCORE = 1e-12
@@ -27,8 +32,12 @@ class PlanarPanel:
     arrays: Arrays
     from_starts: BasinMap
     undecided: int  #: grid points whose limit could not be certified
-    worst_velocity: float  #: largest 1 - cos between velocity and max-margin direction, starts and grid
-    worst_weight: float  #: largest |support weight - normalised dual|, starts
+    elsewhere: int  #: starts, and grid points, whose flow does not go to a locally optimal direction
+    worst_velocity: (
+        float  #: largest 1 - cos between velocity and max-margin direction, starts and grid; NaN without one
+    )
+    worst_weight: float  #: largest |support weight - normalised dual|, starts; NaN where one does not diverge
+    worst_descent: float  #: largest 1 - cos between the end of descent and the velocity of the flow, starts
 
 
 def planar_panel(
@@ -58,8 +67,14 @@ def planar_panel(
         renamed = [place.get(solution.selection, len(order)) for solution in found.solutions]
         return np.array([renamed[b] if b >= 0 else b for b in found.basin])
 
-    errors = [a.velocity_error for a in (*from_starts.agreements, *on_grid.agreements) if a is not None]
-    weights = [a.weight_error for a in from_starts.agreements if a is not None]
+    # One that goes elsewhere than to a locally optimal direction has none to be right about: NaN, which max keeps.
+    every = (*from_starts.agreements, *on_grid.agreements)
+    elsewhere = [a is None or not a.is_lmm for a in every]
+    errors = [np.nan if a is None or not a.is_lmm else a.velocity_error for a in every]
+    weights = [np.nan if a is None or not a.is_lmm else a.weight_error for a in from_starts.agreements]
+    goals = [*(solution.direction for solution in order), np.full(2, np.nan)]
+    goal = np.where(by_direction(from_starts) < 0, len(order), by_direction(from_starts))
+    ends = [one_minus_cosine(path[-1], goals[j]) for path, j in zip(paths, goal.tolist(), strict=True)]
     arrays = {
         "keys": sequences.keys,
         "scores": scores(sequences),
@@ -81,8 +96,19 @@ def planar_panel(
         arrays,
         from_starts,
         int(sum(limit.stalled for limit in on_grid.limits)),
-        max(errors) if errors else float("nan"),
-        max(weights) if weights else float("nan"),
+        sum(elsewhere),
+        float(np.max(errors)),
+        float(np.max(weights)),
+        float(np.max(ends)),
+    )
+
+
+def descent_number(panels: Sequence[PlanarPanel], lr: float, steps: int) -> Number:
+    """How far descent from the starts is from the direction of the flow's basin; judged where |p| ends at about 100."""
+    worst = float(np.max([panel.worst_descent for panel in panels]))
+    stated = Number.exact if lr * steps >= DESCENT_LENGTH else Number
+    return stated(
+        f"largest 1 - cos, descent after {steps} steps to the direction of its basin", worst, at_most=AFTER_DESCENT
     )
 
 

@@ -135,7 +135,13 @@ def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
     words = ("first", "second")
     numbers = [
         Number.exact(
-            f"({name}) {word} entry of v_mm", float(ours), tolerance=CLOSED_FORM, paper=printed, place="Sec. 3, App. E"
+            f"({name}) {word} entry of v_mm",
+            float(ours),
+            printed,
+            CLOSED_FORM,
+            source="closed form",
+            paper=printed,
+            place="Sec. 3, App. E",
         )
         for word, ours, printed in zip(words, panel["v_mm"], (0.0, 1.0), strict=True)
     ]
@@ -169,7 +175,8 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     fixed = AttentionRisk(data)  # its head is v_mm
     ends["fixed"] = follow(fixed, START_P, NormalizedDescent(config.lr), steps=config.long_steps, every=every).final
     alone = follow(fixed, START_P, Flow(until_norm=config.until_norm))
-    flows["fixed"], velocities["fixed"] = alone.points, alone.limit.velocity
+    flows["fixed"] = alone.points
+    velocities["fixed"] = alone.limit.velocity if alone.limit.diverges else np.full(2, np.nan)
     predicted = {name: rate_direction(data, OPTIMAL, 1 / ratio) for name, ratio in REGIMES.items()}
     predicted["fixed"] = rate_direction(data, OPTIMAL, 0.0)
     between, rate = velocities["double"], relaxing_rate(data, OPTIMAL)
@@ -184,13 +191,14 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
         Number.exact("(d) lr_p = 2 lr_v: first entry of the limit", float(between[0]), 0.995, THREE_DIGITS),
         Number.exact("(d) lr_p = 2 lr_v: second entry of the limit", float(between[1]), 0.099, THREE_DIGITS),
     ]
-    expected = {"half": "relaxed", "equal": "relaxed", "fixed": "strict"}
     for name, words in _regime_words().items():
         for kind, direction in (("strict", strict), ("relaxed", relaxed)):
             error = one_minus_cosine(ends[name], direction)
-            what = f"(d) {words}: 1 - cos, descent to the {kind} direction"
-            is_its_end = expected.get(name) == kind
-            numbers.append(Number.exact(what, error, at_most=AFTER_DESCENT) if is_its_end else Number(what, error))
+            numbers.append(Number(f"(d) {words}: 1 - cos, descent to the {kind} direction", error))
+        error = one_minus_cosine(ends[name], predicted[name])
+        numbers.append(
+            Number.exact(f"(d) {words}: 1 - cos, descent to its predicted limit", error, at_most=AFTER_DESCENT)
+        )
         error = one_minus_cosine(velocities[name], predicted[name])
         what = f"(d) {words}: 1 - cos, velocity of the flow to its predicted limit"
         numbers.append(Number.exact(what, error, at_most=SAME_DIRECTION))

@@ -11,7 +11,13 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._planar_panel import certificates, draw_convergence, draw_panel, planar_panel
+from tokenmargin.experiments.maxmargin._planar_panel import (
+    certificates,
+    descent_number,
+    draw_convergence,
+    draw_panel,
+    planar_panel,
+)
 from tokenmargin.theory import SAME_DIRECTION
 
 WINDOW = (-4.0, 12.0, -6.0, 10.0)  # wide enough to see both paths run along their rays
@@ -67,7 +73,13 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
                 panel.worst_velocity,
                 at_most=SAME_DIRECTION,
             ),
+            Number.exact(
+                "starts, on the grid too, whose flow goes to no locally optimal direction",
+                float(panel.elsewhere),
+                at_most=0,
+            ),
             Number.exact("starts on the grid that were not decided", float(panel.undecided), at_most=0),
+            descent_number([panel], config.lr, config.steps),
             Number("share of the window that goes to the local direction", share),
         ),
         tuple(sentences),

@@ -26,10 +26,19 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments._expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.experiments.maxmargin._negative_gaps import PRINTED_BOUND, NegativeGaps, by_seed, over_seeds
+from tokenmargin.experiments.maxmargin._negative_gaps import (
+    OUR_BOUND,
+    PRINTED_BOUND,
+    Share,
+    by_seed,
+    over_seeds,
+)
 from tokenmargin.experiments.maxmargin._one_trial import draw_one_trial, one_trial
-from tokenmargin.experiments.maxmargin._trial_table import TrialTable, summarise
+from tokenmargin.experiments.maxmargin._trial_table import TrialTable, ended_numbers, summarise
 from tokenmargin.theory.trials import COLUMNS, TREATMENTS, Study, decide_trials, run_trials
+
+#: Share of trials that may end elsewhere at a finer tolerance: those whose flow passes close by a saddle.
+CHANGED = 1e-3
 
 #: Trials computed between two saves: what an interruption can lose. Many, as the last flows of a block run alone.
 BLOCK = 500
@@ -99,24 +108,35 @@ def compute_trials(config: Settings, key: jax.Array, progress: Progress, map: Ma
     study = _study(config)
     if config.trial:
         return one_trial(study, seed, config.trial)
-    if map is builtins.map:
-        _expect(config, seed, progress)
-        map = _over_cores
-    tables = {name: _table(config, seed, name, progress, map) for name in TREATMENTS}
+    tables, map = _tables(config, seed, progress, map)
     arrays: dict[str, Any] = {"d": np.array(config.d), "columns": np.array(COLUMNS), "seed": np.array(seed)}
     arrays |= {name: table.arrays() for name, table in tables.items()}
     numbers_judged, sentences = summarise(tables)
+    every = {name: [table] for name, table in tables.items()}
     summary: dict[str, Any] = {name: table.summary() for name, table in tables.items()}
     if config.seeds > 1:
         seeds = [seed, *(_seed(jax.random.fold_in(key, j)) for j in range(1, config.seeds))]
-        others = [_table(config, other, "printed", progress, map).negative_gaps() for other in seeds[1:]]
-        gaps = [tables["printed"].negative_gaps(), *others]
+        every["printed"] += [_table(config, other, "printed", progress, map) for other in seeds[1:]]
+        gaps = [table.negative_gaps() for table in every["printed"]]
         together = reduce(add, gaps)
         numbers_judged += together.numbers(f"printed, {config.seeds} seeds")
         sentences += [over_seeds(gaps), together.sentence(f"{config.seeds} seeds together")]
         summary["negative gaps as printed, by seed"] = by_seed(seeds, gaps)
-    numbers_judged += _rechecked(config, seed, tables["decided"], progress, map)
+    numbers_judged += _rechecked(config, seed, tables["decided"], progress, map) + _ended(study, every)
     return Result(arrays, tuple(numbers_judged), tuple(sentences), summary)
+
+
+def _tables(config: Settings, seed: int, progress: Progress, map: Map) -> tuple[dict[str, TrialTable], Map]:
+    """Every treatment of all trials of one seed, and the `map` that spread them: over cores if none is given."""
+    if map is builtins.map:
+        _expect(config, seed, progress)
+        map = _over_cores
+    return {name: _table(config, seed, name, progress, map) for name in TREATMENTS}, map
+
+
+def _ended(study: Study, tables: dict[str, list[TrialTable]]) -> list[Number]:
+    """Whether as many trials end as in other seeds, which is known of the paper's trials alone."""
+    return ended_numbers(tables) if study == Study() else []
 
 
 def _table(config: Settings, seed: int, treatment: str, progress: Progress, map: Map) -> TrialTable:
@@ -184,16 +204,18 @@ def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress, map: M
     """Run the trials and keep the gaps."""
     if config.trial:
         raise InvalidInputError("one trial has no distribution of gaps: give --trial to maxmargin-fig9.")
-    study = compute_trials(config, key, progress, map).arrays
-    gaps = {name: study[name]["gaps"] for name in TREATMENTS}
-    below = {name: NegativeGaps.of(gaps[name], int(study[name]["counts"][:, 0].sum())) for name in TREATMENTS}
+    tables, _ = _tables(config, _seed(key), progress, map)
+    gaps = {name: table.ended("gap") for name, table in tables.items()}
+    below = {name: table.negative_gaps() for name, table in tables.items()}
     stable, decided = below["stable"].saturated, below["decided"].saturated
+    known = {"at_most": OUR_BOUND, "interval": stable.interval}
     return Result(
         gaps,
         (
             *below["printed"].numbers("printed"),
-            Number("stable: share of negative gaps, of saturated trials", stable.value, interval=stable.interval),
+            Number("stable: share of negative gaps, of saturated trials", stable.value, **known),
             Number.exact("decided: share of negative gaps, of diverging trials", decided.value, at_most=0.0),
+            *_ended(_study(config), {name: [table] for name, table in tables.items()}),
         ),
         (
             below["printed"].sentence("As printed"),
@@ -222,8 +244,9 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
         changed += int((moved | (again["ended"] != table[:, COLUMNS.index("ended")])).sum())
         done += len(numbers)
         progress(done, len(config.d) * count, "trials at a finer tolerance")
-    share = changed / (count * len(config.d))
-    return [Number("decided: share of trials that change at atol/100", share, at_most=1e-3)]
+    share = Share(changed, count * len(config.d))
+    name = "decided: share of trials that change at atol/100"
+    return [Number(name, share.value, at_most=CHANGED, interval=share.interval)]
 
 
 def draw_trials(result: Result) -> Any:

@@ -127,7 +127,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         exponents |= {(name, way): _exponent(panel[way]["norm"], panel[way]["distance"]) for way in WAYS}
     seed = np.asarray(jax.random.key_data(key)).ravel()
     rng = np.random.default_rng(seed)
-    ends = {kind: LocalEnds([], []) for kind in ("other", "random", "lmm")}
+    ends = {kind: LocalEnds([], [], []) for kind in ("other", "random", "lmm")}
     outside, radii = 0, []
     cones: list[Cone] = []
     around = Around(config.each, config.epsilon, config.inner_radius)
@@ -150,7 +150,8 @@ def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = bui
         done += len(block)
         progress(done, len(cones), "local paths")
     arrays["local"] = {
-        kind: {"norm": np.array(end.norm), "distance": np.array(end.distance)} for kind, end in ends.items()
+        kind: {"norm": np.array(end.norm), "distance": np.array(end.distance), "to_lose": np.array(end.to_lose)}
+        for kind, end in ends.items()
     }
     arrays["radii"] = np.array(radii).reshape(-1, len(RADII))
     numbers = (
@@ -237,13 +238,17 @@ def _numbers(
             0,
             source="Thm 4",
         ),
+        Number(
+            "largest share of 1 - cos that a local path around another direction is still to lose",
+            float(np.nanmax([0.0, *ends["other"].to_lose, *ends["random"].to_lose])),
+        ),
         Number.exact("local paths not decided", float(sum(end.undecided for end in ends.values())), at_most=0),
     )
 
 
 def _sentences(arrays: Arrays, exponents: dict[tuple[str, str], float], ends: dict[str, LocalEnds]) -> tuple[str, ...]:
     path = arrays["b"]["path"]
-    single = float(path["distance"][path["norm"] >= FIT_FROM].max())
+    single = float(path["distance"][path["norm"] >= FIT_FROM].max(initial=0.0))
     bounded = sum(share < 0.5 for share in ends["other"].norm)
     return (
         f"(c) Path and flow approach the GMM direction like |p|^{exponents['c', 'path']:.3f} and "

@@ -34,9 +34,13 @@ DISTANCE_FLOOR = 1e-19
 #: Smallest singular value, relative to the largest, of differences in general position.
 GENERAL_POSITION = 1e-9
 
-#: How far 1 - cos to the axis may fall, as a share, between the last two radii of a local path that stays away. A path
-#: that converges divides it by the square of the radii's ratio, by 100 here.
+#: Share of 1 - cos to the axis that a local path which stays away may still lose as R grows without bound, extrapolated
+#: from its last three radii. One that converges loses all of it, however slowly: a power of R falls by the same factor
+#: in the next decade as in the last, whatever its exponent, while what is left of a bounded vector falls tenfold.
 STAYS_AWAY = 0.5
+
+#: Exponent of R below which 1 - cos stands still: on the border of a cone it is constant to rounding.
+STANDS_STILL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +90,11 @@ class LocalPathCase:
 def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
     """Slope of log(distance) against log(radius) by least squares, over distances above `DISTANCE_FLOOR`.
 
-    -inf when fewer than two are left: they fell to rounding faster than can be fitted.
+    -inf when fewer than two are left: they fell to rounding faster than can be fitted. NaN when all radii are one.
     """
     x, y = np.asarray(radii, dtype=float), np.asarray(distances, dtype=float)
+    if np.ptp(x) == 0.0:
+        return float("nan")
     fitted = y > DISTANCE_FLOOR
     if fitted.sum() < 2:
         return float("-inf")
@@ -96,17 +102,34 @@ def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:
 
 
 def converges_to_axis(path: LocalPath) -> float:
-    """How much the last two radii say that a local path converges to its axis: 0 not at all, up to 1, inf when there.
+    """Share of 1 - cos to its axis that a local path loses in the limit: 1 if it converges to it, inf if it is there.
 
-    0 when the norm stays bounded; else the share by which 1 - cos fell between them. NaN, which decides nothing, when
-    the minimisation ended short of a stationary point.
+    0 when the norm stays bounded; else extrapolated from the last three radii, by `share_to_lose`. NaN, which decides
+    nothing, when there are fewer or a minimisation ended short of a stationary point.
     """
-    if not path.converged[-2:].all():
+    if len(path.radii) < 3 or not path.converged[-3:].all():
         return float("nan")
     if path.is_bounded:
         return 0.0
-    before, last = path.distances[-2:].tolist()
-    return float("inf") if last <= SAME_DIRECTION else max(0.0, 1.0 - last / before)
+    return float("inf") if path.distances[-1] <= SAME_DIRECTION else share_to_lose(path.radii, path.distances)
+
+
+def share_to_lose(radii: ArrayLike, distances: ArrayLike) -> float:
+    """Share of the last of `distances` that is lost as the radius grows without bound, as the last three tell.
+
+    The local exponents e, -d log(distance)/d log(radius), are continued as a geometric sequence: one that does not
+    fall, as that of a power law, loses everything; one that falls q-fold a step loses 1 - exp(-e h q/(1 - q)), where h
+    is the step of log(radius). NaN for a distance that falls after it rose, which tells nothing of the limit.
+    """
+    steps = np.diff(np.log(np.asarray(radii, dtype=float)[-3:]))
+    with np.errstate(divide="ignore", invalid="ignore"):  # a distance of 0 rises afterwards
+        before, last = (-np.diff(np.log(np.asarray(distances, dtype=float)[-3:])) / steps).tolist()
+    if last <= STANDS_STILL:
+        return 0.0
+    if before <= 0.0:
+        return float("nan")
+    slowing = last / before
+    return 1.0 if slowing >= 1.0 else float(-np.expm1(-last * steps[-1] * slowing / (1.0 - slowing)))
 
 
 def has_distinct_scores(sequences: EmbeddedSequences) -> bool:
@@ -230,7 +253,8 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     statement="For distinct scores and keys in general position, the regularisation path restricted to a cone around a "
     "direction that is not locally optimal max-margin does not converge to it: it stays bounded or turns away.",
     tolerance=STAYS_AWAY,
-    tolerance_reason="a path that converges divides 1 - cos by 100 between the last two radii, another keeps it",
+    tolerance_reason="a path that converges has all of its last 1 - cos left to lose, as a power of R has; one that "
+    "stays away keeps it, or approaches another direction like 1/R and has a hundredth left to lose",
     hypotheses=_theorem_4_applies,
     observe=LocalPathCase.path,
     error=lambda _, path: converges_to_axis(path),
@@ -241,7 +265,7 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     "independent: were alpha_i free, k_s - k_t and k_t - k_s would be two dependent rows whatever the keys, for d and "
     "T of 2 already. Where there are fewer than d rows in all, which is not asked, they must be independent too: with "
     "two equal ones in three dimensions a path converges outside P^mm.",
-    settled=lambda path: bool(path.converged[-2:].all()),
+    settled=lambda path: not np.isnan(converges_to_axis(path)),
     needs=("tokens", "selection"),
     of_problem=_around_a_selection,
 )
