@@ -38,6 +38,11 @@ from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
 
 
+#: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
+#: 1e-9 of a key difference is below what turns the velocity of a certified limit.
+NEGLIGIBLE = 1e-9
+
+
 class Seen(eqx.Module):
     """What pulls on p at a point: attention, slopes of the loss, and how tokens score against each other."""
 
@@ -136,26 +141,47 @@ class Field(eqx.Module):
         """G(p) and its derivative J(p), shape (d, d)."""
         return self.field(p), jax.jacfwd(self.field)(p)
 
-    def separation(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
-        """(spread, excess): how far p is from separating tokens at one speed, both 0 or better in the limit.
+    def separation(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ, ScalarJ]:
+        """(spread, excess, lag): how far p is from separating tokens at one speed, all 0 or better in the limit.
 
         The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is
         taken over the weights. Spread is the weighted mean of |gap/mean gap - 1|. Excess is the smallest
-        gap/mean gap - 1 of a token of another score behind the first of its input: negative while one is catching up.
+        gap/mean gap - 1 of a token of another score behind the first of its input at p: negative while one is catching
+        up. Lag is how fast one that has no weight does so: however little it weighs now, it will outweigh the others.
         """
         signed, _ = self.pair_weights(p)
+        seen = self.seen(p)
         field = jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
         spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
-        reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
-        top = jnp.argmax(reach, axis=-1, keepdims=True)
-        behind = (jnp.take_along_axis(reach, top, axis=-1) - reach) / unit
-        scores = self.seen(p).scores
-        feels = scores != jnp.take_along_axis(scores, top, axis=-1)
-        return spread, jnp.min(jnp.where(feels, behind, jnp.inf)) - 1.0
+        first = jnp.argmax(seen.log_attention, axis=-1, keepdims=True)
+        falls = (jnp.take_along_axis(reach, first, axis=-1) - reach) / unit
+        feels = seen.scores != jnp.take_along_axis(seen.scores, first, axis=-1)
+        there = jnp.isfinite(self.log_multiplicity)
+        load = jnp.sum(jnp.abs(signed), axis=-1)
+        excess, lag = behind(jnp.where(there, falls, jnp.inf), feels, load, jnp.exp(seen.log_attention))
+        return spread, jnp.min(excess), jnp.max(lag)
+
+
+def behind(falls: AnyArray, feels: AnyArray, load: AnyArray, share: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """(excess, lag) of every token: by how much it falls behind faster than it must, and slower if it has no weight.
+
+    A token that pulls on p must fall behind the first of its input as fast as those that carry weight do, or its weight
+    passes theirs some day; one that ties in score with the first must only not pass it. Lag is infinite where a token
+    that pulls has attention yet: that input is not decided.
+
+    Args:
+        falls: speed at which a token falls behind the first of its input at p, in units of the mean gap.
+        feels: whether its score is another than that token's.
+        load: the weight of its pairs.
+        share: its attention.
+    """
+    excess = falls - feels
+    lag = jnp.where(load > NEGLIGIBLE, -jnp.inf, -excess)
+    return excess, jnp.where(feels & (share > NEGLIGIBLE), jnp.inf, lag)
 
 
 class PairField(Field):

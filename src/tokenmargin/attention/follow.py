@@ -223,7 +223,10 @@ def _flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_
     reduced = [risk.in_span for risk in risks]
     for members in alike([system for system, _ in reduced]):
         inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
-        until = [method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)) for j in members]
+        until = [
+            max(method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)), float(np.linalg.norm(start)))
+            for j, start in zip(members, inside, strict=True)
+        ]
         for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):
             j = members[lane]
             outcome = (
