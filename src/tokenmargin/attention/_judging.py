@@ -27,6 +27,7 @@ from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
+from tokenmargin.attention._points import lengths, unit_rows
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._settled import settled_velocity
 from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, stationarity
@@ -139,7 +140,7 @@ class _Ends:
         stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
         y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
         force, jacobian, signed, scores = _evaluated(stacked, y)
-        norm = np.array([np.linalg.norm(point) * own.kappa for own, point in zip(coordinates, p, strict=True)])
+        norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
         return cls(
@@ -197,14 +198,13 @@ def _judged(ends: _Ends) -> list[Limit]:
             limits.append(parts)
             continue
         diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
-        length = float(np.linalg.norm(p))
         support, weights = along.support(b) if diverging else ((), np.zeros(0))
         limits.append(
             Limit(
                 kind,
                 ends.objectives[b],
                 p,
-                p / length if length > 0 else p,
+                unit_rows(p),
                 ends.coordinates[b].velocity(unit[b]) if ends.speed[b] > 0 else np.zeros(len(p)),
                 _selection(ends.objectives[b], along.chosen[b] if diverging else top[b]),
                 support,
@@ -253,6 +253,8 @@ def _verdict(
         return LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."
     if ends.speed[b] == 0.0 and not ends.signed[b].any():
         return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
+    if ROUNDING_FACTOR * float(np.finfo(ends.keys.dtype).eps) * ends.norm[b] > KNOWN_LOGITS:
+        return LimitKind.STALLED, "p is so long that rounding hides its logits: follow it from nearer to 0."
     separates = along.spread[b] <= SPREAD_TOLERANCE and along.excess[b] >= -GAP_TOLERANCE
     if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
         if (reason := _comes_back(ends, along, b)) is not None:
@@ -323,9 +325,6 @@ def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
 
 def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
     """Why pairs that carry no weight at p may carry it further along the velocity; None where none can."""
-    eps = float(np.finfo(ends.keys.dtype).eps)
-    if ROUNDING_FACTOR * eps * ends.norm[b] > KNOWN_LOGITS:
-        return "p is so long that rounding hides its logits: start it nearer to 0."
     each, first = np.arange(len(ends.logits[b])), ends.logits[b].argmax(axis=1)
     if not along.chosen[b][each, first].all():
         return "p selects other tokens than its velocity does, whose weights come back: follow it further."

@@ -33,7 +33,7 @@ from tokenmargin.attention._rosenbrock import (
     rodas_step,
     rosenbrock_step,
 )
-from tokenmargin.attention.field import Field, PairField
+from tokenmargin.attention.field import LIGHT, Field, PairField
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
 #: and for their matrices to stay in a core's cache.
@@ -239,16 +239,17 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
     """One step of one problem, or of many along the last axis, and what it passed."""
     here, jacobian = system.field_and_jacobian(state.y)
     norm, speed = (jnp.sqrt(jnp.sum(x**2, axis=0)) for x in (state.y, here))
-    spread, excess, lag = system.separation(state.y)
-    on_its_way = (norm * speed >= SATURATED_GAP) & (lag <= CLOSING)
+    along = system.separation(state.y)
+    on_its_way = (norm * speed >= SATURATED_GAP) & (along.lag <= CLOSING)
     reached = (norm >= state.until) & (on_its_way | (norm >= FURTHEST * state.until))
     eps = float(jnp.finfo(state.y.dtype).eps)
     rounding = eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
     near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
-    settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
+    steady = (along.spread <= near) & (along.excess >= -near) & (along.leaves <= jnp.maximum(SETTLED_SPREAD, LIGHT * near))
+    settled = reached & (steady | (state.settling >= SETTLING_STEPS))
     finished = state.finished | settled | (speed <= STATIONARY_FIELD)
     limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
-    step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
+    step = jnp.minimum(jnp.minimum(state.step, along.joins), (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
     passed, shares, error, power = _stepped(system, state.y, here, jacobian, step)
     y = passed[-1]
     length = jnp.sqrt(jnp.sum(y**2, axis=0))

@@ -13,8 +13,10 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._far import FAR, OUT_OF_REACH, FarStart, exponent
 from tokenmargin.attention._lane_field import LaneField, StackedFields, alike
 from tokenmargin.attention._mixed import split
+from tokenmargin.attention._points import lengths
 from tokenmargin.attention.descent import DEFAULT_STEPS, descend
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.flow import Flow, integrate
@@ -219,12 +221,34 @@ def _follow(
 
 
 def _flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Any:
-    """(number, trajectory) of each flow, as they end."""
+    """(number, trajectory) of each flow, as they end; those from far out last."""
+    sizes = [exponent(start, risk.in_span[1]) for risk, start in zip(risks, points, strict=True)]
+    far = [FarStart.of(j, risks[j], points[j], size) for j, size in enumerate(sizes) if size > FAR]
+    clear = [one for one in far if one.is_clear]
+    lost = {one.number: one for one in far}
+    if clear:
+        nearer = [[one.nearer[k] for one in clear] for k in range(2)]
+        first, second = (dict(_near([one.risk for one in clear], starts, method, keep_path)) for starts in nearer)
+        for k, one in enumerate(clear):
+            joined = one.joined(first[k], (first[k].limit, second[k].limit))
+            if joined is not None:
+                del lost[one.number]
+                yield one.number, joined
+    for j, one in lost.items():
+        if sizes[j] > OUT_OF_REACH:
+            yield j, one.left_alone
+    known = [j for j, size in enumerate(sizes) if size <= FAR or (j in lost and size <= OUT_OF_REACH)]
+    for j, run in _near([risks[j] for j in known], [points[j] for j in known], method, keep_path):
+        yield known[j], run
+
+
+def _near(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Any:
+    """The same for starts whose logits are known."""
     reduced = [risk.in_span for risk in risks]
     for members in alike([system for system, _ in reduced]):
         inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
         until = [
-            max(method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)), float(np.linalg.norm(start)))
+            max(method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)), float(lengths(start)))
             for j, start in zip(members, inside, strict=True)
         ]
         for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):
