@@ -91,7 +91,9 @@ def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss)
         own_force, own_jacobian = field.field_and_jacobian(p)
         np.testing.assert_allclose(force[:, j], own_force, atol=ROUNDING)
         np.testing.assert_allclose(jacobian[..., j], own_jacobian, atol=LOGIT_ROUNDING * (1 + scale))
-        for ours, own in zip((one[j] for one in jax.tree.leaves(apart)), jax.tree.leaves(field.separation(p)), strict=True):
+        for ours, own in zip(
+            (one[j] for one in jax.tree.leaves(apart)), jax.tree.leaves(field.separation(p)), strict=True
+        ):
             np.testing.assert_allclose(ours, own, rtol=LOGIT_ROUNDING * (1 + scale), atol=ROUNDING)
 
 

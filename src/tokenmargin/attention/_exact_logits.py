@@ -7,6 +7,7 @@ a power of two, so that differences of logits are had exactly and rounded once.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def is_clear(keys: np.ndarray, present: np.ndarray, p: np.ndarray, least: float)
     whole, unit = exact_logits(keys, p)
     rows = [sorted(row[there].tolist()) for row, there in zip(whole, present, strict=True)]
     gaps = sorted(row[-1] - one for row in rows for one in row)
-    steps = {b - a for row in (*rows, gaps) for a, b in zip(row[:-1], row[1:], strict=True)}
+    steps = {b - a for row in (*rows, gaps) for a, b in pairwise(row)}
     return all(step == 0 or step * unit >= least for step in steps)
 
 

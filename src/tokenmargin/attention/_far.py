@@ -43,7 +43,7 @@ def exponent(start: np.ndarray, coordinates: Coordinates) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FarStart:
-    """A start with its risk, and what it is divided by: 2^`powers`[0] for the first run, 2^`powers`[1] for the other."""
+    """A start with its risk, and the powers of two by which it is divided, one for each of the two runs."""
 
     number: int
     risk: PointRisk

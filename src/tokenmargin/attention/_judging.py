@@ -5,9 +5,10 @@ token of higher score, and no other token is closer behind. As G is the weighted
 dual certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
 comparison of independent things. It says where p goes only if p itself selects what u selects: then p + tau u does so
 for every tau > 0, each log-weight that is behind falls at least as fast as those in front, and none comes back. Where p
-selects another token, as it may far out, that one's pair regains its weight further on, and turns p. Finite: the Newton step is negligible and the Jacobian negative definite on the span
-of the token differences. Mixed: the one on a part of that span, the other on the rest. None of these: `stalled`, and
-never called finite. A saturated softmax proves nothing either way.
+selects another token, as it may far out, that one's pair regains its weight further on, and turns p. Finite: the Newton
+step is negligible and the Jacobian negative definite on the span of the token differences. Mixed: the one on a part of
+that span, the other on the rest. None of these: `stalled`, and never called finite. A saturated softmax proves nothing
+either way.
 
 Points of risks of one shape are judged side by side: every array here has the point first, B of them.
 """
@@ -17,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import AnyArray, ArrayLike
+from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._evaluated import evaluated
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._points import lengths, unit_rows
@@ -69,9 +70,6 @@ LONGEST_NEWTON_STEP = 1e-2
 #: still be reordering.
 LEAST_NORM = 1e3
 
-#: Most points evaluated together: with as many problems or more, one compilation serves any number of them.
-EVALUATED = 128
-
 
 @checked
 @keep_precision
@@ -92,26 +90,6 @@ def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> l
         for j, limit in zip(members, _judged(_Ends.of(some)), strict=True):
             limits[j] = limit
     return [limit for limit in limits if limit is not None]
-
-
-def _evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
-    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
-    parts = []
-    for begin in range(0, len(points), size):
-        rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
-        some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
-        parts.append(jax.device_get(_evaluate(some, points[rows])))
-    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
-
-
-@eqx.filter_jit
-def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-    def one(system: Field, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-        signed, _ = system.pair_weights(y)
-        return *system.field_and_jacobian(y), signed, system.seen(y).scores
-
-    return jax.vmap(one)(systems, points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +117,7 @@ class _Ends:
         objectives, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
         stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
         y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
-        force, jacobian, signed, scores = _evaluated(stacked, y)
+        force, jacobian, signed, scores = evaluated(stacked, y)
         norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
@@ -328,13 +306,13 @@ def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
     each, first = np.arange(len(ends.logits[b])), ends.logits[b].argmax(axis=1)
     if not along.chosen[b][each, first].all():
         return "p selects other tokens than its velocity does, whose weights come back: follow it further."
-    ahead = np.abs(ends.scores[b] - ends.scores[b][each, first][:, None]) > tie_widths(ends.scores[b : b + 1])[0][:, None]
-    pulls = ends.present[b] & ahead
+    scores = ends.scores[b]
+    pulls = ends.present[b] & (np.abs(scores - scores[each, first][:, None]) > tie_widths(scores)[:, None])
     if (pulls & along.chosen[b]).any():
         return "Tokens of different scores stay level along the velocity: their weights come back."
     gaps = ends.logits[b][each, first][:, None] - ends.logits[b]
     if (gaps[pulls] < -np.log(WEIGHT_FLOOR)).any():
-        return "The velocity is that of a limit, but tokens that are not selected have attention yet: follow it further."
+        return "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further."
     return None
 
 

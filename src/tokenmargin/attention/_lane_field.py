@@ -149,7 +149,7 @@ class LaneField(eqx.Module):
         return jnp.sum(jnp.where(top, numbers, 0.0), axis=1, keepdims=True)
 
     def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray, LaneScores, LaneScores]:
-        """(C_itu, s_it, f_i, logit of t minus the largest, log-weight of t and the first): the signed weights of `Field.pair_weights`, antisymmetric, shape (n, T, T, lanes).
+        """(C_itu, s_it, f_i, b_t, log-weight of t beside the first token): C as in `Field.pair_weights`.
 
         With b_t the logit of t minus the largest, w_tu = |l'| exp(b_t) exp(b_u) over squares of normalisers. Of the two
         exponentials that of a token which does not tie with the first in score takes the common scale out: it is then

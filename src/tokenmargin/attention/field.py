@@ -37,7 +37,6 @@ from tokenmargin.attention._softmax import attended_score, log_attention
 from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
 
-
 #: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
 #: 1e-9 of a key difference is below what turns the velocity of a certified limit.
 NEGLIGIBLE = 1e-9
@@ -184,7 +183,9 @@ class Separation(eqx.Module):
     excess: ScalarJ  #: smallest gap/mean gap - 1 of a token behind the first of its input at p; negative: it catches up
     lag: ScalarJ  #: how fast a token without weight catches up: however little it weighs now, it will outweigh others
     leaves: ScalarJ  #: the part of the spread that is due to tokens of little weight, which come or go
-    joins: ScalarJ  #: time after which, at the speeds of p, another token carries weight: a longer step would pass it by
+    joins: (
+        ScalarJ  #: time after which, at the speeds of p, another token carries weight: a longer step would pass it by
+    )
 
 
 def tokens_behind(

@@ -63,7 +63,7 @@ LANDING = 1.0 + 1e-9
 #: not: its softmax still mixes tokens. But not beyond so many times `until_norm`.
 SATURATED_GAP, FURTHEST = 60.0, 1e3
 
-#: So does a lane in which a token without weight catches up faster than this (see `Field.separation`): p does not select yet
+#: So does a lane in which a token without weight catches up faster than this (`Separation.lag`): p does not select yet
 #: what its velocity selects, as after a start far out. What the running tolerance leaves of the gaps is below it.
 CLOSING = 1e-3
 
@@ -245,7 +245,9 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
     eps = float(jnp.finfo(state.y.dtype).eps)
     rounding = eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
     near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
-    steady = (along.spread <= near) & (along.excess >= -near) & (along.leaves <= jnp.maximum(SETTLED_SPREAD, LIGHT * near))
+    steady = (
+        (along.spread <= near) & (along.excess >= -near) & (along.leaves <= jnp.maximum(SETTLED_SPREAD, LIGHT * near))
+    )
     settled = reached & (steady | (state.settling >= SETTLING_STEPS))
     finished = state.finished | settled | (speed <= STATIONARY_FIELD)
     limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
