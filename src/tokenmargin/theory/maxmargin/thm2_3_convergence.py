@@ -223,6 +223,7 @@ THEOREM_3: Claim[Run, InCone] = Claim(
     settled=lambda seen: not seen.limit.stalled,
     needs=("tokens", "start"),
     of_problem=_from_the_start,
+    size=("R", lambda run: cone_radius(att_svm(run.sequences, given(run.selection)), run.loss).theorem_3),
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_2, THEOREM_3)
