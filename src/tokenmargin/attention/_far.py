@@ -89,8 +89,8 @@ class FarStart:
 
 
 def _are_one(a: Limit, b: Limit) -> bool:
-    if a.kind is not b.kind or a.stalled or a.selection != b.selection:
+    if a.kind is not b.kind or a.stalled:
         return False
     if a.finite:
         return bool(lengths(a.p - b.p) <= ONE_POINT * (1.0 + lengths(a.p)))
-    return bool(0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_VELOCITY)
+    return a.selection == b.selection and bool(0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_VELOCITY)

@@ -21,6 +21,10 @@ from tokenmargin.attention.trajectory import Outcome, Trajectory
 #: their own: logits, not |p|, are what saturates a softmax and what rounding is relative to.
 ORDINARY_KEYS = (1.0, 8.0)
 
+#: A flow goes on to this many times the norm of its start at least: that far out, what reorders tokens happens after a
+#: time of the order of that norm.
+AWAY = 4.0
+
 
 def flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Any:
     """(number, trajectory) of each flow, as they end; those from far out last."""
@@ -50,12 +54,12 @@ def flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_p
 def _near(
     risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]
 ) -> Any:
-    """The same for starts whose logits are known, each to a norm of its own, or at least its own."""
+    """The same for starts whose logits are known, each to a norm of its own, or `AWAY` from its start."""
     reduced = [risk.in_span for risk in risks]
     for members in alike([system for system, _ in reduced]):
         inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
         until = [
-            max(until_norm[j] * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)), float(lengths(start)))
+            max(until_norm[j] * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)), AWAY * float(lengths(start)))
             for j, start in zip(members, inside, strict=True)
         ]
         for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):

@@ -176,16 +176,14 @@ class Separation(eqx.Module):
     """How far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
 
     The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is taken
-    over the weights.
+    over the weights. A number each, or one for every lane.
     """
 
-    spread: ScalarJ  #: weighted mean of |gap/mean gap - 1|
-    excess: ScalarJ  #: smallest gap/mean gap - 1 of a token behind the first of its input at p; negative: it catches up
-    lag: ScalarJ  #: how fast a token without weight catches up: however little it weighs now, it will outweigh others
-    leaves: ScalarJ  #: the part of the spread that is due to tokens of little weight, which come or go
-    joins: (
-        ScalarJ  #: time after which, at the speeds of p, another token carries weight: a longer step would pass it by
-    )
+    spread: AnyArray  #: weighted mean of |gap/mean gap - 1|
+    excess: AnyArray  #: smallest gap/mean gap - 1 of a token behind the first of its input at p
+    lag: AnyArray  #: how fast a token without weight catches up: however little it weighs now, it will outweigh others
+    leaves: AnyArray  #: the part of the spread that is due to tokens of little weight, which come or go
+    joins: AnyArray  #: time until another token carries weight, at these speeds: a longer step passes it by
 
 
 def tokens_behind(
