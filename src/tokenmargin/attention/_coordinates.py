@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tokenmargin.attention._points import LARGEST_POWER, binary_unit
 from tokenmargin.attention.field import Field
 
 
@@ -35,7 +36,8 @@ class Coordinates:
 
     def times(self, inside: np.ndarray) -> np.ndarray:
         """s of dp/ds = G(p) from that of the field in y: both p and G are in units of their own, so by kappa twice."""
-        return inside / self.kappa**2
+        with np.errstate(over="ignore"):  # keys below 1e-154 take longer than float64 counts: infinity
+            return inside / self.kappa / self.kappa
 
     def within(self, columns: np.ndarray) -> Coordinates:
         """Coordinates on the span of orthonormal columns of these, shape (r, m)."""
@@ -67,5 +69,7 @@ def in_span_of_differences(field: AnyField) -> tuple[AnyField, Coordinates]:
 
 def rounded_length(vectors: np.ndarray) -> np.ndarray:
     """Length of the longest of m vectors, shape (B, m, d) -> (B,), rounded to a power of two; 1 if all are zero."""
-    longest = np.sqrt((vectors**2).sum(axis=-1).max(axis=-1))
-    return np.where(longest > 0, 2.0 ** np.round(np.log2(np.where(longest > 0, longest, 1.0))), 1.0)
+    unit = binary_unit(vectors, axis=(1, 2))
+    longest = np.sqrt(((vectors / unit) ** 2).sum(axis=-1).max(axis=-1))
+    rounded = 2.0 ** np.round(np.log2(np.where(longest > 0, longest, 1.0))) * unit[:, 0, 0]
+    return np.where(longest > 0, np.minimum(rounded, LARGEST_POWER), 1.0)

@@ -3,9 +3,12 @@
 Diverging: along the velocity u = G/|G| all pairs that carry weight have the same gap, every one pulls from a selected
 token of higher score, and no other token is closer behind. As G is the weighted sum of those differences, this *is* a
 dual certificate of the max-margin problem; yet no such problem is solved here, so that comparing the two later is a
-comparison of independent things. Finite: the Newton step is negligible and the Jacobian negative definite on the span
-of the token differences. Mixed: the one on a part of that span, the other on the rest. None of these: `stalled`, and
-never called finite. A saturated softmax proves nothing either way.
+comparison of independent things. It says where p goes only if p itself selects what u selects: then p + tau u does so
+for every tau > 0, each log-weight that is behind falls at least as fast as those in front, and none comes back. Where p
+selects another token, as it may far out, that one's pair regains its weight further on, and turns p. Finite: the Newton
+step is negligible and the Jacobian negative definite on the span of the token differences. Mixed: the one on a part of
+that span, the other on the rest. None of these: `stalled`, and never called finite. A saturated softmax proves nothing
+either way.
 
 Points of risks of one shape are judged side by side: every array here has the point first, B of them.
 """
@@ -15,18 +18,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import AnyArray, ArrayLike
+from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._evaluated import evaluated
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
+from tokenmargin.attention._points import lengths, unit_rows
 from tokenmargin.attention._repeats import same_key
-from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, spanned, stationarity
+from tokenmargin.attention._settled import settled_velocity
+from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, stationarity
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
 from tokenmargin.data import Selection, tie_widths
@@ -51,21 +56,19 @@ LARGEST_SPREAD = 0.05
 #: Inputs that carry weight with keys below this share of the longest have logits, and a rounding, of another scale.
 OTHER_SCALE = 0.125
 
-#: Pairs with at least this share of the weight separate at one speed exactly once settled; see `_settled_velocity`.
-STEADY_WEIGHT = 1e-6
-
-#: Rounding turns a velocity by less than this, of the order of the spread of its gaps.
-MOST_TURNED = 1e-3
-
 #: Pairs with less than this share of the total weight are left out of the support.
 WEIGHT_FLOOR = 1e-9
+
+#: Logits are known to eps |p| times `ROUNDING_FACTOR`; where that is more than this, weights at p are anything.
+KNOWN_LOGITS = 1.0
+
+#: Longest Newton step, in units in which logits are of order |p|, at a point that is called stationary however far out
+#: it is: the Jacobian speaks of changes of logits that are small beside 1.
+LONGEST_NEWTON_STEP = 1e-2
 
 #: |p| (in units of 1/longest key difference) below which a direction is not yet a limit: log-weights of order ten may
 #: still be reordering.
 LEAST_NORM = 1e3
-
-#: Most points evaluated together: with as many problems or more, one compilation serves any number of them.
-EVALUATED = 128
 
 
 @checked
@@ -89,26 +92,6 @@ def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> l
     return [limit for limit in limits if limit is not None]
 
 
-def _evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
-    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
-    parts = []
-    for begin in range(0, len(points), size):
-        rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
-        some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
-        parts.append(jax.device_get(_evaluate(some, points[rows])))
-    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
-
-
-@eqx.filter_jit
-def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-    def one(system: Field, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-        signed, _ = system.pair_weights(y)
-        return *system.field_and_jacobian(y), signed, system.seen(y).scores
-
-    return jax.vmap(one)(systems, points)
-
-
 @dataclass(frozen=True, eq=False)
 class _Ends:
     """Points to be judged, with all that the dynamics says of them."""
@@ -120,6 +103,7 @@ class _Ends:
     y: np.ndarray  #: p in the coordinates of its system
     keys: np.ndarray  #: in those coordinates
     present: np.ndarray  #: which tokens there are
+    logits: np.ndarray  #: at p, with multiplicity
     force: np.ndarray
     jacobian: np.ndarray
     signed: np.ndarray
@@ -133,12 +117,26 @@ class _Ends:
         objectives, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
         stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
         y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
-        force, jacobian, signed, scores = _evaluated(stacked, y)
-        norm = np.array([np.linalg.norm(point) * own.kappa for own, point in zip(coordinates, p, strict=True)])
+        force, jacobian, signed, scores = evaluated(stacked, y)
+        norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
-        speed = np.linalg.norm(force, axis=1)
-        keys = stacked.keys
-        return cls(objectives, systems, coordinates, p, y, keys, present, force, jacobian, signed, scores, norm, speed)
+        logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
+        return cls(
+            objectives,
+            systems,
+            coordinates,
+            p,
+            y,
+            stacked.keys,
+            present,
+            logits,
+            force,
+            jacobian,
+            signed,
+            scores,
+            norm,
+            speed=np.linalg.norm(force, axis=1),
+        )
 
     @property
     def most_spread(self) -> np.ndarray:
@@ -167,7 +165,7 @@ def _judged(ends: _Ends) -> list[Limit]:
         spread = along.spread
         is_far = (ends.norm >= LEAST_NORM) & (spread <= ends.most_spread)
         if is_far.any():
-            unit[is_far] = _settled_velocity(ends.keys[is_far], signed[is_far], ends.force[is_far])
+            unit[is_far] = settled_velocity(ends.keys[is_far], signed[is_far], ends.force[is_far])
             along = _separation(ends, signed, unit)
         logits = np.where(ends.present, np.matmul(ends.keys, ends.y[:, None, :, None])[..., 0], -np.inf)
     top = logits >= logits.max(axis=2, keepdims=True)
@@ -178,14 +176,13 @@ def _judged(ends: _Ends) -> list[Limit]:
             limits.append(parts)
             continue
         diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
-        length = float(np.linalg.norm(p))
         support, weights = along.support(b) if diverging else ((), np.zeros(0))
         limits.append(
             Limit(
                 kind,
                 ends.objectives[b],
                 p,
-                p / length if length > 0 else p,
+                unit_rows(p),
                 ends.coordinates[b].velocity(unit[b]) if ends.speed[b] > 0 else np.zeros(len(p)),
                 _selection(ends.objectives[b], along.chosen[b] if diverging else top[b]),
                 support,
@@ -234,14 +231,20 @@ def _verdict(
         return LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."
     if ends.speed[b] == 0.0 and not ends.signed[b].any():
         return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
+    if ROUNDING_FACTOR * float(np.finfo(ends.keys.dtype).eps) * ends.norm[b] > KNOWN_LOGITS:
+        return LimitKind.STALLED, "p is so long that rounding hides its logits: follow it from nearer to 0."
     separates = along.spread[b] <= SPREAD_TOLERANCE and along.excess[b] >= -GAP_TOLERANCE
     if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
+        if (reason := _comes_back(ends, along, b)) is not None:
+            return LimitKind.STALLED, reason
         if _overtakes(ends.keys[b], along, b):
             return LimitKind.STALLED, "A token of higher score keeps its distance: it pulls p away further on."
         return (
             LimitKind.DIVERGES,
             "The weighted pairs separate at one common speed and every other token falls behind faster.",
         )
+    if newton <= NEWTON_TOLERANCE and newton * (1.0 + ends.norm[b]) > LONGEST_NEWTON_STEP:
+        newton = np.inf
     if newton <= NEWTON_TOLERANCE and top_eigenvalue < -CURVATURE_TOLERANCE:
         return LimitKind.FINITE, "The gradient vanishes at a strict local minimum."
     if newton <= NEWTON_TOLERANCE:
@@ -298,6 +301,21 @@ def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
     return _Separation(chosen, held_back, np.where(certifies, spread, np.inf), excess, adverse, above)
 
 
+def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
+    """Why pairs that carry no weight at p may carry it further along the velocity; None where none can."""
+    each, first = np.arange(len(ends.logits[b])), ends.logits[b].argmax(axis=1)
+    if not along.chosen[b][each, first].all():
+        return "p selects other tokens than its velocity does, whose weights come back: follow it further."
+    scores = ends.scores[b]
+    pulls = ends.present[b] & (np.abs(scores - scores[each, first][:, None]) > tie_widths(scores)[:, None])
+    if (pulls & along.chosen[b]).any():
+        return "Tokens of different scores stay level along the velocity: their weights come back."
+    gaps = ends.logits[b][each, first][:, None] - ends.logits[b]
+    if (gaps[pulls] < -np.log(WEIGHT_FLOOR)).any():
+        return "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further."
+    return None
+
+
 def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
     """Whether a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
 
@@ -308,29 +326,6 @@ def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
     rows = keys[i, along.chosen[b].argmax(axis=1)[i]] - keys[i, t]
     apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
     return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
-
-
-def _settled_velocity(keys: np.ndarray, signed: np.ndarray, force: np.ndarray) -> np.ndarray:
-    """Unit velocities with rounding taken out, shape (B, r).
-
-    Once weights are steady, log w_k - log w_l is constant, so the velocity is orthogonal to z_k - z_l for all weighted
-    pairs. G satisfies this only up to the rounding of the logits; here what violates it is projected out of G.
-    """
-    B, n, T, _ = keys.shape
-    weights = signed.reshape(B, -1)
-    order = np.argsort(-weights, axis=1, kind="stable")[:, : int((weights > STEADY_WEIGHT).sum(axis=1).max())]
-    steady = np.take_along_axis(weights, order, axis=1) > STEADY_WEIGHT
-    i, t, u = np.unravel_index(order, (n, T, T))
-    every = np.arange(B)[:, None]
-    pairs = keys[every, i, t] - keys[every, i, u]
-    apart = np.where(steady[:, 1:, None], pairs[:, 1:] - pairs[:, :1], 0.0)
-    _, values, right = np.linalg.svd(apart, full_matrices=False)
-    across = np.where(spanned(values)[:, :, None], right, 0.0)
-    rounded = np.einsum("bkr,bk->br", across, np.einsum("bkr,br->bk", across, force))
-    whole = np.linalg.norm(force, axis=1, keepdims=True)
-    # Inputs that share tokens have pairs that are one up to rounding, and what spans their difference is noise.
-    along = np.where(np.linalg.norm(rounded, axis=1, keepdims=True) <= MOST_TURNED * whole, force - rounded, force)
-    return np.asarray(along / np.linalg.norm(along, axis=1, keepdims=True))
 
 
 def _selection(objective: PointRisk, chosen: np.ndarray) -> Selection:

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.field import pair_excess
+from tokenmargin.attention.field import Separation, pair_excess, tokens_behind
 from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
 
@@ -103,7 +103,7 @@ class LaneField(eqx.Module):
         With c_t the coefficient of key t in grad log|l'| - 2 xbar, b_i = sum_t c_it x_it and m the weighted mean of
         grad log w, J = sum_it x_it (sum_u C_itu x_iu + (C 1)_it (x_it + b_i - m))': one outer product a token.
         """
-        pairs, share, f = self._pairs(p)
+        pairs, share, f, _, _ = self._pairs(p)
         T = self.keys.shape[1]
         net, load = jnp.sum(pairs, axis=2), jnp.sum(jnp.abs(pairs), axis=2)
         rising = share * jnp.sum(share[:, None] * _apart(self.scores), axis=2)
@@ -115,19 +115,21 @@ class LaneField(eqx.Module):
         rows = _total([net[:, :, None] * reached, *beside])
         return self._pulled(net), jnp.einsum("itcl,itdl->cdl", self.keys[:, 1:], rows[:, 1:])
 
-    def separation(self, p: LaneVectors) -> tuple[LaneNumbers, LaneNumbers]:
-        """(spread, excess) of `Field.separation`, for every lane."""
-        pairs, _, _ = self._pairs(p)
+    def separation(self, p: LaneVectors) -> Separation:
+        """That of `Field.separation`, for every lane."""
+        pairs, share, _, log_share, log_weight = self._pairs(p)
         force = self._pulled(jnp.sum(pairs, axis=2))
         reach = self._along(force)
         mean_gap = jnp.sum(force**2, axis=0)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         uneven = jnp.abs(jnp.sign(pairs) * _apart(reach) - mean_gap[None, None, None])
         spread = jnp.sum(jnp.abs(pairs) * uneven, axis=(0, 1, 2)) / 2 / unit
-        reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
-        behind = (jnp.max(reach, axis=1, keepdims=True) - reach) / unit[None, None]
-        feels = self.scores != self._first_score(reach)
-        return spread, jnp.min(jnp.where(feels, behind, jnp.inf), axis=(0, 1)) - 1.0
+        falls = (self._of_first(reach, log_share) - reach) / unit[None, None]
+        falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
+        feels = self.scores != self._of_first(self.scores, log_share)
+        behind = jnp.where(feels, jnp.max(log_weight, axis=(0, 1))[None, None] - log_weight, -log_share)
+        told = tokens_behind(falls, feels, behind, jnp.sum(jnp.abs(pairs), axis=2), share)
+        return Separation(spread, *told[:-1], told[-1] / unit)
 
     def _along(self, p: LaneVectors) -> LaneScores:
         """K_i p, shape (n, T, lanes)."""
@@ -140,13 +142,14 @@ class LaneField(eqx.Module):
         """sum_it coefficient_it x_it, shape (d, lanes)."""
         return jnp.sum(self.keys * coefficients[:, :, None], axis=(0, 1))
 
-    def _first_score(self, logits: LaneScores) -> AnyArray:
-        """Score of the first token of largest logit, shape (n, 1, lanes)."""
+    @staticmethod
+    def _of_first(numbers: LaneScores, logits: LaneScores) -> AnyArray:
+        """The number of the first token of largest logit, shape (n, 1, lanes)."""
         top = jnp.arange(logits.shape[1])[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
-        return jnp.sum(jnp.where(top, self.scores, 0.0), axis=1, keepdims=True)
+        return jnp.sum(jnp.where(top, numbers, 0.0), axis=1, keepdims=True)
 
-    def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray]:
-        """(C_itu, s_it, f_i): the signed weights of `Field.pair_weights`, antisymmetric, shape (n, T, T, lanes).
+    def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray, LaneScores, LaneScores]:
+        """(C_itu, s_it, f_i, b_t, log-weight of t beside the first token): C as in `Field.pair_weights`.
 
         With b_t the logit of t minus the largest, w_tu = |l'| exp(b_t) exp(b_u) over squares of normalisers. Of the two
         exponentials that of a token which does not tie with the first in score takes the common scale out: it is then
@@ -158,7 +161,7 @@ class LaneField(eqx.Module):
         normaliser = jnp.sum(plain, axis=1, keepdims=True)
         share = plain / normaliser
         f = jnp.sum(share * self.scores, axis=1)
-        differs = self.scores != self._first_score(logits)
+        differs = self.scores != self._of_first(self.scores, logits)
         slope = self.loss.log_slope(f)[:, None] - 2.0 * jnp.log(normaliser)
         log_weight = jnp.where(differs, behind + slope, -jnp.inf)
         largest = jnp.max(log_weight, axis=(0, 1))
@@ -169,7 +172,7 @@ class LaneField(eqx.Module):
         weight = jnp.where(by_other, plain[:, :, None] * scaled[:, None], scaled[:, :, None] * plain[:, None])
         pulls = _apart(self.scores) * weight
         total = jnp.sum(jnp.abs(pulls), axis=(0, 1, 2)) / 2
-        return pulls / jnp.where(total > 0, total, 1.0)[None, None, None], share, f
+        return pulls / jnp.where(total > 0, total, 1.0)[None, None, None], share, f, behind, log_weight
 
 
 class StackedFields(eqx.Module):

@@ -13,7 +13,7 @@ import numpy as np
 from tokenmargin._checks import fits_in_memory, not_negative, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField, StackedFields
-from tokenmargin.attention.method import Block, Excess, Gradient, Method, State, as_data
+from tokenmargin.attention.method import Block, Excess, Gradient, Method, State, as_data, length
 from tokenmargin.errors import InvalidInputError
 
 #: A point, or a lane of points, with the state of the method.
@@ -82,13 +82,13 @@ class NormalizedDescent(Method):
         return p + jnp.concatenate([self._move(block) for block in gradient.descent]), state
 
     def _move(self, block: Block) -> AnyArray:
-        size = jnp.sqrt(jnp.sum(block.direction**2, axis=0))
+        size = length(block.direction)
         moving = size > 0
         log_norm = block.log_scale + jnp.log(jnp.where(moving, size, 1.0))
         # g/(|g| + epsilon) = (g/|g|) / (1 + epsilon/|g|), in logarithms so that |g| may underflow.
         damping = 1.0 + jnp.where(self.epsilon > 0, jnp.exp(jnp.log(self.epsilon) - log_norm), 0.0)
-        length = jnp.where(moving, self.lr / (jnp.where(moving, size, 1.0) * damping), 0.0)
-        return length[None] * block.direction
+        reach = jnp.where(moving, self.lr / (jnp.where(moving, size, 1.0) * damping), 0.0)
+        return reach[None] * block.direction
 
 
 def descend(

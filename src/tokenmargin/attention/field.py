@@ -37,6 +37,18 @@ from tokenmargin.attention._softmax import attended_score, log_attention
 from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
 
+#: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
+#: 1e-9 of a key difference is below what turns the velocity of a certified limit.
+NEGLIGIBLE = 1e-9
+
+
+#: Weight up to which a token may be one that comes or goes; above, its own pair makes the spread.
+LIGHT = 1e-3
+
+#: A step goes at most this share of the way to where another token carries weight, and so much of a logit beyond: the
+#: token is met where its weight shows in the error of a step.
+APPROACH, PASSED_BY = 0.9, 2.0
+
 
 class Seen(eqx.Module):
     """What pulls on p at a point: attention, slopes of the loss, and how tokens score against each other."""
@@ -110,7 +122,9 @@ class Field(eqx.Module):
         C_itu = sgn(gamma_t - gamma_u) w_itu, with sum over t < u of |C| equal to 1 (to 0 if no pair has a force), and
         -grad L(p) = exp(c) sum_{t<u} C_itu (x_it - x_iu).
         """
-        sign, log_w = self.log_pair_weights(p)
+        return self._normalised(*self.log_pair_weights(p))
+
+    def _normalised(self, sign: PairNumbersJ, log_w: PairNumbersJ) -> tuple[PairNumbersJ, ScalarJ]:
         largest = jnp.max(log_w)
         any_force = jnp.isfinite(largest)
         largest = jnp.where(any_force, largest, 0.0)
@@ -136,26 +150,71 @@ class Field(eqx.Module):
         """G(p) and its derivative J(p), shape (d, d)."""
         return self.field(p), jax.jacfwd(self.field)(p)
 
-    def separation(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
-        """(spread, excess): how far p is from separating tokens at one speed, both 0 or better in the limit.
-
-        The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is
-        taken over the weights. Spread is the weighted mean of |gap/mean gap - 1|. Excess is the smallest
-        gap/mean gap - 1 of a token of another score behind the first of its input: negative while one is catching up.
-        """
-        signed, _ = self.pair_weights(p)
+    def separation(self, p: VectorJ) -> Separation:
+        """How far p is from separating tokens at one speed, and how far it may move before others join in."""
+        sign, log_w = self.log_pair_weights(p)
+        signed, _ = self._normalised(sign, log_w)
+        seen = self.seen(p)
         field = jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
         spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
-        reach = jnp.where(jnp.isfinite(self.log_multiplicity), reach, -jnp.inf)
-        top = jnp.argmax(reach, axis=-1, keepdims=True)
-        behind = (jnp.take_along_axis(reach, top, axis=-1) - reach) / unit
-        scores = self.seen(p).scores
-        feels = scores != jnp.take_along_axis(scores, top, axis=-1)
-        return spread, jnp.min(jnp.where(feels, behind, jnp.inf)) - 1.0
+        first = jnp.argmax(seen.log_attention, axis=-1, keepdims=True)
+        falls = (jnp.take_along_axis(reach, first, axis=-1) - reach) / unit
+        falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
+        feels = seen.scores != jnp.take_along_axis(seen.scores, first, axis=-1)
+        behind = jnp.max(log_w) - jnp.take_along_axis(log_w, first[:, :, None], axis=1)[:, 0]
+        behind = jnp.where(feels, behind, jnp.max(seen.log_attention, axis=-1, keepdims=True) - seen.log_attention)
+        load = jnp.sum(jnp.abs(signed), axis=-1)
+        told = tokens_behind(falls, feels, behind, load, jnp.exp(seen.log_attention))
+        return Separation(spread, *told[:-1], told[-1] / unit)
+
+
+class Separation(eqx.Module):
+    """How far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
+
+    The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is taken
+    over the weights. A number each, or one for every lane.
+    """
+
+    spread: AnyArray  #: weighted mean of |gap/mean gap - 1|
+    excess: AnyArray  #: smallest gap/mean gap - 1 of a token behind the first of its input at p
+    lag: AnyArray  #: how fast a token without weight catches up: however little it weighs now, it will outweigh others
+    leaves: AnyArray  #: the part of the spread that is due to tokens of little weight, which come or go
+    joins: AnyArray  #: time until another token carries weight, at these speeds: a longer step passes it by
+
+
+def tokens_behind(
+    falls: AnyArray, feels: AnyArray, behind: AnyArray, load: AnyArray, share: AnyArray
+) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    """(excess, lag, leaves, joins) over all tokens, the first two axes; the last in units of 1/mean gap.
+
+    A token that pulls on p must fall behind the first of its input as fast as those that carry weight do, or its weight
+    passes theirs some day; one that ties in score with the first must only not pass it. Lag is infinite where a token
+    that pulls has attention yet: that input is not decided.
+
+    Args:
+        falls: speed at which a token falls behind the first of its input at p, in units of the mean gap.
+        feels: whether its score is another than that token's.
+        behind: its log-weight below the largest; below the first's logit if it does not pull.
+        load: the weight of its pairs.
+        share: its attention.
+    """
+
+    def total(numbers: AnyArray) -> AnyArray:
+        return jnp.sum(jnp.where(load > 0, load * numbers, 0.0), axis=(0, 1))
+
+    excess = falls - feels
+    lag = jnp.where(feels & (share > NEGLIGIBLE), jnp.inf, jnp.where(load > NEGLIGIBLE, -jnp.inf, -excess))
+    # The weight of a pair grows itself where a token of higher score is behind: then the others must be faster to join.
+    weight = total(falls != 0)
+    closes = (total(falls) / jnp.where(weight > 0, weight, 1.0))[None, None] * feels - falls
+    is_joining = (closes > 0) & (behind > 0)
+    joins = jnp.where(is_joining, (APPROACH * behind + PASSED_BY) / jnp.where(is_joining, closes, 1.0), jnp.inf)
+    leaves = total(jnp.where(load <= LIGHT, jnp.abs(excess), 0.0))
+    return jnp.min(excess, axis=(0, 1)), jnp.max(lag, axis=(0, 1)), leaves, jnp.min(joins, axis=(0, 1))
 
 
 class PairField(Field):

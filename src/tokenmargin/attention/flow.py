@@ -33,7 +33,7 @@ from tokenmargin.attention._rosenbrock import (
     rodas_step,
     rosenbrock_step,
 )
-from tokenmargin.attention.field import Field, PairField
+from tokenmargin.attention.field import LIGHT, Field, PairField
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
 #: and for their matrices to stay in a core's cache.
@@ -62,6 +62,16 @@ LANDING = 1.0 + 1e-9
 #: A lane whose margin |G| is so small that logit gaps, |p||G|, are below this at `until_norm` goes on until they are
 #: not: its softmax still mixes tokens. But not beyond so many times `until_norm`.
 SATURATED_GAP, FURTHEST = 60.0, 1e3
+
+#: So does a lane in which a token without weight catches up faster than this (`Separation.lag`): p does not select yet
+#: what its velocity selects, as after a start far out. What the running tolerance leaves of the gaps is below it.
+CLOSING = 1e-3
+
+#: `Flow.rtol` is relative to |p| up to here only: beyond, log-weights would be off by more than decides where p goes.
+RELATIVE_UP_TO = 2.0**24
+
+#: No step can be better than the rounding of its logits, eps |p|, this many times.
+STEP_ROUNDING = 8.0
 
 #: |G| (keys scaled to unit differences) below which a point is stationary.
 STATIONARY_FIELD = 1e-12
@@ -229,20 +239,25 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
     """One step of one problem, or of many along the last axis, and what it passed."""
     here, jacobian = system.field_and_jacobian(state.y)
     norm, speed = (jnp.sqrt(jnp.sum(x**2, axis=0)) for x in (state.y, here))
-    saturated = (norm * speed >= SATURATED_GAP) | (norm >= FURTHEST * state.until)
-    reached = (norm >= state.until) & saturated
-    rounding = jnp.finfo(state.y.dtype).eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
-    spread, excess = system.separation(state.y)
+    along = system.separation(state.y)
+    on_its_way = (norm * speed >= SATURATED_GAP) & (along.lag <= CLOSING)
+    reached = (norm >= state.until) & (on_its_way | (norm >= FURTHEST * state.until))
+    eps = float(jnp.finfo(state.y.dtype).eps)
+    rounding = eps * norm / jnp.maximum(speed, STATIONARY_FIELD) ** 2
     near = jnp.maximum(SETTLED_SPREAD, SETTLED_ROUNDING * rounding)
-    settled = reached & (((spread <= near) & (excess >= -near)) | (state.settling >= SETTLING_STEPS))
+    steady = (
+        (along.spread <= near) & (along.excess >= -near) & (along.leaves <= jnp.maximum(SETTLED_SPREAD, LIGHT * near))
+    )
+    settled = reached & (steady | (state.settling >= SETTLING_STEPS))
     finished = state.finished | settled | (speed <= STATIONARY_FIELD)
     limit = jnp.where(reached, norm + state.until / SETTLING_STEPS, 2.0 * jnp.maximum(state.until, norm))
-    step = jnp.minimum(state.step, (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
+    step = jnp.minimum(jnp.minimum(state.step, along.joins), (limit - norm) / jnp.maximum(speed, STATIONARY_FIELD))
     passed, shares, error, power = _stepped(system, state.y, here, jacobian, step)
     y = passed[-1]
     length = jnp.sqrt(jnp.sum(y**2, axis=0))
-    running = state.tolerance[0] + state.tolerance[1] * length
+    running = state.tolerance[0] + state.tolerance[1] * jnp.minimum(length, RELATIVE_UP_TO)
     allowed = jnp.where(reached, jnp.minimum(SETTLING_TOLERANCE, running), running)
+    allowed = jnp.maximum(allowed, STEP_ROUNDING * eps * length)
     good, factor = controlled(error, allowed, length <= LANDING * limit, power)
     move = good & ~finished
     after = _Lane(

@@ -12,12 +12,11 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._flows import flows
 from tokenmargin.attention._lane_field import LaneField, StackedFields, alike
-from tokenmargin.attention._mixed import split
 from tokenmargin.attention.descent import DEFAULT_STEPS, descend
-from tokenmargin.attention.field import Field, PairField
-from tokenmargin.attention.flow import Flow, integrate
+from tokenmargin.attention.field import PairField
+from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.joint import flow_of_both
 from tokenmargin.attention.joint_risk import JointRisk
@@ -26,10 +25,6 @@ from tokenmargin.attention.method import Method
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
 from tokenmargin.errors import InvalidInputError, WrongTypeError
-
-#: Longest key differences between which `Flow.until_norm` is the norm of p itself. Keys beyond are measured in units of
-#: their own: logits, not |p|, are what saturates a softmax and what rounding is relative to.
-ORDINARY_KEYS = (1.0, 8.0)
 
 #: What can be followed.
 Risk = AttentionRisk | HeadRisk | JointRisk
@@ -207,7 +202,7 @@ def _follow(
     if isinstance(method, Flow):
         for j in alone:
             ended(j, flow_of_both(risks[j], points[j], method))
-        for j, run in _flows([risks[j] for j in shared], [points[j] for j in shared], method, keep_path):
+        for j, run in flows([risks[j] for j in shared], [points[j] for j in shared], method, keep_path):
             ended(shared[j], run)
     else:
         spacing = every if every is not None else 1 if keep_path else n_steps
@@ -216,52 +211,6 @@ def _follow(
             for j, path in zip(group, paths, strict=True):
                 ended(j, _of_steps(risks[j], path, n_steps, spacing))
     return [runs[j] for j in range(len(risks))]
-
-
-def _flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Any:
-    """(number, trajectory) of each flow, as they end."""
-    reduced = [risk.in_span for risk in risks]
-    for members in alike([system for system, _ in reduced]):
-        inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
-        until = [method.until_norm * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)) for j in members]
-        for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):
-            j = members[lane]
-            outcome = (
-                Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
-            )
-            path = reduced[j][1].outward(end.path, points[j])
-            path[0] = points[j]
-            run = Trajectory(risks[j], path, reduced[j][1].times(end.times), outcome, end.n_steps)
-            system, coordinates = reduced[j]
-            is_still = outcome is Outcome.STATIONARY
-            yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
-
-
-def _beyond(run: Trajectory, system: Field, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
-    """A run that ended where pairs of weight cancel, followed on where the others still pull; itself where none do."""
-    if not isinstance(system, PairField):
-        return run
-    y = coordinates.inward(run.final)
-    parts = split(system, y, np.asarray(_pair_weights(system, y)))
-    if parts is None or not parts.attracts:
-        return run
-    inner = coordinates.within(parts.free)
-    (_, end), *_ = integrate([parts.rest], [inner.inward(run.final)], [until], method, record=True)
-    onward, times = coordinates.outward(parts.whole(end.path), run.final), coordinates.times(end.times)
-    outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
-    joined = Trajectory(
-        run.objective,
-        np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.start, onward[-1]]),
-        np.concatenate([run.times, run.times[-1] + times[1:]])
-        if len(run.points) > 2
-        else np.array([run.times[0], run.times[-1] + times[-1]]),
-        outcome,
-        run.n_steps + end.n_steps,
-    )
-    return _beyond(joined, parts.rest, inner, until, method) if outcome is Outcome.STATIONARY else joined
-
-
-_pair_weights = eqx.filter_jit(lambda system, y: system.pair_weights(y)[0])
 
 
 def _descents(risks: list[Any], points: list[np.ndarray], method: Method, steps: int, every: int) -> list[np.ndarray]:

@@ -45,7 +45,7 @@ class Block(eqx.Module):
     @property
     def log_norm(self) -> AnyArray:
         """Logarithm of its length; -inf for a vector that is exactly zero."""
-        size = jnp.sqrt(jnp.sum(self.direction**2))
+        size = length(self.direction)
         return jnp.where(size > 0, self.log_scale + jnp.log(jnp.where(size > 0, size, 1.0)), -jnp.inf)
 
 
@@ -131,3 +131,12 @@ def unit(vector: AnyArray) -> AnyArray:
     moving = largest > 0
     scaled = vector / jnp.where(moving, largest, 1.0)
     return jnp.where(moving, scaled / jnp.sqrt(jnp.where(moving, jnp.sum(scaled**2), 1.0)), 0.0)
+
+
+def length(vectors: AnyArray) -> AnyArray:
+    """|x| along the first axis, also where the square of an entry under- or overflows."""
+    plain = jnp.sqrt(jnp.sum(vectors**2, axis=0))
+    largest = jnp.max(jnp.abs(vectors), axis=0)
+    scaled = vectors / jnp.where(largest > 0, largest, 1.0)[None]
+    careful = largest * jnp.sqrt(jnp.sum(scaled**2, axis=0))
+    return jnp.where((plain > 0) & jnp.isfinite(plain), plain, careful)

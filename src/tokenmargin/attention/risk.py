@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import ArrayLike, TokenNumbers
+from tokenmargin._types import AnyArray, ArrayLike, TokenNumbers
 from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
+from tokenmargin.attention._exact_logits import shifted_gaps
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decreasing
 from tokenmargin.attention.field import PairField
@@ -73,6 +76,19 @@ class AttentionRisk:
         """(D, c) with -grad L(p) = exp(c) D and D of order one: never under- or overflows."""
         direction, log_scale = _direction(self.pair_field, self.point(p))
         return np.asarray(direction), float(log_scale)
+
+    @keep_precision
+    def descent_directions(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`descent_direction` at points of any norm, shape (s, d): (D of shape (s, d), c of shape (s,)).
+
+        Differences of logits are exact, so that it is right where rounding hides the logits themselves.
+        """
+        field = self.pair_field
+        present = np.isfinite(field.log_multiplicity)
+        parts = [shifted_gaps(self.sequences.keys, present, field.scores, point) for point in points]
+        log_multiplicity = np.stack([np.where(present, field.log_multiplicity - gaps, -np.inf) for gaps, _ in parts])
+        directions, log_scale = _directions(field, log_multiplicity)
+        return np.asarray(directions), np.asarray(log_scale) - np.array([shift for _, shift in parts])
 
     @keep_precision
     def field(self, p: ArrayLike) -> np.ndarray:
@@ -139,6 +155,19 @@ _value = eqx.filter_jit(lambda risk, p: risk.value(p))
 _gradient = eqx.filter_jit(lambda risk, p: risk.gradient(p))
 _direction = eqx.filter_jit(lambda risk, p: risk.descent_direction(p))
 _field = eqx.filter_jit(lambda risk, p: risk.field(p))
+
+
+@eqx.filter_jit
+def _directions(field: PairField, log_multiplicity: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Descent directions where the logits are those given in place of multiplicities."""
+
+    def one(given: AnyArray) -> tuple[AnyArray, AnyArray]:
+        moved = eqx.tree_at(lambda f: f.log_multiplicity, field, given)
+        return moved.descent_direction(jnp.zeros(field.keys.shape[2], field.keys.dtype))
+
+    return jax.vmap(one)(log_multiplicity)
+
+
 _field_and_jacobian = eqx.filter_jit(lambda risk, p: risk.field_and_jacobian(p))
 
 

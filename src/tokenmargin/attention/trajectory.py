@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from tokenmargin._types import HeadVector, Path, Vector
 from tokenmargin.attention._judging import limits_of
-from tokenmargin.attention._points import PathOfPoints
+from tokenmargin.attention._points import PathOfPoints, unit_rows
 from tokenmargin.attention.joint_limit import JointLimit, joint_limit
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.attention.limit import Limit, PointRisk
@@ -27,6 +27,7 @@ class Outcome(Enum):
     NORM_REACHED = "the norm asked for was reached"
     STATIONARY = "the gradient vanished"
     STEPS_SPENT = "the number of steps allowed was spent"
+    OUT_OF_REACH = "the start is so long that rounding hides its logits, and nearly ties beside its length"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class Trajectory(PathOfPoints):
     times: np.ndarray = field(repr=False)
     outcome: Outcome
     n_steps: int
+    judged_at: Vector | None = None  #: where the limit is judged if not at the end: see `_far`
 
     @property
     def start(self) -> Vector:
@@ -60,7 +62,8 @@ class Trajectory(PathOfPoints):
         |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
         `continued(run).limit` says where the flow goes from where it ended.
         """
-        return limits_of([self.objective], [self.final])[0]
+        (limit,) = limits_of([self.objective], [self.final if self.judged_at is None else self.judged_at])
+        return limit if self.judged_at is None else replace(limit, p=self.final, direction=unit_rows(self.final))
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,9 +110,16 @@ def evidence_sentence(found: Evidence) -> str:
     for says, (held, decided, drawn) in found.asides.items():
         open_ones = f" ({drawn - decided} more not decided)" if drawn > decided else ""
         parts.append(f"{says} {held} of {decided}{open_ones}.")
+    parts += sizes_sentence(found)
     if found.is_vacuous:
         parts.append(f"Vacuous: *{NO_TRAINING}* passes.")
     return " ".join(parts)
+
+
+def sizes_sentence(found: Evidence) -> list[str]:
+    """How many instances inside the hypotheses were not decided, by size, where sizes are counted."""
+    ranges = [f"{says} {open_ones} of {decided + open_ones}" for says, (decided, open_ones) in found.sizes.items()]
+    return [f"Not decided, by size: {', '.join(ranges)}."] if ranges else []
 
 
 def _file_of(claim: Claim[Any, Any]) -> PurePosixPath:

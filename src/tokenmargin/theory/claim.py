@@ -63,6 +63,8 @@ class Claim(Generic[Instance, Observation]):
         settled: whether an observation is one: a flow that stalled or a path that did not converge refutes nothing.
         needs: the arrays of a problem file without which the claim cannot be asked, of `problem.FIELDS`.
         of_problem: the claim's instance for a user's own problem that has what it needs.
+        size: what makes an instance hard to decide, by its letter in the paper and as a function of an instance inside
+            the hypotheses; its evidence is then counted by decades of it.
     """
 
     key: str
@@ -81,6 +83,7 @@ class Claim(Generic[Instance, Observation]):
     settled: Callable[[Observation], bool] = lambda _: True
     needs: tuple[str, ...] = ("tokens",)
     of_problem: Callable[[Problem], Instance] | None = None
+    size: tuple[str, Callable[[Instance], float]] | None = None
 
     def check(self, instance: Instance) -> ClaimOutcome:
         """Examine the hypotheses, and if they hold, the conclusion."""

@@ -36,6 +36,9 @@ TOLD_APART = 0.95
 #: Instances drawn at most, in units of those wanted inside the hypotheses.
 MOST_DRAWN = 12
 
+#: Decades of a size that are counted together.
+DECADES = 2
+
 #: The name of a claim's own mutation.
 OWN = "its mutation"
 
@@ -48,6 +51,7 @@ class Sighting:
     holds: bool | None
     failed: Mapping[str, bool]
     ratio: float
+    size: float = float("nan")  #: `Claim.size`, where the hypotheses hold
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Evidence:
     failed: Mapping[str, int]  #: and those on which the claim failed, as it must
     ratio: float | None  #: median of bound over quantity; None for claims that are no inequality
     asides: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: held, decided, drawn, by what is counted
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: decided, not decided, by range of `Claim.size`
 
     @property
     def is_told_apart(self) -> bool:
@@ -90,16 +95,17 @@ def sighting(key: str, number: int, seed: int = SEED) -> Sighting:
     applies, _ = claim.hypotheses(instance)
     if applies is not Applies.YES:
         return Sighting(applies, None, {}, float("nan"))
+    size = float("nan") if claim.size is None else float(claim.size[1](instance))
     seen = claim.observe(instance)
     outcome = claim.conclude(instance, seen)
     if not claim.settled(seen) or outcome.applies is not Applies.YES:
-        return Sighting(Applies.NOT_DECIDED, None, {}, float("nan"))
+        return Sighting(Applies.NOT_DECIDED, None, {}, float("nan"), size)
     mutated = {name: mutate(instance, seen) for name, mutate in _mutations(law, claim).items()}
     failed = {
         name: claim.conclude(instance, other).holds is False for name, other in mutated.items() if other is not None
     }
     ratio = float("nan") if law.ratio is None else float(law.ratio(instance, seen))
-    return Sighting(Applies.YES, outcome.holds, failed, ratio)
+    return Sighting(Applies.YES, outcome.holds, failed, ratio, size)
 
 
 def aside_sighting(key: str, place: int, number: int, seed: int = SEED) -> bool | None:
@@ -165,7 +171,18 @@ def _counted(key: str, seed: int, found: Sequence[Sighting], asides: Mapping[str
         failed={name: sum(one.failed.get(name, False) for one in inside) for name in names},
         ratio=float(f"{np.median(ratios):.3g}") if ratios else None,
         asides=asides,
+        sizes=_by_size(found, claims()[key].size),
     )
+
+
+def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[str, list[int]]:
+    """How many instances inside the hypotheses were decided and how many not, by ranges of their size."""
+    counts: dict[int, list[int]] = {}
+    for one in found:
+        if size is not None and not np.isnan(one.size):
+            decades = int(np.floor(np.log10(one.size) / DECADES)) * DECADES if np.isfinite(one.size) else 308
+            counts.setdefault(decades, [0, 0])[one.holds is None] += 1
+    return {f"{given[0]} from 1e{decades}": counts[decades] for given in (size,) if given for decades in sorted(counts)}
 
 
 def gather_all(

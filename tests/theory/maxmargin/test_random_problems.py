@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tokenmargin.data import optimal_selection, scores
-from tokenmargin.margin import Status, att_svm, cone_constants, relaxing_rate, selected_label_svm
+from tokenmargin.margin import Status, att_svm, cone_constants, is_locally_optimal, relaxing_rate, selected_label_svm
 from tokenmargin.theory.maxmargin.cone_radius import WITHIN, cone_radius
 from tokenmargin.theory.maxmargin.lemma5_correlation import LEMMA_5, correlation_radius
-from tokenmargin.theory.maxmargin.random_problems import FARTHEST_CONE, LAWS, scored, two_scores
+from tokenmargin.theory.maxmargin.random_problems import LAWS, scored, two_scores
 
 LAW = {law.key: law for law in LAWS}
 
@@ -89,17 +89,20 @@ def test_p_is_beyond_the_radius_of_the_lemma_and_nearly_as_good_as_the_max_margi
     assert np.median(shares) > 0.9
 
 
-def test_runs_of_theorem_3_start_on_the_border_of_a_cone_that_is_not_too_far(rng):
-    shares = []
-    for _ in range(6):
+def test_runs_of_theorem_3_start_on_the_border_of_a_cone_however_far_it_is(rng):
+    shares, radii = [], []
+    for _ in range(12):
         run = LAW["maxmargin-thm3"].draw(rng)
         solution = att_svm(run.sequences, run.selection)
+        if not is_locally_optimal(solution):
+            continue
         found = cone_radius(solution)
-        assert found.theorem_3 <= FARTHEST_CONE
+        radii.append(found.theorem_3)
         shares.append(np.linalg.norm(run.start) / found.theorem_3)
         cosine = np.dot(run.start, solution.direction) / np.linalg.norm(run.start)
         assert cosine == pytest.approx(np.cos(WITHIN * np.arccos(1 - found.mu)), abs=1e-12)
     assert 1 <= min(shares) < max(shares) <= 10
+    assert max(radii) > 1e10
 
 
 def test_p_and_q_are_on_the_border_of_the_cone(rng):

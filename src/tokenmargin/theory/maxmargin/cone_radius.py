@@ -3,15 +3,13 @@
 R of (39) is Lemma 7's: beyond it there is no stationary point, and no more is said. The theorem's own radius, R_{mu/2},
 is the largest of 1/2, (46), (49) with the term after it, and (58), at epsilon = mu/2, that is pi = mu/(2 - mu). It may
 be 1e10, where a step of descent changes no bit of p: (53) and (55), of which Step 3 of the proof is made, are compared
-as logarithms instead.
+as logarithms instead, with exact differences of logits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.special import lambertw
@@ -121,7 +119,7 @@ def descent_in_cone(solution: MarginSolution, mu: float, points: np.ndarray, los
     over |p_mm|.
     """
     risk = AttentionRisk(solution.sequences, loss)
-    D, c = (np.asarray(part) for part in _directions(risk.pair_field, points))
+    D, c = risk.descent_directions(points)
     norms, epsilon = np.linalg.norm(points, axis=1), mu / 2
     along_p, along_axis = np.einsum("sd,sd->s", D, points) / norms, D @ solution.direction
     uphill = along_axis <= 0
@@ -130,9 +128,6 @@ def descent_in_cone(solution: MarginSolution, mu: float, points: np.ndarray, los
     gain = np.log((mu - epsilon) / ((1 - epsilon) * (1 - mu))) + np.log(safe) - c
     room = gain + np.log(2 * norms) - 2 * np.log(np.linalg.norm(D, axis=1)) + np.log(risk.smoothness)
     return DescentInCone(turn, np.where(uphill, np.inf, np.maximum(0.0, -room)), uphill)
-
-
-_directions = eqx.filter_jit(lambda field, points: jax.vmap(field.descent_direction)(points))
 
 
 @dataclass(frozen=True)

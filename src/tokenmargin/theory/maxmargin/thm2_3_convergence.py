@@ -15,7 +15,6 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin.attention import AttentionRisk, Descent, Flow, Limit, Loss, follow, logistic
-from tokenmargin.attention.follow import ORDINARY_KEYS
 from tokenmargin.data import (
     EmbeddedSequences,
     Selection,
@@ -49,13 +48,6 @@ BLOCK, LOOKS = 512, 200
 
 #: Shares of 1/L_p at which descent is followed; 0 is the flow from the start.
 STEP_SHARES = (1.0, 0.5, 0.0)
-
-#: Relative tolerances at which a flow at norms of 1e10 is tried, one after the other: logits carry a rounding error of
-#: 1e-16 |p| there, on which a step may get stuck at one tolerance and not at the next. The limit is judged the same.
-FAR_TOLERANCES = (1e-9, 1e-8, 1e-7)
-
-#: Rounding error of a logit from which on a limit is not taken for one: a difference of this size decides nothing.
-KNOWN_LOGITS = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,18 +172,12 @@ class InCone:
 
 
 def _in_the_cone(run: Run) -> InCone:
-    """The flow to 10^3 R, and (53) and (55) from R to there: a step of descent changes no bit of p at such norms."""
+    """The flow, and (53) and (55) from R to 10^3 R: a step of descent changes no bit of p at such norms."""
     solution = att_svm(run.sequences, given(run.selection))
     found, risk = cone_radius(solution, run.loss), AttentionRisk(run.sequences, run.loss)
     norms = found.theorem_3 * np.geomspace(1.0, FARTHEST, POINTS)
     descent = descent_in_cone(solution, found.mu, points_of_cone(solution.direction, found.mu, norms), run.loss)
-    kappa = risk.in_span[1].kappa
-    far = FARTHEST * found.theorem_3 * kappa / float(np.clip(kappa, *ORDINARY_KEYS))
-    for rtol in FAR_TOLERANCES:
-        limit = follow(risk, run.start, Flow(until_norm=far, rtol=rtol)).limit
-        if not limit.stalled:
-            break
-    return InCone(limit, descent)
+    return InCone(follow(risk, run.start, Flow()).limit, descent)
 
 
 def _theorem_3_error(run: Run, seen: InCone) -> float:
@@ -199,13 +185,6 @@ def _theorem_3_error(run: Run, seen: InCone) -> float:
         return float("inf")
     error = one_minus_cosine(seen.limit.velocity, att_svm(run.sequences, run.selection).direction)
     return max(error, float(seen.descent.turn.max()), float(seen.descent.leave.max()))
-
-
-def _is_known(seen: InCone) -> bool:
-    """Whether the flow came to an end, and at norms where the logits are more than rounding."""
-    longest = float(np.linalg.norm(seen.limit.risk.sequences.relative_keys, axis=-1).max())
-    error = float(np.finfo(float).eps * np.linalg.norm(seen.limit.p)) * longest
-    return not seen.limit.stalled and error <= KNOWN_LOGITS
 
 
 def _in_the_local_cone(scale: float) -> Run:
@@ -241,9 +220,10 @@ THEOREM_3: Claim[Run, InCone] = Claim(
     correction="(32) must take non-neighbours of every input into delta, and (39) needs a neighbour in every input. "
     "(57) at its smallest C_0 is (39), beyond which descent may go elsewhere; the closing display omits (49). 1/2 and "
     "(58) are in no unit, and are one condition in that of the keys.",
-    settled=_is_known,
+    settled=lambda seen: not seen.limit.stalled,
     needs=("tokens", "start"),
     of_problem=_from_the_start,
+    size=("R", lambda run: cone_radius(att_svm(run.sequences, given(run.selection)), run.loss).theorem_3),
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_2, THEOREM_3)
