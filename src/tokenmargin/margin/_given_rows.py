@@ -24,6 +24,7 @@ class GivenRows:
     second: np.ndarray | None = None
     tie_first: np.ndarray | None = None
     tie_second: np.ndarray | None = None
+    is_rounded: bool = False  #: whether the rows were rounded before they came here, so that only floats decide
 
     @property
     def width(self) -> int:
@@ -34,7 +35,7 @@ class GivenRows:
     def is_small(self) -> bool:
         """Whether the problem is solved in rationals where floats do not tell."""
         count = len(self.first) + (0 if self.tie_first is None else len(self.tie_first))
-        return count <= EXACT_ROWS and count * self.width <= EXACT_NUMBERS
+        return not self.is_rounded and count <= EXACT_ROWS and count * self.width <= EXACT_NUMBERS
 
     @property
     def is_spread(self) -> bool:

@@ -177,9 +177,8 @@ class _Search:
     ) -> AnyOfSolution:
         """Pack the answer; `points` are the minimisers, shape (m, d)."""
         keys = self.sequences.keys
-        given = GivenRows(
-            *(np.broadcast_to(part, keys.shape).reshape(-1, keys.shape[2]) for part in (keys, keys[:, :1]))
-        )
+        first = np.broadcast_to(keys[:, :1], keys.shape)  # an offset would leave no digits to choose by
+        given = GivenRows(keys.reshape(-1, keys.shape[2]), first.reshape(-1, keys.shape[2]))
         logits = np.array([given.products(p) for p in points]).reshape(len(points), *keys.shape[:2])
         logits = np.where(selection.chosen, logits, -np.inf)
         upper = float(lengths(points).min(initial=inf))

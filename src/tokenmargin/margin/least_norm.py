@@ -2,8 +2,8 @@
 
     minimise |p|^2 / 2   subject to   A p >= b,   E p = 0        (b >= 0)
 
-Floats decide where they can tell (`_float_verdict`). Where |p||row| is more than `REACH` times what is asked of a row, or
-the numbers of rows that contradict differ by as much, the problem is decided without rounding (`_exact_verdict`).
+Floats decide where they can tell (`_float_verdict`). Where |p||row| is more than `REACH` times what is asked of a row,
+or the numbers of rows that contradict differ by as much, it is decided without rounding (`_exact_verdict`).
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def in_units(answer: LeastNormSolution, shift: int, dual_shift: int) -> LeastNor
 def _doubted(given: GivenRows, rhs: np.ndarray, answer: LeastNormSolution, tolerance: float) -> LeastNormSolution:
     """The verdict on a problem of which floats do not tell, or say that there is no vector."""
     no_ties = not len(answer.equality_duals)
-    if answer.status is Status.INFEASIBLE and no_ties and not given.is_spread:
+    if answer.status is Status.INFEASIBLE and (given.is_rounded or (no_ties and not given.is_spread)):
         return answer
     if given.is_small:
         exact = exact_verdict(given, rhs, np.flatnonzero(answer.duals > 0))
