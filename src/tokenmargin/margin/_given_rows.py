@@ -74,11 +74,13 @@ class GivenRows:
 
     def products(self, p: np.ndarray) -> np.ndarray:
         """Rows times p as if computed in twice the digits and then rounded (Ogita, Rump and Oishi's Dot2), (m,)."""
+        exponent = self.exponent  # in units in which nothing over- or underflows
         total, rest = np.zeros(len(self.first)), np.zeros(len(self.first))
         for sign, part in ((1.0, self.first), (-1.0, self.second)):
-            for j, x in enumerate((sign * p).tolist() if part is not None else []):
-                assert part is not None
-                product, low = _two_product(part[:, j], x)
+            if part is None:
+                continue
+            for column, x in zip(np.ldexp(part, -exponent).T, np.ldexp(sign * p, exponent).tolist(), strict=True):
+                product, low = _two_product(column, x)
                 total, more = _two_sum(total, product)
                 rest += low + more
         return total + rest

@@ -99,8 +99,8 @@ class _Held:
 
     def solve(self, start: list[int]) -> dict[int, Fraction] | None:
         """Bring in violated rows until none is left; weights that contradict if one cannot be."""
-        for number in range(self.n_ties):
-            self._hold_if_independent(number)
+        for tie in range(self.n_ties):
+            self._hold_if_independent(tie)
         self._begin(start)
         while (number := self._violated(start)) is not None:
             weights = self._take_in(number)

@@ -29,6 +29,9 @@ from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Stat
 
 NO_FLOATS = "its shortest vector is longer than any float64"
 
+#: Twice this is no float.
+LARGEST_POWER = 2.0**1023
+
 #: Documents named in a proof of infeasibility; the proof itself is over tokens.
 DOCUMENTS_NAMED = 6
 
@@ -74,7 +77,8 @@ def corpus_svm(
         nowhere = np.full(E.shape[1], np.nan)
         return _packed(dataset, pairs, nowhere, Status.INFEASIBLE, NO_POINT, conflict=conflict)
     # In units of the embeddings' spread, to a power of two: nothing over- or underflows, and nothing is rounded.
-    unit = float(power_of_two((E.max(axis=0) / 2 - E.min(axis=0) / 2).max()))
+    half = float(power_of_two((E.max(axis=0) / 2 - E.min(axis=0) / 2).max()))  # a spread of 1e308 is no float
+    unit = 2 * half if half < LARGEST_POWER else half
     scaled, asked_apart = E / unit, np.stack((pairs.over, pairs.under), axis=1)
     begin = None if first is None else first / power_of_two(np.abs(first).max())
     answer = least_norm_order(scaled, asked_apart, pairs.tied, tolerance / 2, start=begin, progress=progress)

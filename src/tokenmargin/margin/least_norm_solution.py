@@ -58,5 +58,6 @@ def no_point(
     reason: str = "",
 ) -> LeastNormSolution:
     """The answer without a vector: weights on rows and ties that prove it, or the reason why it is undecided."""
-    nothing = np.full(width, np.nan), np.zeros(n_rows), np.zeros(n_ties)
-    return LeastNormSolution(status, NO_POINT, *nothing, *(weights or (None, None)), exact=exact, reason=reason)
+    own, tie_own = weights or (None, None)
+    nowhere, duals, tie_duals = np.full(width, np.nan), np.zeros(n_rows), np.zeros(n_ties)
+    return LeastNormSolution(status, NO_POINT, nowhere, duals, tie_duals, own, tie_own, exact=exact, reason=reason)
