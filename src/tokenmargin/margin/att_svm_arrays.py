@@ -11,8 +11,10 @@ from tokenmargin._checks import checked
 from tokenmargin._isometry import lengths
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
 from tokenmargin.margin.att_svm import att_svm
+from tokenmargin.margin.least_norm import least_norm_of
 from tokenmargin.margin.margin_solution import tight_constraints
 from tokenmargin.margin.optimality import neighbors
 from tokenmargin.margin.solution import Status
@@ -65,9 +67,14 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
     near = np.zeros((B, n, T), dtype=bool)
     np.put_along_axis(near, others, tight.reshape(B, n, T - 1), axis=2)
     for j in np.flatnonzero(~solved).tolist():
-        alone = att_svm(EmbeddedSequences.from_scores(keys[j], np.zeros((n, T))), Selection.from_indices(alpha[j], T))
-        solved[j] = alone.status is Status.OPTIMAL
-        p[j], near[j] = (alone.p, neighbors(alone)) if solved[j] else (np.nan, False)
+        over = np.broadcast_to(selected[j], unselected[j].shape).reshape(-1, d)
+        answer = least_norm_of(GivenRows(over, unselected[j].reshape(-1, d)), required[j])
+        solved[j] = answer.status is Status.OPTIMAL
+        p[j], near[j] = np.nan, False
+        if solved[j]:  # which is rare: most of what is not solved above is infeasible
+            data = EmbeddedSequences.from_scores(keys[j], np.zeros((n, T)))
+            alone = att_svm(data, Selection.from_indices(alpha[j], T))
+            p[j], near[j] = alone.p, neighbors(alone)
     return MarginArrays(solved, p, np.zeros(B, dtype=bool), near)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -138,11 +139,13 @@ def _proved_by_its_rows(given: GivenRows, rhs: np.ndarray, answer: LeastNormSolu
     few = given.of(rows)
     exact = exact_verdict(few, rhs[rows], np.zeros(0, dtype=int)) if few.is_small else None
     counts = given.width, len(answer.duals), len(answer.equality_duals)
-    if exact is None or exact.weights is None or exact.equality_weights is None:
+    if exact is None or exact.weights is None or exact.equality_weights is None or exact.exact is None:
         return no_point(Status.UNDECIDED, *counts, reason=TOO_LARGE)
-    weights = np.zeros(len(answer.duals))
-    weights[rows] = exact.weights
-    return no_point(Status.INFEASIBLE, *counts, (weights, exact.equality_weights))
+    weights, fractions = np.zeros(len(answer.duals)), [Fraction(0)] * len(answer.duals)
+    for k, rounded, weight in zip(rows.tolist(), exact.weights, exact.exact[0], strict=True):
+        weights[k], fractions[k] = rounded, weight
+    proof = tuple(fractions), exact.exact[1]
+    return no_point(Status.INFEASIBLE, *counts, (weights, exact.equality_weights), proof)
 
 
 @checked
