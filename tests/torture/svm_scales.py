@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 
-from tests.torture.svm_verdicts import ASKED, BEYOND, MOST_UNDECIDED, UNDECIDED, VERDICTS, WRONG, answered, of_keys
+from tests.torture.svm_verdicts import ASKED, MOST_UNDECIDED, UNDECIDED, VERDICTS, WRONG, answered, of_keys
 from tokenmargin.data import EmbeddedSequences, Selection
 
 COUNT = 10_000
@@ -101,7 +101,7 @@ def hunt(count: int, seed: int = 0, begin: int = 0) -> tuple[Counter[tuple[str, 
         law, kind, asked, sequences, selection, rng = problem(number, seed)
         said = answered(asked, sequences, selection, rng)
         found[law, said] += 1
-        if said in (WRONG, UNDECIDED, BEYOND):
+        if said in (WRONG, UNDECIDED):
             notable.append((said, number, law, kind, asked))
     return found, notable
 
@@ -118,7 +118,7 @@ def main(count: int = COUNT, seed: int = 0, begin: int = 0) -> int:
         print(f"{law:14s}", ", ".join(f"{found[law, said]:5d} {said}" for said in VERDICTS))
     wrong, share = sum(one[0] == WRONG for one in notable), undecided_share(found)
     print(f"{count} margin problems of unlike scales: {wrong} wrong verdicts, {share:.2%} undecided")
-    for one in sorted(notable, key=lambda one: one[0] != WRONG)[:400]:
+    for one in sorted(notable, key=lambda one: one[0] != WRONG)[:40]:
         print(" ", *one)
     return wrong + (share > MOST_UNDECIDED)
 

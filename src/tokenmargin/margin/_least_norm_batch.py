@@ -11,8 +11,9 @@ from tokenmargin._isometry import isometric_rows
 from tokenmargin.margin._daqp import active_set
 from tokenmargin.margin.solution import KKT_TOLERANCE, REACH, residuals_batch
 
-#: If the unit rows can be averaged to a vector shorter than this, no p of practical length separates: any feasible p
-#: is longer than 1e12 times the longest single-row solution, beyond what float64 keys can mean.
+#: If the unit rows can be averaged to a vector shorter than this, no p of practical length separates: rows that are
+#: moved by this share of their lengths contradict each other, and any feasible p is 1e12 times as long as the rows of
+#: that average alone ask for, in the mean. Float64 keys mean no more.
 INFEASIBLE_MARGIN = 1e-12
 
 #: Squared lengths of rows between which nothing over- or underflows on the way; others are left to `least_norm`.

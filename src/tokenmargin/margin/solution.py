@@ -27,8 +27,10 @@ REACH = 1e6
 class Status(Enum):
     """How a max-margin problem was decided; the value of each member says it in words.
 
-    Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, what they prove is that
-    every feasible vector is 1e12 times as long as the hardest constraint alone asks for, beyond what float64 can mean.
+    Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, to 1e-12, what they
+    prove is that every feasible vector is 1e12 times as long as the constraints that carry weight alone ask for, in the
+    mean: moved by 1e-12 of their lengths they contradict each other. Of numbers that are more than 1e6 apart it is said
+    only where, moreover, no vector of float64 near the shortest meets the constraints.
     """
 
     OPTIMAL = "the shortest vector was found and its optimality checked"
