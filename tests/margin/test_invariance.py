@@ -3,8 +3,6 @@
 `cone_constants` and the smoothness constant contain the origin by definition and are not asked here.
 """
 
-import contextlib
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.data.token_selection import CorpusSelection
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin import (
     Status,
     att_svm,
@@ -244,7 +241,7 @@ class TestLongRows:
 @pytest.mark.parametrize("size", [1e-160, 1e-155, 1e-150, 1e150, 1e155, 1e160])
 @pytest.mark.parametrize("seed", range(8))
 def test_keys_whose_squares_overflow_or_vanish(size, seed):
-    """A rescaled answer or a status that says it was not found; no warning, no foreign exception."""
+    """The rescaled answer, by every way of asking; no warning, no foreign exception."""
     drawn = Drawn(seed, single=seed % 2 == 0)
     here, there, selection = drawn.sequences(drawn.keys), drawn.sequences(size * drawn.keys), drawn.selection
     pairs = [
@@ -257,7 +254,7 @@ def test_keys_whose_squares_overflow_or_vanish(size, seed):
         )
     ]
     for found, expected in pairs:
-        assert found.status in (expected.status, Status.UNDECIDED)
+        assert found.status is expected.status
         assert found.explain()
         if found.status is Status.OPTIMAL:
             same_vector(size * found.p, expected.p)
@@ -265,33 +262,26 @@ def test_keys_whose_squares_overflow_or_vanish(size, seed):
             assert np.isfinite(found.margin)
             assert neighbors(found).tolist() == neighbors(expected).tolist()
     found, expected = att_svm_any(there, selection), att_svm_any(here, selection)
-    assert found.status in (expected.status, Status.UNDECIDED)
+    assert found.status is expected.status
     if found.status is Status.OPTIMAL:
         assert np.isfinite(found.upper)
         same_any(found, expected, size, None)
     same_vector(
         np.array([directional_margin(there, drawn.q).margin / size]), [directional_margin(here, drawn.q).margin]
     )
-    if size < 1e-140:  # some selection may have multipliers that are no floats: it says so then
-        with contextlib.suppress(NotDecidedError):
-            local_margins(there)
-    else:
-        assert [one.selection for one in local_margins(there)] == [one.selection for one in local_margins(here)]
+    assert [one.selection for one in local_margins(there)] == [one.selection for one in local_margins(here)]
 
 
 @pytest.mark.parametrize("size", [1e-160, 1e-155, 1e-150, 1e150, 1e155, 1e160])
 def test_features_and_embeddings_whose_squares_overflow_or_vanish(size):
     features, labels = np.array([[1.0, 0.5], [-2.0, 0.3], [1.0, 2.0]]), [1, -1, 1]
     found, expected = label_svm(size * features, labels), label_svm(features, labels)
-    assert found.status in (Status.OPTIMAL, Status.UNDECIDED)
-    if found.status is Status.OPTIMAL:
-        same_vector(size * found.v, expected.v)
-        same_vector(found.direction, expected.direction)
+    assert found.status is Status.OPTIMAL
+    same_vector(size * found.v, expected.v)
+    same_vector(found.direction, expected.direction)
     dataset = TokenDataset([[1, 1, 0], [0, 1, 1]], [0, 1])
     selection = CorpusSelection.of_tokens(dataset, [0, 1])
     found, expected = corpus_svm(dataset, size * features, selection), corpus_svm(dataset, features, selection)
-    assert expected.status is Status.OPTIMAL
-    assert found.status in (Status.OPTIMAL, Status.UNDECIDED)
+    assert found.status is expected.status is Status.OPTIMAL
     assert found.explain()
-    if found.status is Status.OPTIMAL:
-        same_vector(size * found.p, expected.p)
+    same_vector(size * found.p, expected.p)

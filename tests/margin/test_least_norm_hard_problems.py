@@ -180,7 +180,7 @@ def test_without_daqp_the_same_is_decided(monkeypatch):
     pairs = [pair for family in FAMILIES for _, pair in zip(range(40), problems(family, rng), strict=False)]
     with_daqp = [att_svm(*pair) for pair in pairs]
     # The package exports a function of the module's name, so the module is asked for by its full name.
-    for module in ("least_norm", "_least_norm_batch"):
+    for module in ("_float_verdict", "_least_norm_batch"):
         monkeypatch.setattr(sys.modules[f"tokenmargin.margin.{module}"], "active_set", lambda: None)
     for pair, expected in zip(pairs, with_daqp, strict=True):
         answer = att_svm(*pair)

@@ -17,6 +17,9 @@ BRACKET = Fraction(1, 10**7)
 #: A constraint that is met to this share of |z||p| is one that the exact vector is put onto.
 TIGHT = Fraction(1, 10**9)
 
+#: Share of what is asked of a row that it may be short of.
+SHORT = Fraction(1, 10**8)
+
 #: Times the length that the hardest row alone asks for, above which float64 keys mean nothing; the library says 1e12,
 #: of rows scaled to length 1 and so rounded.
 BEYOND = 10**11
@@ -78,6 +81,22 @@ def is_shortest(
     )
 
 
+def meets_its_margins(rows: list[Row], rhs: Row, p: Row) -> bool:
+    """Whether p, as it is, gives every row what is asked of it, up to `SHORT` of that; rows asked 0 apart."""
+    return all(dot(z, p) >= b * (1 - SHORT) for z, b in zip(rows, rhs, strict=True) if b)
+
+
+def is_shortest_to_rounding(rows: list[Row], rhs: Row, ties: list[Row], p: Row, duals: Row, tie_duals: Row) -> bool:
+    """Whether p is as short as its multipliers say, and level rows are missed by rounding of its entries at most."""
+    weights = [max(w, Fraction(0)) for w in duals]
+    pull = combined(rows + ties, weights + tie_duals, len(p))
+    gain = sum((w * b for w, b in zip(weights, rhs, strict=True)), Fraction(0))
+    sizes = [abs(x) for x in p]
+    level = [(-dot(z, p), z) for z, b in zip(rows, rhs, strict=True) if not b] + [(abs(dot(z, p)), z) for z in ties]
+    met = all(missed <= ROUNDING * dot([abs(x) for x in z], sizes) for missed, z in level)
+    return met and gain > 0 and dot(p, p) * dot(pull, pull) <= (1 + BRACKET) ** 2 * gain**2
+
+
 def _sides(rows: list[Row], rhs: Row, p: Row, duals: Row) -> Iterator[list[Row]]:
     """Rows of which 0 is asked that the exact vector may be put onto: none, those it misses, that hold it, all near."""
     yield []
@@ -104,7 +123,8 @@ def feasible_square(
 def is_beyond(rows: list[Row], rhs: Row, ties: list[Row], weights: Row, tie_weights: Row) -> bool:
     """Whether these weights prove that every p is BEYOND times as long as the hardest row alone asks for.
 
-    z'p >= b for all rows gives sum w b <= |sum w z + ties| |p|.
+    z'p >= b for all rows gives sum w b <= |sum w z + ties| |p|. Where the hardest row is of another size than those of
+    the weights: that they cancel up to 1/BEYOND of the longest term, and that the shortest p, as floats, misses a row.
     """
     if not weights or min(weights) < 0:
         return False
@@ -112,7 +132,11 @@ def is_beyond(rows: list[Row], rhs: Row, ties: list[Row], weights: Row, tie_weig
     pull = combined(rows + ties, weights + tie_weights + nothing, len(rows[0]))
     gain = sum((w * b for w, b in zip(weights, rhs, strict=True)), Fraction(0))
     alone = max(b**2 / dot(z, z) for z, b in zip(rows, rhs, strict=True) if any(z))  # squared
-    return gain > 0 and gain**2 >= BEYOND**2 * alone * dot(pull, pull)
+    if gain <= 0 or gain**2 >= BEYOND**2 * alone * dot(pull, pull):
+        return gain > 0
+    longest = max(w * w * dot(z, z) for z, w in zip(rows, weights, strict=True))
+    point = [Fraction(float(x * gain / dot(pull, pull))) for x in pull]
+    return longest >= BEYOND**2 * dot(pull, pull) and not meets_its_margins(rows, rhs, point)
 
 
 def is_contradictory(rows: list[Row], rhs: Row, ties: list[Row]) -> bool:

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from tests.torture._exact_margin import ROUNDING, Row, exact, is_beyond, is_contradictory, is_shortest
+from tests.torture._exact_margin import (
+    ROUNDING,
+    Row,
+    exact,
+    is_beyond,
+    is_contradictory,
+    is_shortest,
+    is_shortest_to_rounding,
+    meets_its_margins,
+)
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm, att_svm_any, att_svm_batch, label_svm, pair_svm, relaxed_svm
 from tokenmargin.margin.margin_solution import MarginSolution
@@ -22,7 +31,7 @@ from tokenmargin.margin.margin_solution import MarginSolution
 #: Rows, what is asked of each, and ties.
 Problem = tuple[list[Row], np.ndarray, list[Row]]
 #: BEYOND: right but for the last digits of the keys, as is shown exactly. "Infeasible" of a problem that only a p too
-#: long for float64 solves; "optimal" of one in which rows of which 0 is asked are met up to rounding.
+#: long for float64 solves; "optimal" of one in which ties and rows of which 0 is asked are met up to rounding.
 RIGHT, BEYOND, UNDECIDED, WRONG = VERDICTS = ("right", "beyond float64", "undecided", "wrong")
 COUNT = 10_000
 #: Problems whose answer changes with the last digits of the keys: they may be left undecided.
@@ -99,8 +108,9 @@ def judged(solution: MarginSolution) -> str:
     """A solution of (ATT-SVM) and its kin against exact arithmetic."""
     keys, pairs, ties = solution.sequences.keys, solution.triples, solution.tie_triples
     rows, level = exact_differences(keys, pairs), exact_differences(keys, ties)
-    numbers = (solution.p, solution.duals, solution.tie_duals)
-    weights = (solution.weights, solution.tie_weights)
+    exact = solution.exact
+    numbers = (solution.p, *((solution.duals, solution.tie_duals) if exact is None else exact))
+    weights = (solution.weights, solution.tie_weights) if exact is None else exact
     return verdict(solution.status, (rows, solution.required, level), numbers, weights)
 
 
@@ -121,9 +131,13 @@ def verdict(status: Status, problem: Problem, numbers: Sequence[np.ndarray], wei
         return WRONG if any(required) else RIGHT
     if status is not Status.INFEASIBLE:
         stated = [fractions(part) for part in numbers]
+        if is_contradictory(rows, required, ties) or not meets_its_margins(rows, required, stated[0]):
+            return WRONG
         if is_shortest(rows, required, ties, *stated):
             return RIGHT
-        return BEYOND if is_shortest(rows, required, ties, *stated, missed=ROUNDING) else WRONG
+        if is_shortest(rows, required, ties, *stated, missed=ROUNDING):
+            return BEYOND
+        return BEYOND if is_shortest_to_rounding(rows, required, ties, *stated) else WRONG
     if is_contradictory(rows, required, ties):
         return RIGHT
     own = [fractions(np.zeros(0) if part is None else part) for part in weights]
@@ -131,7 +145,7 @@ def verdict(status: Status, problem: Problem, numbers: Sequence[np.ndarray], wei
 
 
 def fractions(numbers: Any) -> list[Fraction]:
-    return [Fraction(x) for x in np.asarray(numbers, dtype=float).tolist()]
+    return [x if isinstance(x, Fraction) else Fraction(float(x)) for x in numbers]
 
 
 def judged_any(sequences: EmbeddedSequences, allowed: Selection) -> str:
@@ -178,12 +192,14 @@ def answered(asked: str, sequences: EmbeddedSequences, selection: Selection, rng
         ties = rows[:1] if len(rows) > 1 and rng.random() < 0.5 else rows[:0]
         rows = rows[len(ties) :]
         answer = pair_svm(rows, ties)
-        numbers, weights = (answer.p, answer.duals, answer.equality_duals), (answer.weights, answer.equality_weights)
+        numbers = (answer.p, *(answer.exact or (answer.duals, answer.equality_duals)))
+        weights = answer.exact or (answer.weights, answer.equality_weights)
         return verdict(answer.status, (exact(rows), np.ones(len(rows)), exact(ties)), numbers, weights)
     labels = np.where(rng.random(len(rows)) < 0.5, 1.0, -1.0)
     answer = label_svm(rows, labels)
     problem = exact(labels[:, None] * rows), np.ones(len(rows)), exact(rows[:0])
-    return verdict(answer.status, problem, (answer.v, answer.duals, np.zeros(0)), (answer.weights, None))
+    numbers = (answer.v, *(answer.exact or (answer.duals, np.zeros(0))))
+    return verdict(answer.status, problem, numbers, answer.exact or (answer.weights, None))
 
 
 def hunt(count: int, seed: int = 0) -> tuple[Counter[tuple[str, str, str]], list[tuple[int, str, str]]]:

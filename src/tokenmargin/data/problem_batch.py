@@ -11,6 +11,7 @@ from tokenmargin._isometry import isometric_rows
 from tokenmargin.data._softmax import softmax
 from tokenmargin.data.scores import tie_widths
 from tokenmargin.data.sequences import EmbeddedSequences
+from tokenmargin.errors import InvalidInputError
 
 BatchKeys = Float[np.ndarray, "B n T d"]
 BatchScores = Float[np.ndarray, "B n T"]
@@ -34,7 +35,11 @@ class ProblemBatch:
     @classmethod
     def from_tokens(cls, tokens: np.ndarray, labels: np.ndarray, heads: np.ndarray) -> ProblemBatch:
         """Keys equal to the tokens (B, n, T, d); gamma_it = Y_i v'x_it with labels (B, n) and heads (B, d)."""
-        return cls(tokens, labels[:, :, None] * np.matmul(tokens, heads[:, None, :, None])[..., 0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = np.matmul(tokens, heads[:, None, :, None])[..., 0]
+        if not np.isfinite(products).all():
+            raise InvalidInputError("tokens times heads are beyond float64, 1.8e308: divide either by a power of two.")
+        return cls(tokens, labels[:, :, None] * products)
 
     @classmethod
     def concatenated(cls, parts: list[ProblemBatch]) -> ProblemBatch:

@@ -15,12 +15,15 @@ from tokenmargin.errors import InvalidInputError
 #: scores of another are must not make ties here.
 SCORE_TIE_TOLERANCE = 1e-12
 
+#: Powers of two up to which products of tokens and head are taken as they are.
+PLAIN_EXPONENT = 900
+
 
 @checked
 def scores(sequences: EmbeddedSequences) -> TokenNumbers:
     """Score of each token, shape (n, T): gamma_it = Y_i v'x_it [M, Def. 1]. Masked tokens score -inf."""
-    gamma = sequences.labels[:, None] * (sequences.tokens @ sequences.head)
-    return np.where(sequences.mask, gamma, -np.inf)
+    gamma, _, exponent = scores_in_units(sequences)
+    return gamma if exponent == 0 else _plain(gamma, exponent)
 
 
 @checked
@@ -30,7 +33,36 @@ def score_tie_widths(sequences: EmbeddedSequences) -> InputNumbers:
     `SCORE_TIE_TOLERANCE` times the largest sum_k |v_k x_itk|, which is |gamma_it| unless terms cancel: rounding is
     relative to the terms.
     """
-    return tie_widths(np.abs(sequences.tokens) @ np.abs(sequences.head))
+    _, widths, exponent = scores_in_units(sequences)
+    return widths if exponent == 0 else _plain(widths, exponent)
+
+
+def scores_in_units(sequences: EmbeddedSequences) -> tuple[TokenNumbers, InputNumbers, int]:
+    """Scores, the distances below which they are ties, and the power of two that both are in units of.
+
+    It is 0 unless products of tokens and head over- or underflow: a comparison of scores needs no unit, and must not
+    take scores of 1e-400 for ties.
+    """
+    tokens, head = sequences.tokens, sequences.head
+    own, others = (int(np.frexp(np.abs(part).max())[1]) for part in (tokens, head))
+    exponent = 0
+    if abs(own + others) > PLAIN_EXPONENT:
+        tokens, head, exponent = np.ldexp(tokens, -own), np.ldexp(head, -others), own + others
+    gamma = sequences.labels[:, None] * (tokens @ head)
+    widths = tie_widths(np.abs(tokens) @ np.abs(head))
+    return np.where(sequences.mask, gamma, -np.inf), widths, exponent
+
+
+def _plain(numbers: np.ndarray, exponent: int) -> np.ndarray:
+    """The numbers without their unit; InvalidInputError where one is beyond float64."""
+    with np.errstate(over="ignore"):
+        plain = np.ldexp(numbers, exponent)
+    if (np.isfinite(numbers) & ~np.isfinite(plain)).any():
+        raise InvalidInputError(
+            "tokens times head are beyond float64, above 1e308: divide the tokens or the head by a power of two, "
+            "which changes no selection."
+        )
+    return np.asarray(plain)
 
 
 @checked
@@ -51,5 +83,5 @@ def optimal_selection(sequences: EmbeddedSequences) -> Selection:
     All of them where several tie: `Selection.tied_inputs` names those inputs. [M] leaves the choice among
     them open, so a caller who wants one token per input must look.
     """
-    gamma = scores(sequences)
-    return Selection(gamma >= (gamma.max(axis=1) - score_tie_widths(sequences))[:, None])
+    gamma, widths, _ = scores_in_units(sequences)
+    return Selection(gamma >= (gamma.max(axis=1) - widths)[:, None])

@@ -153,14 +153,19 @@ def secondary_selection(
     return (rest <= rest.min(axis=1, keepdims=True) + widths[:, None]) & np.isfinite(rest)
 
 
-def keys_behind_the_first(sequences: EmbeddedSequences, p: ArrayLike) -> np.ndarray:
-    """k_s - k_t for the token s of largest p'k_s in each input, shape (n, T, d) in float64; zeros where masked."""
-    keys, inputs = sequences.keys.astype(np.float64, copy=False), np.arange(sequences.n_inputs)
+def keys_behind_the_first(sequences: EmbeddedSequences, p: ArrayLike) -> tuple[np.ndarray, float]:
+    """k_s - k_t for the token s of largest p'k_s in each input, shape (n, T, d), zeros where masked; and their unit.
+
+    The unit is a power of two near the largest key: differences of keys of 1e308 are no floats, nor their products.
+    """
+    whole = power_of_two(np.abs(sequences.keys).max())
+    keys, inputs = sequences.keys / whole, np.arange(sequences.n_inputs)
     vector = sequences.direction(p)
     relative = keys - keys[inputs, sequences.mask.argmax(axis=1)][:, None]
     unit = power_of_two(np.abs(relative).max(axis=(1, 2)))[:, None, None]
     logits = np.where(sequences.mask, (relative / unit) @ (vector / power_of_two(np.abs(vector).max())), -np.inf)
-    return np.where(sequences.mask[:, :, None], keys[inputs, logits.argmax(axis=1)][:, None] - keys, 0.0)
+    behind = np.where(sequences.mask[:, :, None], keys[inputs, logits.argmax(axis=1)][:, None] - keys, 0.0)
+    return behind, float(whole)
 
 
 def _behind_the_first(
@@ -172,7 +177,7 @@ def _behind_the_first(
     """
     vector = sequences.direction(p).astype(np.float64)
     direction = vector / (length(vector) or 1.0)
-    behind = keys_behind_the_first(sequences, p)
+    behind, _ = keys_behind_the_first(sequences, p)
     spreads = lengths(behind).max(axis=1)
     units = power_of_two(spreads)
     gaps = np.where(sequences.mask, (behind / units[:, None, None]) @ direction, np.inf)

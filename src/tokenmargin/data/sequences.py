@@ -124,11 +124,26 @@ class EmbeddedSequences:
     def relative_keys(self) -> Keys:
         """Keys minus the key of the first token of their input, zeros where masked: softmax feels no shift."""
         first = self.keys[np.arange(self.n_inputs), self.mask.argmax(axis=1)]
-        return np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0.0)
+        with np.errstate(over="ignore"):
+            relative = np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0.0)
+        if not np.isfinite(relative).all():
+            raise InvalidInputError(
+                "keys of one input are farther apart than float64 holds, 1.8e308: divide all keys by a power of two, "
+                "which divides p's inverse by it and changes nothing else."
+            )
+        return relative
 
     def logits(self, p: ArrayLike) -> TokenNumbers:
-        """K_i p, shape (n, T); -inf where masked."""
-        return np.where(self.mask, self.keys @ self.direction(p), -np.inf)
+        """K_i p, shape (n, T); -inf where masked.
+
+        Raises:
+            InvalidInputError: where a product is beyond float64.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = self.keys @ self.direction(p)
+        if not np.isfinite(products).all():
+            raise InvalidInputError("keys times p are beyond float64, above 1e308: give a shorter p, or smaller keys.")
+        return np.where(self.mask, products, -np.inf)
 
     def attention(self, p: ArrayLike) -> TokenNumbers:
         """softmax(K_i p), shape (n, T); zero where masked. Each copy of a repeated token gets its own share."""

@@ -132,7 +132,8 @@ def corpus_selection(
     ids, starts = dataset.counts.indices, dataset.counts.indptr[:-1]
     # Relative to one of them, since an offset of all tokens changes no selection; in units in which nothing overflows.
     occurring = np.unique(ids)
-    relative = E[occurring] - E[occurring[0]]
+    whole = power_of_two(np.abs(E).max())
+    relative = E[occurring] / whole - E[occurring[0]] / whole
     unit = float(power_of_two(np.abs(relative).max()))
     relative /= unit
     logits = np.zeros(len(E))
@@ -144,7 +145,7 @@ def corpus_selection(
     chosen = logits >= np.repeat(top - width, sizes)
     lowest = np.minimum.reduceat(np.where(chosen, logits, np.inf), starts)
     second = np.maximum.reduceat(np.where(chosen, -np.inf, logits), starts)
-    gap = float((lowest - second).min()) * unit
+    gap = float((lowest - second).min()) * unit * float(whole)
     return CorpusSelection(dataset, chosen, narrowest=gap if np.isfinite(gap) else float("nan"))
 
 

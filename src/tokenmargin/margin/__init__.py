@@ -14,7 +14,8 @@ from tokenmargin.margin.corpus_svm import corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
 from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, local_margins
 from tokenmargin.margin.label_svm import LabelSolution, label_svm, selected_label_svm
-from tokenmargin.margin.least_norm import LeastNormSolution, least_norm, least_norm_batch
+from tokenmargin.margin.least_norm import least_norm, least_norm_batch
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE, MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.margin.pair_svm import pair_svm

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._progress import Progress, silent
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._tie_frame import TieFrame
 from tokenmargin.margin._warm_active_set import continue_active_set
-from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.least_norm import least_norm_of
 from tokenmargin.margin.solution import KKT_TOLERANCE, Status
 
 #: Rounds after which the search is given up; problems of 10^6 pairs took 2 to 10.
@@ -138,7 +139,7 @@ class _Search:
         rows = self.points[self.pairs[self.working, 0]] - self.points[self.pairs[self.working, 1]]
         if self._continued(rows):
             return Status.OPTIMAL
-        answer = least_norm(rows, np.ones(len(rows)))
+        answer = least_norm_of(GivenRows(rows, is_rounded=True), np.ones(len(rows)), self.tolerance)
         self.p, self.duals = answer.p, answer.duals
         if answer.status is Status.INFEASIBLE:
             assert answer.weights is not None

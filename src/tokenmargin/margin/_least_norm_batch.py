@@ -9,10 +9,11 @@ from jaxtyping import Bool, Float
 
 from tokenmargin._isometry import isometric_rows
 from tokenmargin.margin._daqp import active_set
-from tokenmargin.margin.solution import KKT_TOLERANCE, residuals_batch
+from tokenmargin.margin.solution import KKT_TOLERANCE, REACH, residuals_batch
 
-#: If the unit rows can be averaged to a vector shorter than this, no p of practical length separates: any feasible p
-#: is longer than 1e12 times the longest single-row solution, beyond what float64 keys can mean.
+#: If the unit rows can be averaged to a vector shorter than this, no p of practical length separates: rows that are
+#: moved by this share of their lengths contradict each other, and any feasible p is 1e12 times as long as the rows of
+#: that average alone ask for, in the mean. Float64 keys mean no more.
 INFEASIBLE_MARGIN = 1e-12
 
 #: Squared lengths of rows between which nothing over- or underflows on the way; others are left to `least_norm`.
@@ -61,5 +62,6 @@ def least_norm_arrays(rows: BatchRows, rhs: BatchNumbers) -> LeastNormArrays:
     p = combined if d > m else y
     slack = np.matmul(rows, p[:, :, None])[:, :, 0] / norms - bound
     residuals = residuals_batch(slack, combined - p, bound, p, duals)
-    solved = found & (residuals.max(axis=1) <= KKT_TOLERANCE) & (np.linalg.norm(p, axis=1) * INFEASIBLE_MARGIN < 1)
+    told = np.linalg.norm(p, axis=1) <= REACH * bound.min(axis=1)  # where floats do not tell, exact arithmetic does
+    solved = found & (residuals.max(axis=1) <= KKT_TOLERANCE) & told
     return LeastNormArrays(solved, p * unit_length[:, None], duals * (unit_length[:, None] / norms), residuals)

@@ -22,8 +22,10 @@ from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import LeastNormSolution, least_norm_batch
-from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Solution, Status
+from tokenmargin.margin._given_rows import GivenRows
+from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, REACH, Residuals, Solution, Status
 
 #: One token of each input for each minimiser.
 Choices = Int[np.ndarray, "m n"]
@@ -41,9 +43,9 @@ NORM_TIE_TOLERANCE = 1e-8
 #: worst, while active-set solutions agree to 1e-12.
 SAME_MINIMISER = 1e-6
 
-#: An input is satisfied by p when its best margin is at least 1 minus the first, or minus the second times |p| and its
-#: longest key difference, where rounding is more. What it refuses wrongly is branched on and solved, so it is strict.
-SATISFIED_TOLERANCE, SATISFIED_ROUNDING = 1e-9, 1e-13
+#: An input is satisfied by p when its best margin is at least 1 minus this. What it refuses wrongly is branched on and
+#: solved, so it is strict: products are taken with twice the digits where rounding is more.
+SATISFIED_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ class _Node:
     bound: float
     order: int
     p: np.ndarray = field(compare=False)
-    rows: np.ndarray = field(compare=False)
+    pairs: np.ndarray = field(compare=False)  #: k_a and k_b of its rows k_a - k_b, shape (2, rows, d)
     chosen: frozenset[int] = field(compare=False)
 
 
@@ -136,9 +138,12 @@ class _Search:
         keys, outside = sequences.keys.astype(np.float64), ~chosen & sequences.mask
         self.open_inputs = np.flatnonzero(outside.any(axis=1)).tolist()
         self.tokens = [np.flatnonzero(row) for row in chosen]
-        #: For each input, the rows k_a - k_b of each of its allowed tokens a, shape (|O_i|, outside tokens, d).
-        self.differences = [keys[i, a][:, None] - keys[i, outside[i]][None] for i, a in enumerate(self.tokens)]
-        self.reach = [float(lengths(rows).max(initial=0.0)) for rows in self.differences]
+        #: For each input, k_a and k_b for each of its allowed tokens a, shape (|O_i|, 2, outside tokens, d).
+        self.pairs = [
+            np.stack(np.broadcast_arrays(keys[i, a][:, None], keys[i, outside[i]][None]), axis=1)
+            for i, a in enumerate(self.tokens)
+        ]
+        self.reach = [float(lengths(pairs).max(initial=0.0)) for pairs in self.pairs]
         self.n_solved = 0
         self.created = 0
         self.undecided = inf
@@ -147,7 +152,7 @@ class _Search:
 
     def run(self, selection: Selection, max_nodes: int | None) -> AnyOfSolution:
         """Solve; cut short after `max_nodes` problems unless None."""
-        root = _Node(0.0, 0, np.zeros(self.sequences.width), np.zeros((0, self.sequences.width)), frozenset())
+        root = _Node(0.0, 0, np.zeros(self.sequences.width), np.zeros((2, 0, self.sequences.width)), frozenset())
         self._dive(root)
         heap = [root]
         while heap and heap[0].bound <= self.best * (1 + NORM_TIE_TOLERANCE):
@@ -171,8 +176,11 @@ class _Search:
         self, status: Status, residuals: Residuals, selection: Selection, points: np.ndarray, lower: float
     ) -> AnyOfSolution:
         """Pack the answer; `points` are the minimisers, shape (m, d)."""
-        relative = self.sequences.relative_keys.astype(np.float64)  # an offset would leave no digits to choose by
-        logits = np.where(selection.chosen, np.einsum("ntd,md->mnt", relative, points), -np.inf)
+        keys = self.sequences.keys
+        first = np.broadcast_to(keys[:, :1], keys.shape)  # an offset would leave no digits to choose by
+        given = GivenRows(keys.reshape(-1, keys.shape[2]), first.reshape(-1, keys.shape[2]))
+        logits = np.array([given.products(p) for p in points]).reshape(len(points), *keys.shape[:2])
+        logits = np.where(selection.chosen, logits, -np.inf)
         upper = float(lengths(points).min(initial=inf))
         return AnyOfSolution(
             status, residuals, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
@@ -188,17 +196,17 @@ class _Search:
         """Branch on the input that the node's vector violates most; feasible vectors are kept as incumbents."""
         margins = {i: self._margin(i, node.p) for i in self.open_inputs if i not in node.chosen}
         i = min(margins, key=margins.__getitem__)
-        added = self.differences[i]
-        rows = np.concatenate([np.tile(node.rows, (len(added), 1, 1)), added], axis=1)
-        self.n_solved += len(rows)
+        added = self.pairs[i]
+        pairs = np.concatenate([np.tile(node.pairs, (len(added), 1, 1, 1)), added], axis=2)
+        self.n_solved += len(pairs)
         children = []
-        for row, answer in zip(rows, least_norm_batch(rows, np.ones(rows.shape[:2])), strict=True):
-            child = self._judged(node, i, row, answer)
+        for pair, answer in zip(pairs, least_norm_batch_of_pairs(pairs), strict=True):
+            child = self._judged(node, i, pair, answer)
             if child is not None:
                 children.append(child)
         return children
 
-    def _judged(self, parent: _Node, i: int, rows: np.ndarray, answer: LeastNormSolution) -> _Node | None:
+    def _judged(self, parent: _Node, i: int, pairs: np.ndarray, answer: LeastNormSolution) -> _Node | None:
         """The child still to be branched on; None if it is impossible, undecided or already satisfies every input."""
         if answer.status is Status.INFEASIBLE:
             return None
@@ -207,19 +215,18 @@ class _Search:
             return None
         norm = length(answer.p)
         chosen = parent.chosen | {i}
-        if all(self._satisfied(j, answer.p, norm) for j in self.open_inputs if j not in chosen):
+        if all(self._margin(j, answer.p) >= 1 - SATISFIED_TOLERANCE for j in self.open_inputs if j not in chosen):
             self._keep(answer, norm)
             return None
         self.created += 1
-        return _Node(norm, self.created, answer.p, rows, chosen)
-
-    def _satisfied(self, j: int, p: np.ndarray, norm: float) -> bool:
-        """Whether p prefers some allowed token of input j to all others by 1."""
-        return self._margin(j, p) >= 1 - max(SATISFIED_TOLERANCE, SATISFIED_ROUNDING * norm * self.reach[j])
+        return _Node(norm, self.created, answer.p, pairs, chosen)
 
     def _margin(self, i: int, p: np.ndarray) -> float:
         """max over allowed a of min over the others b of p'(k_ia - k_ib)."""
-        return float((self.differences[i] @ p).min(axis=1).max())
+        pairs = self.pairs[i]
+        if length(p) * self.reach[i] <= REACH:
+            return float(((pairs[:, 0] - pairs[:, 1]) @ p).min(axis=1).max())
+        return max(float(GivenRows(*pair).products(p).min()) for pair in pairs)
 
     def _keep(self, answer: LeastNormSolution, norm: float) -> None:
         """Remember a feasible vector if none known is shorter, once."""

@@ -10,7 +10,9 @@ from tokenmargin._checks import checked
 from tokenmargin._types import InputNumbers
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import LeastNormSolution, least_norm, least_norm_batch
+from tokenmargin.margin._given_rows import GivenRows
+from tokenmargin.margin.least_norm import least_norm_batch_of, least_norm_of
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import NOTHING_ASKED, Status
 
@@ -63,11 +65,11 @@ def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, mar
             tie_triples,
             np.zeros(len(tie_triples)),
         )
-    rows = keys[i, s] - keys[i, t]
-    ties = None
+    given = GivenRows(keys[i, s], keys[i, t])
     if len(tie_triples):
-        ties = keys[tie_triples[:, 0], tie_triples[:, 1]] - keys[tie_triples[:, 0], tie_triples[:, 2]]
-    return _packed(sequences, selection, triples, required, tie_triples, least_norm(rows, required, ties))
+        j, a, b = tie_triples.T
+        given = GivenRows(given.first, given.second, keys[j, a], keys[j, b])
+    return _packed(sequences, selection, triples, required, tie_triples, least_norm_of(given, required))
 
 
 @checked
@@ -125,7 +127,8 @@ def _solve_alike(
     chosen = np.stack([selection.chosen for selection in selections])
     alpha = chosen.argmax(axis=2)
     selected = keys[np.arange(B)[:, None], np.arange(n), alpha]
-    np.subtract(selected[:, :, None, :], keys, out=keys)
+    with np.errstate(over="ignore"):  # keys of 1e308: solved on their own, in other units
+        np.subtract(selected[:, :, None, :], keys, out=keys)
     rows = space[1, : B * n * (T - 1) * d].reshape(B, n * (T - 1), d)
     np.take(keys.reshape(-1, d), np.flatnonzero(~chosen), axis=0, out=rows.reshape(-1, d), mode="clip")
     triples = np.empty((B, n, T - 1, 3), dtype=np.int64)
@@ -134,9 +137,14 @@ def _solve_alike(
     triples[..., 2] = (~chosen).nonzero()[2].reshape(B, n, T - 1)
     required = np.ones(rows.shape[:2])
     flat = triples.reshape(B, -1, 3)
+
+    def given(b: int) -> GivenRows:
+        i, s, t = flat[b].T
+        return GivenRows(sequences[b].keys[i, s], sequences[b].keys[i, t])
+
     return [
         _packed(sequences[b], selections[b], flat[b], required[b], _NO_TIES, answer)
-        for b, answer in enumerate(least_norm_batch(rows, required))
+        for b, answer in enumerate(least_norm_batch_of(rows, required, given))
     ]
 
 
@@ -171,4 +179,8 @@ def _packed(
         answer.equality_duals,
         answer.weights,
         answer.equality_weights,
+        answer.dual_exponent,
+        answer.known_slacks,
+        answer.exact,
+        reason=answer.reason,
     )

@@ -9,10 +9,14 @@ from jaxtyping import Bool, Float, Int
 
 from tokenmargin._checks import checked
 from tokenmargin._isometry import lengths
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import BatchFlags, BatchPoints, least_norm_arrays
-from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.att_svm import att_svm
+from tokenmargin.margin.least_norm import least_norm_of
 from tokenmargin.margin.margin_solution import tight_constraints
+from tokenmargin.margin.optimality import neighbors
 from tokenmargin.margin.solution import Status
 
 BatchKeys = Float[np.ndarray, "B n T d"]
@@ -51,20 +55,27 @@ def att_svm_arrays(keys: BatchKeys, alpha: BatchIndices) -> MarginArrays:
         return MarginArrays(nothing, np.zeros((B, d)), everything, np.zeros((B, n, T), dtype=bool))
     others = np.argsort(np.arange(T) == alpha[:, :, None], axis=2, kind="stable")[:, :, :-1]
     selected = np.take_along_axis(keys, alpha[:, :, None, None], axis=2)
-    rows = (selected - np.take_along_axis(keys, others[:, :, :, None], axis=2)).reshape(B, n * (T - 1), d)
+    unselected = np.take_along_axis(keys, others[:, :, :, None], axis=2)
+    with np.errstate(over="ignore"):  # keys of 1e308: solved on their own, in other units
+        rows = (selected - unselected).reshape(B, n * (T - 1), d)
     required = np.ones(rows.shape[:2])
     found = least_norm_arrays(rows, required)
-    solved, p, duals = found.solved.copy(), found.p, found.duals
+    solved, p = found.solved.copy(), found.p
+    with np.errstate(invalid="ignore", over="ignore"):
+        slacks = np.matmul(rows, p[:, :, None])[:, :, 0] - 1.0
+        tight = solved[:, None] & tight_constraints(slacks, lengths(rows) * lengths(p)[:, None], found.duals)
+    near = np.zeros((B, n, T), dtype=bool)
+    np.put_along_axis(near, others, tight.reshape(B, n, T - 1), axis=2)
     for j in np.flatnonzero(~solved).tolist():
-        alone = least_norm(rows[j], required[j])
-        solved[j] = alone.status is Status.OPTIMAL
-        p[j], duals[j] = (alone.p, alone.duals) if solved[j] else (np.nan, 0.0)
-    slacks = np.matmul(rows, p[:, :, None])[:, :, 0] - 1.0
-    with np.errstate(invalid="ignore"):
-        tight = solved[:, None] & tight_constraints(slacks, lengths(rows) * lengths(p)[:, None], duals)
-    neighbors = np.zeros((B, n, T), dtype=bool)
-    np.put_along_axis(neighbors, others, tight.reshape(B, n, T - 1), axis=2)
-    return MarginArrays(solved, p, np.zeros(B, dtype=bool), neighbors)
+        over = np.broadcast_to(selected[j], unselected[j].shape).reshape(-1, d)
+        answer = least_norm_of(GivenRows(over, unselected[j].reshape(-1, d)), required[j])
+        solved[j] = answer.status is Status.OPTIMAL
+        p[j], near[j] = np.nan, False
+        if solved[j]:  # which is rare: most of what is not solved above is infeasible
+            data = EmbeddedSequences.from_scores(keys[j], np.zeros((n, T)))
+            alone = att_svm(data, Selection.from_indices(alpha[j], T))
+            p[j], near[j] = alone.p, neighbors(alone)
+    return MarginArrays(solved, p, np.zeros(B, dtype=bool), near)
 
 
 @checked

@@ -7,7 +7,8 @@ Keys are floats, floats are rationals, so the sum can be taken exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import gcd, inf, lcm, ldexp, sqrt
 
@@ -61,15 +62,21 @@ class FarkasCertificate:
 def farkas_certificate(
     keys: Keys,
     pairs: Triples,
-    weights: np.ndarray,
+    weights: np.ndarray | Sequence[Fraction],
     ties: EqualityTriples,
-    tie_weights: np.ndarray,
+    tie_weights: np.ndarray | Sequence[Fraction],
 ) -> FarkasCertificate:
-    """Turn a solver's approximate weights into a certificate, exact whenever the keys allow one.
+    """Turn a solver's approximate weights into a certificate, exact whenever the keys allow one; fractions are kept.
 
     The rows that carry weight form a circuit (drop one and they are independent), so their exact null vector is
     unique; it is found by elimination over the rationals and kept if its signs are right.
     """
+    if not isinstance(weights, np.ndarray) or not isinstance(tie_weights, np.ndarray):
+        held, held_ties = [k for k, w in enumerate(weights) if w], [k for k, w in enumerate(tie_weights) if w]
+        named = [tuple(row) for row in pairs[held].tolist()], [tuple(row) for row in ties[held_ties].tolist()]
+        exact = [Fraction(weights[k]) for k in held], [Fraction(tie_weights[k]) for k in held_ties]
+        certificate = _bounding(keys, named, exact)
+        return _exact_certificate(*named, exact[0] + exact[1]) if certificate.exact else certificate
     active = np.flatnonzero(weights > DEBRIS * weights.max())
     tie_size = np.abs(tie_weights)
     active_ties = np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))
@@ -86,18 +93,22 @@ def farkas_certificate(
                 return _exact_certificate(chosen, chosen_ties, vector)
     rough = [Fraction(w) for w in weights[active].tolist()]
     rough_ties = [Fraction(w) for w in tie_weights[active_ties].tolist()]
-    certificate = FarkasCertificate(
-        tuple(chosen), tuple(rough), tuple(chosen_ties), tuple(rough_ties), exact=False, norm_bound=0.0
-    )
+    return _bounding(keys, (chosen, chosen_ties), (rough, rough_ties))
+
+
+def _bounding(
+    keys: Keys,
+    rows: tuple[list[tuple[int, ...]], list[tuple[int, ...]]],
+    weights: tuple[list[Fraction], list[Fraction]],
+) -> FarkasCertificate:
+    """These weights on these pairs and ties: exact if they cancel, with the bound that they prove otherwise."""
+    pairs, ties = (tuple((r[0], r[1], r[2]) for r in part) for part in rows)
+    certificate = FarkasCertificate(pairs, tuple(weights[0]), ties, tuple(weights[1]), exact=True, norm_bound=inf)
     square = sum((r * r for r in certificate.residual(keys)), Fraction(0))
     if square == 0:
-        return FarkasCertificate(
-            certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, True, inf
-        )
-    bound = _root(sum(rough, Fraction(0)) ** 2 / square) * (1 - 1e-12)
-    return FarkasCertificate(
-        certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, False, bound
-    )
+        return certificate
+    bound = _root(sum(weights[0], Fraction(0)) ** 2 / square) * (1 - 1e-12)
+    return replace(certificate, exact=False, norm_bound=bound)
 
 
 def _root(number: Fraction) -> float:

@@ -13,10 +13,10 @@ import numpy as np
 from tokenmargin._checks import checked, not_negative, real_array
 from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike
-from tokenmargin.data import scores
+from tokenmargin.data.scores import scores_in_units
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.margin_solution import MarginSolution
-from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
+from tokenmargin.margin.optimality import is_locally_optimal, neighbors, score_gaps
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
     sequences, chosen = solution.sequences, solution.selection.chosen
     near = neighbors(solution)
     margin = solution.margin
-    key_norm = float(lengths(sequences.keys).max()) / margin
+    key_norm = float(lengths(sequences.keys).max()) * length(solution.p)
     excess = np.full(sequences.mask.shape, np.inf)
     i, _, t = solution.triples.T
     excess[i, t] = solution.slacks
@@ -62,9 +62,9 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
     has_neighbor = near.any(axis=1)
     delta = 0.5 * float(excess.min())
     delta_printed = 0.5 * float(excess[has_neighbor].min(initial=np.inf))
-    gamma = scores(sequences)
+    gamma, _, exponent = scores_in_units(sequences)
     spread = float((gamma.max(axis=1) - np.where(sequences.mask, gamma, np.inf).min(axis=1)).max())
-    gap = neighbor_score_gap(solution)
+    gap = float(score_gaps(solution)[0].min(initial=np.inf))
     T = int(sequences.mask.sum(axis=1).max())
     radius = max(2.0, 1.0 / delta) / margin * np.log(64.0 * T * spread * key_norm / gap)
     return ConeConstants(
@@ -74,8 +74,8 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
         key_norm=key_norm,
         mu=(min(0.5, delta) / key_norm) ** 2 / 8.0,
         radius=float(radius),
-        score_gap=gap,
-        score_spread=spread,
+        score_gap=float(np.ldexp(gap, exponent)),
+        score_spread=float(np.ldexp(spread, exponent)),
         every_input_has_neighbors=bool((has_neighbor | ~(~chosen & sequences.mask).any(axis=1)).all()),
     )
 

@@ -64,6 +64,7 @@ class CorpusMargin(Solution):
     n_asked: int  #: the same with a pair counted once for each document that asks for it
     n_tight: int  #: distinct pairs whose margin is 1 to tolerance
     conflict: CorpusConflict | None = field(default=None, repr=False)
+    dual_exponent: int = field(default=0, repr=False)  #: multipliers and token weights are times 2 to this power
 
     @property
     def norm(self) -> float:
@@ -114,6 +115,8 @@ class CorpusMargin(Solution):
             )
         if self.status is Status.INFEASIBLE and self.conflict is not None:
             return self._explain_conflict(self.conflict)
+        if self.reason:
+            return f"{self._explain_undecided()} Give embeddings in larger units."
         last = self.rounds[-1] if self.rounds else None
         bounds = f" The shortest p has a norm between {last.lower:.6g} and {last.upper:.6g}." if last else ""
         return (

@@ -22,8 +22,15 @@ from tokenmargin.data.token_selection import CorpusSelection, document_of_entrie
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._constraint_generation import OrderSolution, least_norm_order
+from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT, exact_verdict
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
 from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, Residuals, Status
+
+NO_FLOATS = "its shortest vector is longer than any float64"
+
+#: Twice this is no float.
+LARGEST_POWER = 2.0**1023
 
 #: Documents named in a proof of infeasibility; the proof itself is over tokens.
 DOCUMENTS_NAMED = 6
@@ -70,10 +77,14 @@ def corpus_svm(
         nowhere = np.full(E.shape[1], np.nan)
         return _packed(dataset, pairs, nowhere, Status.INFEASIBLE, NO_POINT, conflict=conflict)
     # In units of the embeddings' spread, to a power of two: nothing over- or underflows, and nothing is rounded.
-    unit = float(power_of_two(np.ptp(E, axis=0).max()))
+    half = float(power_of_two((E.max(axis=0) / 2 - E.min(axis=0) / 2).max()))  # a spread of 1e308 is no float
+    unit = 2 * half if half < LARGEST_POWER else half
     scaled, asked_apart = E / unit, np.stack((pairs.over, pairs.under), axis=1)
     begin = None if first is None else first / power_of_two(np.abs(first).max())
     answer = least_norm_order(scaled, asked_apart, pairs.tied, tolerance / 2, start=begin, progress=progress)
+    residuals, n_tight = _judge(scaled, pairs, answer)
+    if answer.status is not Status.OPTIMAL or not residuals.worst <= tolerance:
+        answer, residuals, n_tight = _decided_exactly(scaled, pairs, answer) or (answer, residuals, n_tight)
     if answer.status is Status.INFEASIBLE:
         asked = zip(pairs.over[answer.pairs], pairs.under[answer.pairs], answer.duals, strict=True)
         tied = zip(*pairs.tied.T, answer.tie_duals, strict=True)
@@ -85,31 +96,70 @@ def corpus_svm(
             [(int(a), int(b), float(w)) for a, b, w in tied if w != 0],
         )
         return _packed(dataset, pairs, answer.p, Status.INFEASIBLE, NO_POINT, answer, conflict=conflict)
-    residuals, weights, n_tight = _judge(scaled, pairs, answer)
-    with np.errstate(over="ignore"):
-        answer, weights = _in_units(answer, unit), weights / unit / unit
-    status = Status.UNDECIDED
-    if answer.status is Status.OPTIMAL and residuals.worst <= tolerance and np.isfinite(weights).all():
-        status = Status.OPTIMAL
-    return _packed(dataset, pairs, answer.p, status, residuals, answer, weights, n_tight)
+    answer, exponent = _in_units(answer, unit)
+    optimal = answer.status is Status.OPTIMAL and residuals.worst <= tolerance and np.isfinite(answer.p).all()
+    status = Status.OPTIMAL if optimal else Status.UNDECIDED
+    weights = _token_weights(pairs, answer)
+    return _packed(dataset, pairs, answer.p, status, residuals, answer, weights, n_tight, dual_exponent=exponent)
 
 
-def _in_units(answer: OrderSolution, unit: float) -> OrderSolution:
-    """The answer for points `unit` times as large: lengths are that much shorter, multipliers twice that."""
-    rounds = tuple(replace(one, lower=one.lower / unit, upper=one.upper / unit) for one in answer.rounds)
-    duals, tie_duals = answer.duals / unit / unit, answer.tie_duals / unit / unit
-    return replace(answer, p=answer.p / unit, duals=duals, tie_duals=tie_duals, rounds=rounds)
+def _in_units(answer: OrderSolution, unit: float) -> tuple[OrderSolution, int]:
+    """The answer for points `unit` times as large: lengths are that much shorter, multipliers twice that.
+
+    Multipliers that would be no floats stay as they are, and are in units of two to the power that is returned.
+    """
+    exponent = -2 * (int(np.frexp(unit)[1]) - 1)
+    largest = float(np.concatenate([answer.duals, np.abs(answer.tie_duals)]).max(initial=0.0))
+    shift = exponent if abs(int(np.frexp(largest)[1]) + exponent) <= PLAIN_EXPONENT else 0
+    duals, tie_duals = np.ldexp(answer.duals, shift), np.ldexp(answer.tie_duals, shift)
+    with np.errstate(over="ignore"):  # a p that is no float is said to be none
+        rounds = tuple(replace(one, lower=one.lower / unit, upper=one.upper / unit) for one in answer.rounds)
+        return replace(answer, p=answer.p / unit, duals=duals, tie_duals=tie_duals, rounds=rounds), exponent - shift
 
 
-def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Residuals, np.ndarray, int]:
-    """KKT residuals over all constraints, from the embeddings as given; token weights; how many pairs are tight."""
-    p, V = answer.p, len(E)
+def _decided_exactly(
+    E: np.ndarray, pairs: TokenPairs, answer: OrderSolution
+) -> tuple[OrderSolution, Residuals, int] | None:
+    """The answer in rational arithmetic, its residuals and how many pairs are tight; None where it is not needed.
+
+    Needed where floats left it undecided, or found a contradiction, among numbers of unlike sizes; not had of many
+    pairs.
+    """
+    ties = pairs.tied.T
+    given = GivenRows(E[pairs.over], E[pairs.under], E[ties[0]], E[ties[1]])
+    if not (given.is_small and given.is_spread):
+        return None
+    held = answer.pairs if answer.status is not Status.INFEASIBLE else answer.pairs[:0]
+    exact = exact_verdict(given, np.ones(len(pairs)), held)
+    if exact is None or exact.status is Status.UNDECIDED:
+        return None
+    numbers, tie_numbers = exact.duals, exact.equality_duals
+    if exact.weights is not None and exact.equality_weights is not None:
+        numbers, tie_numbers = exact.weights, exact.equality_weights
+    carrying = np.flatnonzero(numbers)
+    n_tight = 0 if exact.known_slacks is None else int((exact.known_slacks <= CORPUS_TOLERANCE).sum())
+    found = OrderSolution(exact.status, exact.p, carrying, numbers[carrying], tie_numbers, answer.rounds)
+    return found, exact.residuals, n_tight
+
+
+def _token_weights(pairs: TokenPairs, answer: OrderSolution) -> np.ndarray:
+    """c with p = E'c, shape (V,): multipliers by tokens."""
+    V = pairs.vocabulary_size
+    over, under = pairs.over[answer.pairs], pairs.under[answer.pairs]
+    weights = np.bincount(over, answer.duals, V) - np.bincount(under, answer.duals, V)
+    first, second = pairs.tied.T
+    return weights + np.bincount(first, answer.tie_duals, V) - np.bincount(second, answer.tie_duals, V)
+
+
+def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Residuals, int]:
+    """KKT residuals over all constraints, from the embeddings as given; how many pairs are tight."""
+    if answer.status is Status.INFEASIBLE:
+        return NO_POINT, 0
+    p = answer.p
     logits = (E - E.mean(axis=0)) @ p  # only differences count: a large common part would cost digits
     slack = logits[pairs.over] - logits[pairs.under] - 1
     apart = logits[pairs.tied[:, 0]] - logits[pairs.tied[:, 1]]
     over, under = pairs.over[answer.pairs], pairs.under[answer.pairs]
-    weights = np.bincount(over, answer.duals, V) - np.bincount(under, answer.duals, V)
-    weights += np.bincount(pairs.tied[:, 0], answer.tie_duals, V) - np.bincount(pairs.tied[:, 1], answer.tie_duals, V)
     # By differences, not by token weights: multipliers of nearly equal tokens are large and cancel.
     pull = answer.duals @ (E[over] - E[under]) + answer.tie_duals @ (E[pairs.tied[:, 0]] - E[pairs.tied[:, 1]])
     square = float(p @ p) or 1.0  # p = 0 only where nothing was decided
@@ -120,7 +170,7 @@ def _judge(E: np.ndarray, pairs: TokenPairs, answer: OrderSolution) -> tuple[Res
         complementarity=float(np.abs(answer.duals * slack[answer.pairs]).max(initial=0.0)) / square,
         gap=abs(square - float(answer.duals.sum())) / square,
     )
-    return residuals, weights, int((slack <= CORPUS_TOLERANCE).sum())
+    return residuals, int((slack <= CORPUS_TOLERANCE).sum())
 
 
 def _conflict(
@@ -156,6 +206,7 @@ def _packed(
     token_weights: np.ndarray | None = None,
     n_tight: int = 0,
     conflict: CorpusConflict | None = None,
+    dual_exponent: int = 0,
 ) -> CorpusMargin:
     decided = answer is not None and answer.status is not Status.INFEASIBLE
     support = answer.pairs if answer is not None and decided else np.zeros(0, dtype=np.int64)
@@ -174,6 +225,8 @@ def _packed(
         n_asked=int(pairs.documents.sum()),
         n_tight=n_tight,
         conflict=conflict,
+        dual_exponent=dual_exponent,
+        reason=NO_FLOATS if np.isinf(p).any() else "",
     )
 
 

@@ -13,11 +13,10 @@ from tokenmargin.data import (
     LOGIT_TIE_TOLERANCE,
     EmbeddedSequences,
     Selection,
-    score_tie_widths,
-    scores,
     secondary_selection,
     selection_of,
 )
+from tokenmargin.data.scores import scores_in_units
 from tokenmargin.data.selection import keys_behind_the_first
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.margin_solution import TIGHT_ROUNDING
@@ -45,18 +44,19 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
         raise InvalidInputError("q is the zero vector, which has no direction: give a non-zero vector.")
     selection = selection_of(sequences, vector)
     # Differences in units of |q| and of a power of two near the longest: no product over- or underflows.
-    behind = keys_behind_the_first(sequences, vector)
+    behind, whole = keys_behind_the_first(sequences, vector)
     unit = float(power_of_two(np.abs(behind).max()))
     behind /= unit
     gaps = np.where(selection.chosen | ~sequences.mask, np.inf, behind @ (vector / length(vector)))
     narrowest = float(gaps.min())
-    widths = np.maximum(LOGIT_TIE_TOLERANCE * narrowest, TIGHT_ROUNDING * lengths(behind))
-    near = (gaps <= narrowest + widths) & np.isfinite(gaps)
-    margin = narrowest * unit * length(vector)
-    gamma, chosen = scores(sequences), selection.chosen
+    level = np.maximum(LOGIT_TIE_TOLERANCE * narrowest, TIGHT_ROUNDING * lengths(behind))
+    near = (gaps <= narrowest + level) & np.isfinite(gaps)
+    margin = narrowest * unit * whole * length(vector)
+    gamma, widths, _ = scores_in_units(sequences)
+    chosen = selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(near)
-    return DirectionalMargin(selection, margin, near, _outscores(sequences, selected[i] - gamma[i, t], i))
+    return DirectionalMargin(selection, margin, near, bool((selected[i] - gamma[i, t] > widths[i]).all()))
 
 
 @checked
@@ -67,12 +67,7 @@ def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> 
     [E, Def. 15]. Unlike `DirectionalMargin.is_neighbor_optimal` it looks at every input, not only the closest.
     """
     first, second = selection_of(sequences, p).chosen, secondary_selection(sequences, p)
-    gamma = scores(sequences)
+    gamma, widths, _ = scores_in_units(sequences)
     selected = np.where(first, gamma, 0.0).sum(axis=1) / first.sum(axis=1)
     i, j = np.nonzero(second)
-    return _outscores(sequences, selected[i] - gamma[i, j], i)
-
-
-def _outscores(sequences: EmbeddedSequences, gaps: np.ndarray, inputs: np.ndarray) -> bool:
-    """Whether all score gaps are above what is a tie in their inputs."""
-    return bool((gaps > score_tie_widths(sequences)[inputs]).all())
+    return bool((selected[i] - gamma[i, j] > widths[i]).all())

@@ -8,7 +8,7 @@ from tokenmargin._checks import checked
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin.att_svm import att_svm_batch
-from tokenmargin.margin.least_norm import least_norm_batch
+from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal
 
@@ -29,7 +29,7 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
     keys, mask = sequences.keys.astype(np.float64, copy=False), sequences.mask
     n, T, d = keys.shape
     partial = np.zeros((1, 0), dtype=np.int64)
-    rows = np.zeros((1, 0, d))
+    pairs = np.zeros((1, 2, 0, d))  # k_s and k_t of the rows k_s - k_t of each partial choice
     for i in range(n):
         present = np.flatnonzero(mask[i])
         if len(partial) * len(present) > limit:
@@ -41,14 +41,14 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
             [np.repeat(partial, len(present), axis=0), np.tile(present, len(partial))[:, None]], axis=1
         )
         if len(present) > 1:
-            added = np.stack([keys[i, s] - keys[i, present[present != s]] for s in present])
-            rows = np.concatenate([np.repeat(rows, len(present), axis=0), np.tile(added, (len(rows), 1, 1))], axis=1)
-        else:
-            rows = np.repeat(rows, len(present), axis=0)
-        if rows.shape[1]:
-            answers = least_norm_batch(rows, np.ones(rows.shape[:2]))
+            others = np.stack([present[present != s] for s in present])
+            added = np.stack(np.broadcast_arrays(keys[i, present][:, None], keys[i, others]), axis=1)
+            repeated = np.repeat(pairs, len(present), axis=0)
+            pairs = np.concatenate([repeated, np.tile(added, (len(pairs), 1, 1, 1))], axis=2)
+        if pairs.shape[2]:
+            answers = least_norm_batch_of_pairs(pairs)
             keep = np.array([not answer.is_infeasible for answer in answers], dtype=bool)
-            partial, rows = partial[keep], rows[keep]
+            partial, pairs = partial[keep], pairs[keep]
     return [Selection.from_indices(alpha, T) for alpha in partial]
 
 

@@ -16,6 +16,7 @@ from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels, Rows
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.least_norm_solution import ExactMultipliers
 from tokenmargin.margin.solution import Solution, Status
 
 #: An input is a support vector when its label margin Y_i v'r_i exceeds 1 by no more than this. An active-set solution
@@ -34,6 +35,8 @@ class LabelSolution(Solution):
     margins: Labels = field(repr=False)  #: Y_i v'r_i, shape (n,)
     duals: Labels = field(repr=False)  #: v = sum_i duals_i Y_i r_i
     weights: Labels | None = field(default=None, repr=False)  #: infeasible: >= 0, sum_i weights_i Y_i r_i = 0
+    dual_exponent: int = field(default=0, repr=False)  #: multipliers are `duals` times 2 to this power
+    exact: ExactMultipliers | None = field(default=None, repr=False)  #: `duals`, or `weights`, before they were rounded
 
     @property
     def direction(self) -> HeadVector:
@@ -77,7 +80,18 @@ def label_svm(features: ArrayLike, labels: ArrayLike) -> LabelSolution:
     checked = EmbeddedSequences(rows[:, None, :], signs, np.zeros(rows.shape[1]))
     signed = checked.labels[:, None] * checked.tokens[:, 0].astype(np.float64)
     answer = least_norm(signed, np.ones(len(signed)))
-    return LabelSolution(answer.status, answer.residuals, answer.p, signed @ answer.p, answer.duals, answer.weights)
+    margins = signed @ answer.p if answer.known_slacks is None else 1.0 + answer.known_slacks
+    return LabelSolution(
+        answer.status,
+        answer.residuals,
+        answer.p,
+        margins,
+        answer.duals,
+        answer.weights,
+        answer.dual_exponent,
+        answer.exact,
+        reason=answer.reason,
+    )
 
 
 @checked

@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tokenmargin._isometry import length, lengths
+from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, farkas_certificate
+from tokenmargin.margin.least_norm_solution import ExactMultipliers
 from tokenmargin.margin.solution import Solution, Status
 
 #: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
@@ -39,7 +40,8 @@ class MarginSolution(Solution):
     """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
 
     Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
-    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order: p = sum of duals times differences.
+    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order: p = sum of duals times differences (and times
+    2 to the power `dual_exponent`, which is 0 unless float64 does not hold them).
     """
 
     sequences: EmbeddedSequences = field(repr=False)
@@ -52,6 +54,9 @@ class MarginSolution(Solution):
     tie_duals: EqualityNumbers = field(repr=False)
     weights: RowNumbers | None = field(default=None, repr=False)
     tie_weights: EqualityNumbers | None = field(default=None, repr=False)
+    dual_exponent: int = field(default=0, repr=False)  #: multipliers are `duals` times 2 to this power
+    known_slacks: RowNumbers | None = field(default=None, repr=False)  #: of p before it was rounded, where it is known
+    exact: ExactMultipliers | None = field(default=None, repr=False)  #: `duals`, or `weights`, before they were rounded
 
     @property
     def direction(self) -> Vector:
@@ -69,22 +74,32 @@ class MarginSolution(Solution):
 
     @cached_property
     def slacks(self) -> RowNumbers:
-        """p'(k_s - k_t) minus what is required, one number per constraint."""
-        return self._rows @ self.p - self.required
+        """p'(k_s - k_t) minus what is required, one number per constraint; of p before it was rounded if known."""
+        if self.known_slacks is not None:
+            return self.known_slacks
+        rows, p = self._in_units
+        return rows @ p - self.required
 
     @cached_property
-    def _rows(self) -> Rows:
-        """k_s - k_t of every constraint."""
+    def _in_units(self) -> tuple[Rows, Vector]:
+        """k_s - k_t of every constraint in units of a power of two near the largest key, and p in those of its inverse.
+
+        Differences of keys of 1e308 are no floats otherwise.
+        """
         i, s, t = self.triples.T
-        keys = self.sequences.keys.astype(np.float64, copy=False)
-        return keys[i, s] - keys[i, t]
+        unit = power_of_two(np.abs(self.sequences.keys).max())
+        keys = self.sequences.keys / unit
+        return keys[i, s] - keys[i, t], self.p * unit
 
     @cached_property
     def tight(self) -> np.ndarray:
         """Which constraints hold with equality, booleans of shape (m,)."""
         if self.status is not Status.OPTIMAL:
             return np.zeros(len(self.triples), dtype=bool)
-        return tight_constraints(self.slacks, lengths(self._rows) * length(self.p), self.duals)
+        if self.known_slacks is not None:
+            return np.asarray(self.known_slacks <= TIGHT_TOLERANCE)
+        rows, p = self._in_units
+        return tight_constraints(self.slacks, lengths(rows) * length(p), self.duals)
 
     @property
     def support(self) -> tuple[tuple[int, int, int], ...]:
@@ -96,7 +111,8 @@ class MarginSolution(Solution):
         """When infeasible, weights on token pairs that prove it, in exact arithmetic; else None."""
         if self.status is not Status.INFEASIBLE or self.weights is None or self.tie_weights is None:
             return None
-        return farkas_certificate(self.sequences.keys, self.triples, self.weights, self.tie_triples, self.tie_weights)
+        weights = (self.weights, self.tie_weights) if self.exact is None else self.exact
+        return farkas_certificate(self.sequences.keys, self.triples, weights[0], self.tie_triples, weights[1])
 
     def explain(self) -> str:
         """One or two sentences a person understands."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._types import TokenFlags
-from tokenmargin.data import score_tie_widths, scores
+from tokenmargin.data.scores import scores_in_units
 from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import Status
@@ -31,16 +31,20 @@ def neighbor_score_gap(solution: MarginSolution) -> float:
     min over inputs i and neighbours t of gamma_i,alpha_i - gamma_it [M, App. E]. With ties the selected score is the
     mean over the selected tokens, which is the quantity of [E, Def. 16] divided by their number.
     """
-    gaps, _ = _score_gaps(solution)
-    return float(gaps.min(initial=np.inf))
+    gaps, _, exponent = score_gaps(solution)
+    return float(np.ldexp(gaps.min(initial=np.inf), exponent))
 
 
-def _score_gaps(solution: MarginSolution) -> tuple[np.ndarray, np.ndarray]:
-    """For each SVM-neighbour the score advantage of the selected tokens over it, and its input."""
-    gamma, chosen = scores(solution.sequences), solution.selection.chosen
+def score_gaps(solution: MarginSolution) -> tuple[np.ndarray, np.ndarray, int]:
+    """Score advantages of selected tokens over their SVM-neighbours, what is a tie there, and the power of two of both.
+
+    One number for each neighbour; the power is 0 unless scores over- or underflow.
+    """
+    gamma, widths, exponent = scores_in_units(solution.sequences)
+    chosen = solution.selection.chosen
     selected = np.where(chosen, gamma, 0.0).sum(axis=1) / chosen.sum(axis=1)
     i, t = np.nonzero(neighbors(solution))
-    return selected[i] - gamma[i, t], i
+    return selected[i] - gamma[i, t], widths[i], exponent
 
 
 @checked
@@ -55,5 +59,5 @@ def is_locally_optimal(solution: MarginSolution) -> bool:
         raise NotDecidedError(solution.explain())
     if solution.status is not Status.OPTIMAL:
         return False
-    gaps, inputs = _score_gaps(solution)
-    return bool((gaps > score_tie_widths(solution.sequences)[inputs]).all())
+    gaps, widths, _ = score_gaps(solution)
+    return bool((gaps > widths).all())

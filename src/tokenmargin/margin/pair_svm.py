@@ -14,7 +14,8 @@ import numpy as np
 from tokenmargin._checks import real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.least_norm import LeastNormSolution, least_norm
+from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
 
 
 def pair_svm(rows: ArrayLike, ties: ArrayLike | None = None) -> LeastNormSolution:

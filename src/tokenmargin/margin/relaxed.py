@@ -14,9 +14,10 @@ from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, InputFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.att_svm import att_svm, att_svm_with_margins
 from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, LabelSolution, selected_label_svm
-from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.margin.least_norm import least_norm_of
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import Status
 
@@ -97,11 +98,11 @@ def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: flo
     if strict.status is not Status.OPTIMAL:
         raise InvalidInputError(f"attention cannot separate the selected tokens. {strict.explain()}")
     inputs, chosen, others = strict.triples.T
-    rows = (sequences.keys[inputs, chosen] - sequences.keys[inputs, others]).astype(np.float64)
+    given = GivenRows(sequences.keys[inputs, chosen], sequences.keys[inputs, others])
     spare = rate * label.label_margin * np.where(label.support, 0.0, label.margins - 1.0)[inputs]
 
     def shortest(level: float) -> np.ndarray:
-        return least_norm(rows, np.maximum(level - spare, 0.0)).p
+        return least_norm_of(given, np.maximum(level - spare, 0.0)).p
 
     low, high = strict.margin, relaxed_svm(sequences, selection).margin
     for _ in range(_HALVINGS):

@@ -7,7 +7,7 @@ that there is none. Whatever solver an answer came from, residuals that are comp
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import inf, sqrt
 
@@ -19,12 +19,18 @@ from tokenmargin._checks import checked
 #: Active-set solutions reach 1e-12 and better; 1e-9 leaves room for ill-conditioned supports.
 KKT_TOLERANCE = 1e-9
 
+#: |p||z| over what is asked of a row z, and the largest over the smallest number of a problem, up to which floats tell:
+#: a product is rounded by 1e-16 of |p||z|, so by 1e-10 of the margin. Beyond it exact arithmetic decides.
+REACH = 1e6
+
 
 class Status(Enum):
     """How a max-margin problem was decided; the value of each member says it in words.
 
-    Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, what they prove is that
-    every feasible vector is 1e12 times as long as the hardest constraint alone asks for, beyond what float64 can mean.
+    Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, to 1e-12, what they
+    prove is that every feasible vector is 1e12 times as long as the constraints that carry weight alone ask for, in the
+    mean: moved by 1e-12 of their lengths they contradict each other. Of numbers that are more than 1e6 apart it is said
+    only where, moreover, no vector of float64 near the shortest meets the constraints.
     """
 
     OPTIMAL = "the shortest vector was found and its optimality checked"
@@ -38,7 +44,7 @@ class Status(Enum):
 class Residuals:
     """The five KKT residuals of an answer; all 0 at the optimum. Each solution says in which units."""
 
-    primal: float  #: largest violation of A p >= b or E p = 0
+    primal: float  #: largest violation of A p >= b, in units of b (of |p| where b = 0), or of E p = 0
     dual: float  #: most negative multiplier
     stationarity: float  #: |p - A'lambda - E'nu|
     complementarity: float  #: largest lambda_k (A p - b)_k
@@ -67,6 +73,7 @@ class Solution(ABC):
 
     status: Status
     residuals: Residuals
+    reason: str = field(default="", kw_only=True)  #: why it is undecided, where more can be said than the residuals
 
     @checked
     def is_optimal(self, tolerance: float = KKT_TOLERANCE) -> bool:
@@ -83,6 +90,8 @@ class Solution(ABC):
         """One or two sentences a person understands."""
 
     def _explain_undecided(self) -> str:
+        if self.reason:
+            return f"The problem was not decided: {self.reason}."
         return (
             f"The problem is too ill-conditioned to decide: the best point has a KKT residual of "
             f"{self.residuals.worst:.1e} (needed {KKT_TOLERANCE:.0e})."
@@ -90,18 +99,26 @@ class Solution(ABC):
 
 
 def residuals_of(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> Residuals:
-    """KKT residuals at (p, duals) of unit rows A p >= b, in units of max(1, |p|); equalities apart."""
+    """KKT residuals at (p, duals) of unit rows A p >= b, in units of max(1, |p|); equalities apart.
+
+    What a row misses is in units of what is asked of it, as far as floats tell (`REACH`).
+    """
     slack = unit @ p - bound
     pull = duals @ unit - p
     square = float(p @ p)
     length = max(1.0, sqrt(square))
     return Residuals(
-        primal=max(0.0, -float(slack.min())) / length,
+        primal=max(0.0, -float((slack / _margin_units(bound, length)).min())),
         dual=max(0.0, -float(duals.min())) / length,
         stationarity=sqrt(float(pull @ pull)) / length,
         complementarity=float(np.abs(duals * slack).max()) / length**2,
         gap=abs(square - float(duals @ bound)) / length**2,
     )
+
+
+def _margin_units(bound: np.ndarray, length: float | np.ndarray) -> np.ndarray:
+    """What is asked of each unit row; `length` where that is 0, or so little that floats do not tell."""
+    return np.where(bound * REACH >= length, bound, length)
 
 
 def residuals_batch(
@@ -111,7 +128,7 @@ def residuals_batch(
     square = np.einsum("bd,bd->b", p, p)
     length = np.maximum(1.0, np.sqrt(square))
     numbers = np.empty((len(p), 5))
-    numbers[:, 0] = np.maximum(0.0, -slack.min(axis=1)) / length
+    numbers[:, 0] = np.maximum(0.0, -(slack / _margin_units(bound, length[:, None])).min(axis=1))
     numbers[:, 1] = np.maximum(0.0, -duals.min(axis=1)) / length
     numbers[:, 2] = np.sqrt(np.einsum("bd,bd->b", pull, pull)) / length
     numbers[:, 3] = np.abs(duals * slack).max(axis=1) / length**2

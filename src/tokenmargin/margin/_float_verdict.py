@@ -1,0 +1,202 @@
+"""The verdict on a least-norm problem in floats, and whether floats can tell.
+
+Whatever a solver says, our own residuals decide: a point is optimal when the KKT residuals of the *scaled* problem
+are below `KKT_TOLERANCE`; the problem is infeasible when non-negative weights on rows that ask for something
+(b > 0), together with any weights on the others' span, cancel (Farkas). Scaled means: rows of unit norm, lengths in
+units of the largest b/|row|, so that the shortest vector has length >= 1 whatever units the data came in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tokenmargin._isometry import isometric_rows, length, lengths
+from tokenmargin.margin._daqp import active_set
+from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
+from tokenmargin.margin._nnls import RANK_TOLERANCE, hull_weights, least_distance, polished
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.solution import KKT_TOLERANCE, NO_POINT, REACH, Residuals, Status, residuals_of
+
+#: A row of which 0 is asked is missed by no more than a product of this width (or p's own) is rounded by: a longer p
+#: makes up for a row of which more is asked, and for this one nothing does, if two such rows are nearly opposite.
+LEVEL_ROUNDING, LEVEL_WIDTH = float(np.finfo(float).eps), 32
+
+
+def float_verdict(
+    rows: np.ndarray, rhs: np.ndarray, ties: np.ndarray, norms: np.ndarray
+) -> tuple[LeastNormSolution, bool]:
+    """The answer, and whether it is optimal beyond the doubt that rounding leaves.
+
+    Args:
+        rows: shape (m, d), entries in a range where no square over- or underflows.
+        rhs: shape (m,), not all 0.
+        ties: shape (q, d).
+        norms: lengths of the rows; 1 for a row of zeros.
+    """
+    unit, bound = rows / norms[:, None], rhs / norms
+    unit_length = float(bound.max())
+    bound = bound / unit_length
+    if len(ties):
+        return _with_equalities(unit, bound, ties, norms, unit_length)
+    answer = _solve_unit(unit, bound)
+    told = answer.status is Status.OPTIMAL and _told(unit, bound, answer.p)
+    return _finish(answer, norms, unit_length, 0), told
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Answer to the scaled problem, before the scaling is undone."""
+
+    status: Status
+    p: np.ndarray
+    duals: np.ndarray
+    residuals: Residuals
+    weights: np.ndarray | None = None
+
+
+def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
+    """Unit rows, largest bound 1, no equalities: active set first, then a polish, then non-negative least squares."""
+    m, d = unit.shape
+    if d > m:
+        inner = _solve_unit(isometric_rows(unit), bound)
+        if inner.status is Status.INFEASIBLE:
+            return _Unit(inner.status, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
+        # Multipliers of nearly opposed rows are far longer than what they make: the sum may need a polish of its own.
+        made = inner.duals @ unit
+        return _accepted(unit, bound, made, inner.duals) or _judged(unit, bound, made, inner.duals)
+    candidates = []
+    backend = active_set()
+    y, duals = np.zeros(d), np.zeros(m)
+    if backend is not None and backend(unit, bound, y, duals):
+        candidates.append((y, duals))
+        answer = _accepted(unit, bound, y, duals)
+        if answer is not None:
+            return answer
+    # Infeasible, ill-conditioned or not solved: decide by the nearest point of the rows' convex hull to 0.
+    weights, hull_margin = hull_weights(unit, bound > 0)
+    if hull_margin <= INFEASIBLE_MARGIN:
+        return _Unit(Status.INFEASIBLE, np.full(d, np.nan), np.zeros(m), NO_POINT, weights)
+    candidates.append(least_distance(unit, bound))
+    best: _Unit | None = None
+    for point, multipliers in [guess for c in candidates for guess in (c, *polished(unit, bound, *c))]:
+        answer = _judged(unit, bound, point, multipliers)
+        if best is None or answer.residuals.worst < best.residuals.worst:
+            best = answer
+    assert best is not None
+    return best
+
+
+def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit | None:
+    """The point if it is optimal to tolerance (polished where that is needed), else None."""
+    answer = _judged(unit, bound, p, duals)
+    if answer.status is not Status.OPTIMAL:
+        for point, multipliers in polished(unit, bound, p, duals):
+            answer = _judged(unit, bound, point, multipliers)
+            if answer.status is Status.OPTIMAL:
+                break
+    if answer.status is Status.OPTIMAL and INFEASIBLE_MARGIN * np.sqrt(answer.p @ answer.p) < 1:
+        return answer
+    return None
+
+
+def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit:
+    residuals = residuals_of(unit, bound, p, duals)
+    missed = -float((unit[bound == 0] @ p).min(initial=0.0)) / max(1.0, length(p))
+    met = missed <= LEVEL_ROUNDING * max(LEVEL_WIDTH, len(p))
+    optimal = met and residuals.worst <= KKT_TOLERANCE
+    return _Unit(Status.OPTIMAL if optimal else Status.UNDECIDED, p, duals, residuals)
+
+
+def _told(unit: np.ndarray, bound: np.ndarray, p: np.ndarray) -> bool:
+    """Whether rounding of the products is far below what is asked of every row, and no row is asked for its sign alone.
+
+    A row of which 0 is asked, at its border, is met or missed in the last digits.
+    """
+    size, least = length(p), float(bound.min())
+    if least > 0:
+        return size <= REACH * least
+    level = unit[bound == 0] @ p
+    at_border = float(level.min()) <= LEVEL_ROUNDING * max(LEVEL_WIDTH, len(p)) * size
+    return not at_border and size <= REACH * float(bound[bound > 0].min())
+
+
+def _finish(answer: _Unit, norms: np.ndarray, unit_length: float, n_equalities: int) -> LeastNormSolution:
+    """Undo the scaling."""
+    weights = None if answer.weights is None else answer.weights / norms
+    p, duals, none = answer.p * unit_length, answer.duals * (unit_length / norms), np.zeros(n_equalities)
+    return LeastNormSolution(
+        answer.status, answer.residuals, p, duals, none, weights, None if weights is None else none
+    )
+
+
+def _with_equalities(
+    unit: np.ndarray, bound: np.ndarray, equalities: np.ndarray, norms: np.ndarray, unit_length: float
+) -> tuple[LeastNormSolution, bool]:
+    """Solve in the null space of the equality rows, then find their multipliers by least squares."""
+    back = lengths(equalities)
+    back = np.where(back > 0, back, 1.0)
+    unit_equalities = equalities / back[:, None]
+    _, values, right = np.linalg.svd(unit_equalities, full_matrices=True)
+    rank = int((values > RANK_TOLERANCE * max(1.0, float(values.max(initial=0.0)))).sum())
+    free = right[rank:].T  # columns: orthonormal basis of {p : E p = 0}
+    projected = unit @ free
+    inner_norms = np.sqrt(np.einsum("mr,mr->m", projected, projected))
+    # A row inside the span of the equalities cannot be satisfied by any p that obeys them.
+    inside = np.flatnonzero((inner_norms <= RANK_TOLERANCE) & (bound > 0))
+    pseudo = np.linalg.pinv(unit_equalities.T, rcond=RANK_TOLERANCE)
+    if inside.size:
+        weights = np.zeros(len(unit))
+        weights[inside[0]] = 1.0
+        answer = _Unit(Status.INFEASIBLE, np.full(unit.shape[1], np.nan), np.zeros(len(unit)), NO_POINT, weights)
+    else:
+        keep = np.where(inner_norms > RANK_TOLERANCE, inner_norms, 1.0)
+        inner_bound = bound / keep
+        stretch = float(inner_bound.max())
+        inner = _solve_unit(
+            np.where(inner_norms[:, None] > RANK_TOLERANCE, projected, 0.0) / keep[:, None],
+            inner_bound / stretch,
+        )
+        inner_weights = None if inner.weights is None else inner.weights / keep
+        answer = _Unit(
+            inner.status,
+            free @ inner.p * stretch,
+            inner.duals * stretch / keep,
+            inner.residuals,
+            inner_weights,
+        )
+    finished = _finish(answer, norms, unit_length, len(equalities))
+    if answer.status is Status.INFEASIBLE:
+        assert answer.weights is not None
+        equality_weights = -(pseudo @ (unit.T @ answer.weights)) / back
+        return replace(finished, equality_weights=equality_weights), False
+    multipliers = pseudo @ (answer.p - unit.T @ answer.duals)
+    residuals = _equality_residuals(unit, bound, unit_equalities, answer.p, answer.duals, multipliers)
+    optimal = finished.status is Status.OPTIMAL and residuals.worst <= KKT_TOLERANCE
+    status = Status.OPTIMAL if optimal else Status.UNDECIDED
+    # Ties that nearly repeat each other ask for more in their last digits than floats tell.
+    independent = len(values) == len(equalities) and REACH * float(values.min()) >= float(values.max())
+    solution = LeastNormSolution(status, residuals, finished.p, finished.duals, multipliers * (unit_length / back))
+    return solution, optimal and independent and _told(unit, bound, answer.p)
+
+
+def _equality_residuals(
+    unit: np.ndarray,
+    bound: np.ndarray,
+    unit_equalities: np.ndarray,
+    p: np.ndarray,
+    duals: np.ndarray,
+    multipliers: np.ndarray,
+) -> Residuals:
+    """The residuals of the full problem, equality rows included."""
+    length = max(1.0, float(np.sqrt(p @ p)))
+    plain = residuals_of(unit, bound, p, duals)
+    pull = p - unit.T @ duals - unit_equalities.T @ multipliers
+    return Residuals(
+        primal=max(plain.primal, float(np.abs(unit_equalities @ p).max()) / length),
+        dual=plain.dual,
+        stationarity=float(np.sqrt(pull @ pull)) / length,
+        complementarity=plain.complementarity,
+        gap=plain.gap,
+    )
