@@ -7,11 +7,13 @@ under which it must fail: a check that cannot fail checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from tokenmargin.theory.problem import Problem
 
@@ -29,6 +31,16 @@ class Applies(Enum):
     YES = "yes"
     NO = "no"
     NOT_DECIDED = "not decided"
+
+
+def largest(numbers: Iterable[float]) -> float:
+    """The largest number; NaN if one is NaN, which Python's `max` drops or keeps by the order in which they come."""
+    return float(np.max(list(numbers)))
+
+
+def least(numbers: Iterable[float]) -> float:
+    """The least number; NaN if one is NaN, which Python's `min` drops or keeps by the order in which they come."""
+    return float(np.min(list(numbers)))
 
 
 @dataclass(frozen=True)

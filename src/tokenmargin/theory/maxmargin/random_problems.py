@@ -143,7 +143,7 @@ def _theorem_6(rng: Stream, slowest: float = 1.0, fastest: float = 3.0) -> Probl
     labels = rng.choice([-1.0, 1.0], size=3)
     data = EmbeddedSequences(rng.normal(size=(3, 2, 2)), labels, [0.0, 1.0])
     choices = [Selection.from_indices(list(choice), 2) for choice in product(range(2), repeat=3)]
-    best = max(choices, key=lambda choice: selected_label_svm(data, choice).label_margin)
+    best = max(choices, key=lambda choice: np.nan_to_num(selected_label_svm(data, choice).label_margin))
     solved = selected_label_svm(data, best).status is Status.OPTIMAL
     rate = relaxing_rate(data, best) if solved else float("nan")
     return _joint(rng, data, best, rate * rng.uniform(slowest, fastest) if rate > 0 else 1.0)
