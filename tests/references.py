@@ -196,7 +196,9 @@ def label_margins(rows: np.ndarray) -> np.ndarray:
     for size in range(1, rows.shape[1] + 1):
         for some in itertools.combinations(range(rows.shape[1]), size):
             part = rows[:, some]
-            v = np.einsum("bmk,bm->bk", part, np.linalg.pinv(part @ part.transpose(0, 2, 1), hermitian=True).sum(axis=2))
+            v = np.einsum(
+                "bmk,bm->bk", part, np.linalg.pinv(part @ part.transpose(0, 2, 1), hermitian=True).sum(axis=2)
+            )
             length = np.linalg.norm(v, axis=1)
             own = (rows @ v[:, :, None])[:, :, 0].min(axis=1) / np.where(length > 0, length, 1.0)
             best = np.where((length > 0) & (own > best), own, best)

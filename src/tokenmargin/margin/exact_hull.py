@@ -124,7 +124,7 @@ def _moved(rows: list[Row], weights: dict[int, Fraction]) -> dict[int, Fraction]
 
 
 def _affine(rows: list[Row], some: list[int]) -> dict[int, Fraction] | None:
-    """Weights of sum 1 of the point of the affine hull of some rows that is nearest to 0; None if they are dependent."""
+    """Weights, of sum 1, of the point of the affine hull of some rows that is nearest to 0; None for dependent rows."""
     if len(some) > MOST_HELD:
         raise TooLargeError(f"More than {MOST_HELD} rows hold a nearest point: too many for rational arithmetic.")
     one, nothing = Fraction(1), Fraction(0)

@@ -13,8 +13,8 @@ cells of joint orders (`OrderCell`), only as far as needed, and the choices of e
 *Near the selection.* In input j let q = 1 - s be the largest. All choices but alpha having margin <= Gamma - g, the
 others' vertices may be taken at alpha, and the margin with j's feature at x_alpha + q (f - x_alpha) is a quasi-convex
 function of q (a maximum over v of minima of which one is affine in q), at most F(q) = |Gamma v + q w_j Y_j (f - x)| for
-any optimal weights w. F is convex and starts at Gamma with slope w_j Y_j v'(f - x) < 0 where j can have a weight w_j > 0
-and v scores f below x. So nu is the least of g and Gamma - min F.
+any optimal weights w. F is convex and starts at Gamma with slope w_j Y_j v'(f - x) < 0 where j can have a w_j > 0 and v
+scores f below x. So nu is the least of g and Gamma - min F.
 
 *Tokens that cost nothing*: those of inputs that carry no weight under any optimal w (no support vectors, and those of
 dual 0), and copies of the selected value. To first order mixing loses max_w sum w_i Y_i v'(x_i - r_i), over all optimal
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import checked, real_array
+from tokenmargin._checks import checked
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError, TooLargeError
@@ -37,7 +37,9 @@ from tokenmargin.margin import LabelSolution, Status, label_svm, selected_label_
 from tokenmargin.margin.least_norm import least_norm
 from tokenmargin.theory.claim import Applies, least
 from tokenmargin.theory.maxmargin._exact_selection import ExactSelection
+from tokenmargin.theory.maxmargin._near_and_far import Surroundings, searched_rate
 from tokenmargin.theory.maxmargin._own_order import OwnOrder
+from tokenmargin.theory.maxmargin._trial_points import climbed_points, trial_points_of
 from tokenmargin.theory.maxmargin.order_cells import Choice, OrderCell
 
 #: Most label margins that are computed, at a fifth of a millisecond each, and most cells that are opened.
@@ -49,8 +51,8 @@ ROUNDING = 1e-9
 #: Share of the longest token that a label margin may be rounded by.
 _EPS = 1e-14
 
-#: Tried as counterexamples: choices of a cell, and points of these logits, in units of the longest key difference.
-_TRIED, _TRIAL_LOGITS = 32, (0.0, 1.0, 3.0, 10.0)
+#: Choices of a cell that are tried as counterexamples.
+_TRIED = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,8 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
         trial_points: points p, shape (s, d), that are tried as counterexamples besides those found here.
     """
     selection.check_fits(sequences)
-    points, place = _points(sequences, trial_points), OwnOrder(sequences, selection)
+    place = OwnOrder(sequences, selection)
+    points = trial_points_of(place.sequences, trial_points, place.key_unit)
     exact = ExactSelection(place.sequences, place.selection)
     label = selected_label_svm(place.sequences, place.selection)
     try:
@@ -85,7 +88,8 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
         problem = _Problem(place, label, exact)
         return problem.refuted_at_points(points) or problem.refuted_on_a_ray() or problem.proved()
     except TooLargeError as limit:
-        return AssumptionC(Applies.NOT_DECIDED, str(limit), label.label_margin, float("nan"))
+        gamma = label.label_margin * place.token_unit
+        return AssumptionC(Applies.NOT_DECIDED, str(limit), gamma, float("nan"))
 
 
 @checked
@@ -101,21 +105,9 @@ def on_support(sequences: EmbeddedSequences, selection: Selection) -> tuple[Embe
     return fewer, Selection(selection.chosen[kept])
 
 
-def _points(sequences: EmbeddedSequences, trial_points: ArrayLike) -> np.ndarray:
-    """The caller's points, and those along the differences of keys, short and long: each prefers other tokens."""
-    none = isinstance(trial_points, tuple | list) and not trial_points
-    given = np.zeros((0, sequences.width)) if none else real_array(trial_points, "trial_points", "(...,)")
-    if given.size and (given.ndim != 2 or given.shape[1] != sequences.width):
-        raise InvalidInputError(f"trial_points have shape {given.shape}: give shape (s, {sequences.width}).")
-    near = sequences.relative_keys[sequences.mask].astype(float)
-    square = float((near**2).sum(axis=1).max()) or 1.0
-    near = near[:: max(1, len(near) // 32)] / square
-    return np.concatenate([given.reshape(-1, sequences.width), *(c * near for x in _TRIAL_LOGITS for c in (x, -x))])
-
-
 @dataclass(eq=False)
 class _Problem:
-    """A selection with its classifier, keys in units of the longest difference, and what was compared so far."""
+    """A selection with its classifier, and what was compared so far."""
 
     place: OwnOrder
     label: LabelSolution
@@ -131,9 +123,16 @@ class _Problem:
         self.signed = data.tokens.astype(float)
         #: Margins nearer to Gamma than this are not told apart from it in floats.
         self.near = ROUNDING * self.gamma + _EPS * float(np.linalg.norm(self.signed, axis=2).max())
-        self.unit = float(np.linalg.norm(data.relative_keys, axis=-1)[data.mask].max()) or 1.0
-        self.keys = data.relative_keys.astype(float) / self.unit
         self.present = [tuple(np.flatnonzero(row).tolist()) for row in data.mask]
+        self.twins = [
+            [
+                tuple(t for t in ts if (data.keys[i, t] == data.keys[i, s]).all()) if s in ts else ()
+                for s in range(data.n_places)
+            ]
+            for i, ts in enumerate(self.present)
+        ]
+        #: One token for each key: tokens of one key share attention equally, whatever p is.
+        self.leads = [tuple(t for t in ts if self.twins[i][t][0] == t) for i, ts in enumerate(self.present)]
         copies = (data.tokens == data.tokens[np.arange(n), self.alpha][:, None]).all(axis=2)
         others, carries = data.mask & ~selection.chosen, self.exact.shares > 0
         self.free = others & (copies | ~carries[:, None])
@@ -146,9 +145,11 @@ class _Problem:
 
     # --- no -----------------------------------------------------------------------------------------------------------
 
-    def refuted(self, because: str, violation: np.ndarray) -> AssumptionC:
-        """A counterexample."""
-        return AssumptionC(Applies.NO, because, self.gamma, float("nan"), violation=violation)
+    def refuted(self, where: str, p: np.ndarray, because: str) -> AssumptionC:
+        """A counterexample, in the caller's units."""
+        p = p / self.place.key_unit
+        told = f"{where} {np.array2string(p, precision=4)} {because}"
+        return AssumptionC(Applies.NO, told, self.gamma * self.place.token_unit, float("nan"), violation=p)
 
     def refuted_at_points(self, points: np.ndarray) -> AssumptionC | None:
         """A p that mixes other tokens at a margin above Gamma."""
@@ -160,36 +161,38 @@ class _Problem:
             if mixed > ROUNDING and found.status is Status.OPTIMAL:
                 margin = float((features @ found.direction).min())  # whatever the solver says, this v has it
                 if margin >= self.gamma + self.near:
-                    told = f"other tokens are mixed in and the label margin is {margin:.6g} >= Gamma."
-                    return self.refuted(f"At p = {np.round(p, 4)} {told}", p)
+                    share = margin / self.gamma
+                    return self.refuted(
+                        "At p =", p, f"other tokens are mixed in at a label margin of {share:.6g} Gamma."
+                    )
         return None
 
     def refuted_on_a_ray(self) -> AssumptionC | None:
         """A ray along which a token that costs no margin outlasts those that do, or is selected itself."""
-        everything = tuple(self.present)
-        if self.is_as_wide(everything) and (found := self.refuted_by(everything)) is not None:
-            return found
+        selected = tuple(self.twins[i][t] for i, t in enumerate(self.alpha))
+        for choice in (tuple(self.present), selected):
+            if (found := self.refuted_by(choice)) is not None:
+                return found
         for i, t in np.argwhere(self.free | self.level).tolist():
             u = self.exact.slow_ray(i, t, self.costly) if self.is_selectable else None
             if u is not None:
                 why = "no worse than the selected one" if self.carries[i] else "whose input has margin to spare"
                 told = f"{self.place.named(i, t)}, {why}, outlasts all whose mixing costs margin."
-                return self.refuted(f"Along p = R * {np.round(u, 4)} {told}", u)
-            for some in ((t,), (int(self.alpha[i]), t)) if self.exact.costs[i, t] <= 0 else ():
-                choice = tuple(some if j == i else (int(own),) for j, own in enumerate(self.alpha))
-                if (found := self.refuted_by(choice)) is not None:
+                return self.refuted("Along p = R *", u, told)
+            for some in {self.twins[i][t], tuple(sorted({*selected[i], *self.twins[i][t]}))}:
+                if (found := self.refuted_by((*selected[:i], some, *selected[i + 1 :]))) is not None:
                     return found
         return None
 
     def refuted_by(self, choice: Choice) -> AssumptionC | None:
-        """A ray whose limit mixes the tokens of this choice, whose margin is no less than Gamma."""
-        if all(some == (self.alpha[i],) for i, some in enumerate(choice)):
+        """A ray whose limit mixes the tokens of this choice, if their margin is no less than Gamma."""
+        if all(some == (self.alpha[i],) for i, some in enumerate(choice)) or not self.is_as_wide(choice):
             return None
         u = self.exact.ray_to(choice)
         if u is None:
             return None
         told = "the attended tokens tend to others than the selected ones at a label margin of no less than Gamma."
-        return self.refuted(f"Along p = R * {np.round(u, 4)} {told}", u)
+        return self.refuted("Along p = R *", u, told)
 
     def is_as_wide(self, choice: Choice) -> bool:
         """Whether a choice has a label margin of Gamma or more: by floats where they tell, else exactly."""
@@ -215,33 +218,47 @@ class _Problem:
             cell, opened = cells.pop(), opened + 1
             better = self.better_choices(cell)
             for choice in better:
-                if self.is_as_wide(choice) and (found := self.refuted_by(choice)) is not None:
+                if (found := self.refuted_by(choice)) is not None:
                     return found
             if better or not provable:
                 i = self.to_split(cell, better[0]) if provable else None
                 if i is None or opened > MOST_CELLS:
-                    return self.refuted_near(better) or self.undecided(
-                        "Some mixture of tokens would lose no label margin, and no p is known to attend to it."
-                    )
-                cells += [
-                    one for one in cell.split(i, self.present[i]) if one.is_reached(self.exact.keys, self.present)
-                ]
+                    return self.refuted_near(better) or self.searched()
+                cells += [one for one in cell.split(i, self.leads[i]) if one.is_reached(self.exact.keys, self.leads)]
         bounds = [self.gamma - self.next_best]
         if self.excused:
             bounds.append(self.local_rate(of_means=costless or opened > 1))
-        nu = least(bounds) / (self.sequences.n_places**2 if self.excused and costless else 1)
+        return self.holds(least(bounds) / (self.sequences.n_places**2 if self.excused and costless else 1))
+
+    def searched(self) -> AssumptionC:
+        """A proof by a bound near the selection and a search of all other p, where orders of logits give none."""
+        told = "Some mixture of tokens would lose no label margin, and no p is known to attend to it."
+        gains = self.level & (self.exact.costs < 0)
+        if self.is_selectable and (gains.any() or not self.costly.any()):
+            return self.undecided(told)
+        costs = self.gamma - self.signed @ self.label.direction
+        around = Surroundings(self.sequences, self.selection, self.exact.shares, costs, self.costly, self.gamma)
+        nu = searched_rate(around, self.is_selectable)
+        return self.undecided(told) if np.isnan(nu) else self.holds(nu)
+
+    def holds(self, nu: float) -> AssumptionC:
+        """A proof, unless it is one by rounding."""
         if not nu > self.near:
             return self.undecided("The bound that was found is rounding.")
+        gamma, nu = self.gamma * self.place.token_unit, nu * self.place.token_unit
         because = f"Whatever p mixes in has a label margin of at most Gamma - nu max(1 - s), nu = {nu:.4g}."
-        return AssumptionC(Applies.YES, because, self.gamma, nu)
+        return AssumptionC(Applies.YES, because, gamma, nu)
 
     def undecided(self, because: str) -> AssumptionC:
         """Neither proof was found."""
-        return AssumptionC(Applies.NOT_DECIDED, because, self.gamma, float("nan"))
+        return AssumptionC(Applies.NOT_DECIDED, because, self.gamma * self.place.token_unit, float("nan"))
 
     def better_choices(self, cell: OrderCell) -> list[Choice]:
         """Some choices of vertices of a cell whose label margin is not clearly below Gamma, the selection apart."""
-        vertices = [cell.vertices(i, self.present[i]) for i in self.order]
+        vertices = [
+            [tuple(t for lead in some for t in self.twins[i][lead]) for some in cell.vertices(i, self.leads[i])]
+            for i in self.order
+        ]
         found: list[Choice] = []
 
         def extend(chosen: list[tuple[int, ...]]) -> None:
@@ -292,7 +309,7 @@ class _Problem:
 
     def to_split(self, cell: OrderCell, choice: Choice) -> int | None:
         """The input to order further: one whose tokens cost nothing and whose top is open, else the least ordered."""
-        open_inputs = [i for i in self.order if len(cell.first[i]) < len(self.present[i]) - 1]
+        open_inputs = [i for i in self.order if len(cell.first[i]) < len(self.leads[i]) - 1]
         unknown = [i for i in open_inputs if self.free[i].any() and not cell.first[i]]
         moved = [i for i in open_inputs if choice[i] != (self.alpha[i],)]
         return min(unknown or moved or open_inputs, key=lambda i: len(cell.first[i]), default=None)
@@ -314,28 +331,4 @@ class _Problem:
 
     def refuted_near(self, better: list[Choice]) -> AssumptionC | None:
         """A p found by climbing the label margin from points that favour the better choices."""
-        from scipy.optimize import minimize
-
-        for choice in better[:4]:
-            toward = sum(
-                self.keys[i, list(some)].mean(axis=0) - self.keys[i, list(self.present[i])].mean(axis=0)
-                for i, some in enumerate(choice)
-            )
-            for scale in (1.0, 10.0):
-                found = minimize(self.minus_margin, scale * np.asarray(toward), jac=True, method="L-BFGS-B")
-                if (refuted := self.refuted_at_points(found.x[None] / self.unit)) is not None:
-                    return refuted
-        return None
-
-    def minus_margin(self, p: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the label margin at p in units of Gamma, and its gradient -sum_i w_i Y_i v'dr_i/dp."""
-        logits = np.where(self.sequences.mask, self.keys @ p, -np.inf)
-        s = np.exp(logits - logits.max(axis=1, keepdims=True))
-        s /= s.sum(axis=1, keepdims=True)
-        answer = least_norm(np.einsum("nt,ntk->nk", s, self.signed), np.ones(len(s)))
-        if answer.status is not Status.OPTIMAL:
-            return 0.0, np.zeros_like(p)
-        margin, v = 1.0 / float(np.linalg.norm(answer.p)), answer.p / float(np.linalg.norm(answer.p))
-        margin, pulls = margin / self.gamma, answer.duals[:, None] / answer.duals.sum() * s * (self.signed @ v)
-        centred = self.keys - np.einsum("nt,ntd->nd", s, self.keys)[:, None]
-        return -margin, -np.einsum("nt,ntd->d", pulls, centred) / self.gamma
+        return self.refuted_at_points(climbed_points(self.sequences, better[:4], self.gamma)) if better else None
