@@ -199,7 +199,7 @@ def is_borne_out(data: EmbeddedSequences, selection: Selection, p: np.ndarray, g
     """Whether what is lost at p, or along its ray, vanishes beside what is mixed, in decimals as long as it takes."""
     own = data.keys[np.arange(data.n_inputs), selection.indices][:, None]
     gaps = np.abs(((own - data.keys) @ p)[data.mask & ~selection.chosen])
-    units = gaps[gaps > ROUNDING * gaps.max(initial=0.0)] if gaps.any() else np.ones(1)
+    units = gaps[gaps > 1e-12 * gaps.max(initial=0.0)] if gaps.any() else np.ones(1)
     points = [0.0, 1.0] + [logits / unit for unit in {units.min(), units.max()} for logits in (10, 30, 100, 300, 1000)]
     return any(
         exact_loss_rate(data, selection, R * p, digits=60 + int(min(R * units.max(), 3000))) <= VANISHED * gamma

@@ -7,7 +7,7 @@ under which it must fail: a check that cannot fail checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
@@ -33,14 +33,14 @@ class Applies(Enum):
     NOT_DECIDED = "not decided"
 
 
-def largest(numbers: Iterable[float]) -> float:
+def largest(*numbers: float) -> float:
     """The largest number; NaN if one is NaN, which Python's `max` drops or keeps by the order in which they come."""
-    return float(np.max(list(numbers)))
+    return float(np.max(numbers))
 
 
-def least(numbers: Iterable[float]) -> float:
+def least(*numbers: float) -> float:
     """The least number; NaN if one is NaN, which Python's `min` drops or keeps by the order in which they come."""
-    return float(np.min(list(numbers)))
+    return float(np.min(numbers))
 
 
 @dataclass(frozen=True)

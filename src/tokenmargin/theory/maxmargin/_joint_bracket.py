@@ -123,10 +123,10 @@ def attention_spared(sequences: EmbeddedSequences, selection: Selection) -> Inpu
     longest, least = _gaps(sequences, selection, label.direction)
     spare = label.label_margin * np.where(label.support, 0.0, label.margins - 1.0)
     alone = np.isinf(least)
-    if ((least <= 0) | (least <= spare))[~alone].any():
+    if not ((least > 0) & (least > spare))[~alone].all():
         return None
     steepest = float((longest / least)[~alone].max(initial=1.0))
-    strict = min(MOST_OUTSIDE, 0.5 * label.label_margin / (float(longest.max()) or 1.0) / (1 + steepest))
+    strict = np.minimum(MOST_OUTSIDE, 0.5 * label.label_margin / (float(longest.max()) or 1.0) / (1 + steepest))
     share = np.where(alone, 0.0, spare / np.where(alone, 1.0, least))
     return np.where(label.support, strict, (1 + share) / 2)
 
@@ -169,13 +169,13 @@ class _Saturated:
         self.gap = (differences @ self.head)[self.inputs, places]
 
     def bracket(self) -> JointBracket | None:
-        if not self.is_solved or self.r * self.gamma < LARGE_ENOUGH or (self.gap <= 0).any():
+        if not (self.is_solved and self.r * self.gamma >= LARGE_ENOUGH and len(self.gap) and (self.gap > 0).all()):
             return None
         beta = self.log_r + self.log_u[self.inputs] + np.log(self.gap)
         present, scale = np.isfinite(beta), float(np.linalg.norm(self.rows, axis=1).max())
         point, force = least_log_sum(self.rows[present], beta[present], self.R)
         eta = float(force @ point) / self.R**2
-        if eta <= 0:
+        if not eta > 0:
             return None
         f = float(logsumexp(beta - self.rows @ point))
         above, rounding = self._log_excess_above(point), _UNITS_OF_ROUNDING * (self.R * scale + abs(f))
@@ -191,7 +191,7 @@ class _Saturated:
             if not xi < 1:
                 return None
             below = f + np.log1p(-xi) + np.log1p(-float(kappa.max()))
-            delta = max(above - below, 0.0) + rounding
+            delta = np.maximum(above - below, 0.0) + rounding
             radius = float(residual + np.sqrt(residual**2 + 2 * eta * delta)) / eta
             with np.errstate(over="ignore"):
                 paid = np.exp(-(self.rows @ point) + lengths * radius)

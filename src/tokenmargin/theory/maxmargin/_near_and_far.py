@@ -50,7 +50,7 @@ class Surroundings:
         pull = float(pulls.min(initial=np.inf))
         if not (0 < pull < np.inf and 0 < steep < np.inf):
             return float("nan"), float("nan")
-        return pull / (4 * self.sequences.n_places), least([MOST_NEAR, pull * self.gamma / (2 * steep**2)])
+        return pull / (4 * self.sequences.n_places), least(MOST_NEAR, pull * self.gamma / (2 * steep**2))
 
 
 def searched_rate(around: Surroundings, is_selectable: bool) -> float:
@@ -65,4 +65,4 @@ def searched_rate(around: Surroundings, is_selectable: bool) -> float:
         return float("nan")
     everywhere = np.full(around.sequences.n_inputs, kappa)
     found = search_mixtures(around.sequences, around.selection, everywhere, MOST_CELLS)
-    return least([rate, found.clearance]) if found.is_proved else float("nan")
+    return least(rate, found.clearance) if found.is_proved else float("nan")

@@ -228,7 +228,7 @@ class _Problem:
         bounds = [self.gamma - self.next_best]
         if self.excused:
             bounds.append(self.local_rate(of_means=costless or opened > 1))
-        return self.holds(least(bounds) / (self.sequences.n_places**2 if self.excused and costless else 1))
+        return self.holds(least(*bounds) / (self.sequences.n_places**2 if self.excused and costless else 1))
 
     def searched(self) -> AssumptionC:
         """A proof by a bound near the selection and a search of all other p, where orders of logits give none."""
@@ -327,7 +327,7 @@ class _Problem:
             ends = np.linalg.norm(self.gamma * self.label.direction + reach[:, None] * moves, axis=1)
             rates += (self.gamma - ends).tolist()
         # By convexity of F: a mean over the selected token, its copies and another falls by at least a T-th of that.
-        return least(rates) / (self.sequences.n_places if of_means else 1)
+        return least(*rates) / (self.sequences.n_places if of_means else 1)
 
     def refuted_near(self, better: list[Choice]) -> AssumptionC | None:
         """A p found by climbing the label margin from points that favour the better choices."""

@@ -24,7 +24,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, sc
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look, score_gap_sandwich
 from tokenmargin.theory.problem import Problem, given
 
@@ -106,7 +106,7 @@ def converges_to_axis(path: LocalPath) -> float:
     if path.is_bounded:
         return 0.0
     before, last = path.distances[-2:].tolist()
-    return float("inf") if last <= SAME_DIRECTION else max(0.0, 1.0 - last / before)
+    return float("inf") if last <= SAME_DIRECTION else largest(0.0, 1.0 - last / before)
 
 
 def has_distinct_scores(sequences: EmbeddedSequences) -> bool:
