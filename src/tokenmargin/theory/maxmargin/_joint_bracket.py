@@ -258,7 +258,7 @@ def _classifier(own: np.ndarray, base: np.ndarray, slack: np.ndarray, r: float) 
         step = -np.linalg.lstsq(hessian, slope, rcond=1e-14)[0]
         step -= (step @ base) * base
         length = float(np.abs(aside @ step).max())
-        w = w + step * min(1.0, 1.0 / length if length > 0 else 1.0)
+        w = w + step * (1.0 / length if length > 1 else 1.0)
         if length < _SMALL_STEP:
             break
     sag = (w @ w) / (r + np.sqrt(r * r - w @ w)) if np.isfinite(r) else 0.0
@@ -275,12 +275,12 @@ def least_log_sum(rows: np.ndarray, beta: np.ndarray, R: float) -> tuple[np.ndar
     scale = float(np.linalg.norm(rows, axis=1).max())
     p = rows.sum(axis=0)
     p = R * (p / np.linalg.norm(p) if np.linalg.norm(p) > 1e-9 * scale else np.eye(len(p))[0])
-    temperature = max(1.0, R * scale + float(np.ptp(beta)))
+    temperature = float(np.fmax(1.0, R * scale + np.ptp(beta)))  # of a search: it ends, and is judged after
     while True:
         p = _cooled(rows, beta, R, p, temperature)
         if temperature == 1.0:
             break
-        temperature = max(1.0, temperature / 4)
+        temperature = float(np.fmax(1.0, temperature / 4))
     logits = beta - rows @ p
     return p, np.exp(logits - logsumexp(logits)) @ rows
 

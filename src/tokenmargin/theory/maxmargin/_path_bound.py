@@ -244,7 +244,7 @@ def _probes(rng: np.random.Generator, axes: np.ndarray, R: float, bound: float) 
     anywhere *= (R * rng.random(RANDOM_DIRECTIONS) ** (1 / 4) / np.linalg.norm(anywhere, axis=1))[:, None]
     if width == 1:
         return np.asarray(anywhere)
-    cosines = np.array([1 - min(share * bound, 2.0) for share in BESIDE_THE_BOUND])
+    cosines = np.array([1 - np.fmin(share * bound, 2.0) for share in BESIDE_THE_BOUND])
     aside = rng.normal(size=(len(axes), len(cosines), 4, width))
     aside -= np.einsum("mcsd,md->mcs", aside, axes)[..., None] * axes[:, None, None]
     aside /= np.linalg.norm(aside, axis=-1, keepdims=True)

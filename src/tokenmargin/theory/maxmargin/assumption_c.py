@@ -35,7 +35,7 @@ from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.margin import LabelSolution, Status, label_svm, selected_label_svm
 from tokenmargin.margin.least_norm import least_norm
-from tokenmargin.theory.claim import Applies, least
+from tokenmargin.theory.claim import Applies, largest, least
 from tokenmargin.theory.maxmargin._exact_selection import ExactSelection
 from tokenmargin.theory.maxmargin._near_and_far import Surroundings, searched_rate
 from tokenmargin.theory.maxmargin._own_order import OwnOrder
@@ -302,7 +302,7 @@ class _Problem:
         # Any v has a margin, and any weights w of sum 1 bound it by |sum w_i r_i|: no solver is taken at its word.
         low, size = 0.0, float(np.linalg.norm(answer.p))
         if 0 < size < np.inf:
-            low = max(0.0, float((rows @ answer.p).min()) / size)
+            low = largest(0.0, float((rows @ answer.p).min()) / size)
         weights = np.maximum(answer.duals if answer.weights is None else answer.weights, 0.0)
         total = float(weights.sum())
         return low, float(np.linalg.norm(weights @ rows)) / total if 0 < total < np.inf else float("inf")

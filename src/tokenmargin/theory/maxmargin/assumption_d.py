@@ -66,7 +66,7 @@ def curvature_bound(head: Head, sign: float) -> float | None:
     if isinstance(head, LinearHead):
         return 0.0
     if isinstance(head, QuadraticHead):
-        return max(0.0, float(np.linalg.eigvalsh(sign * np.asarray(head.matrix)).max()))
+        return largest(0.0, float(np.linalg.eigvalsh(sign * np.asarray(head.matrix)).max()))
     return None
 
 

@@ -237,7 +237,7 @@ def _lemma_8(rng: Stream) -> Problem:
     alike = seen[0].selection.is_single and seen[0].selection == seen[1].selection
     case = lemma8_dominance.DominanceCase(data, _numbers(q), _numbers(p), 1.0)
     radius = lemma8_dominance.dominance_radius(case) if alike and seen[0].margin < seen[1].margin else 1.0
-    return Problem(sequences=data, q=_numbers(q), p=_numbers(min(radius, 1e9) * rng.uniform(1.001, 3) * p))
+    return Problem(sequences=data, q=_numbers(q), p=_numbers(np.fmin(radius, 1e9) * rng.uniform(1.001, 3) * p))
 
 
 def _law(

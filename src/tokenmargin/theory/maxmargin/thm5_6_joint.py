@@ -294,7 +294,7 @@ def _joint_run(problem: Problem) -> JointRun:
 
 def random_run(rng: np.random.Generator, balls: JointBalls) -> JointRun:
     """A run on the problem of some balls at their rate, at most 10 and 1 where it is infinite, from Gaussian starts."""
-    rate = min(balls.rate, 10.0) if np.isfinite(balls.rate) else 1.0
+    rate = float(np.minimum(balls.rate, 10.0)) if np.isfinite(balls.rate) else 1.0
     k, d = balls.sequences.tokens.shape[2], balls.sequences.width
     start_v, start_p = (tuple(rng.normal(size=width).tolist()) for width in (k, d))
     return JointRun(balls.sequences, balls.selection, start_v, start_p, rate)
