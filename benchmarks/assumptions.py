@@ -39,7 +39,7 @@ def drawn(law: str, n: int, T: int, d: int, number: int) -> tuple[EmbeddedSequen
     if law == "keys":
         data = EmbeddedSequences(data.tokens, data.labels, data.head, keys=rng.normal(size=(n, T, 2)))
     choices = [Selection.from_indices(list(choice), T) for choice in product(range(T), repeat=n)]
-    best = max(choices, key=lambda choice: selected_label_svm(data, choice).label_margin)
+    best = max(choices, key=lambda choice: np.nan_to_num(selected_label_svm(data, choice).label_margin))
     return on_support(data, best) if law == "support" else (data, best)
 
 

@@ -94,7 +94,7 @@ def pytest_collection_finish():
     gc.enable()
 
 
-#: Names a file that is told which tests and modules were skipped, one a line, for `pytest @FILE` where more is installed.
+#: Names a file that is told which tests and modules were skipped, one a line: `pytest @FILE` runs them elsewhere.
 SKIPPED_VARIABLE = "TOKENMARGIN_SKIPPED"
 
 

@@ -288,3 +288,85 @@ class ExactFlow:
             if max(map(abs, move)) < Decimal("1e-6"):
                 return y
         return None
+
+
+def label_margins(rows: np.ndarray) -> np.ndarray:
+    """max over |v| = 1 of min_i rows_i'v, at least 0, for rows of shape (B, n, k): the best of the classifiers that put
+    some inputs at one margin. Whatever v is taken, its own margin is what is returned."""
+    best = np.zeros(len(rows))
+    for size in range(1, rows.shape[1] + 1):
+        for some in itertools.combinations(range(rows.shape[1]), size):
+            part = rows[:, some]
+            v = np.einsum(
+                "bmk,bm->bk", part, np.linalg.pinv(part @ part.transpose(0, 2, 1), hermitian=True).sum(axis=2)
+            )
+            length = np.linalg.norm(v, axis=1)
+            own = (rows @ v[:, :, None])[:, :, 0].min(axis=1) / np.where(length > 0, length, 1.0)
+            best = np.where((length > 0) & (own > best), own, best)
+    return best
+
+
+def loss_rates(sequences: EmbeddedSequences, selection: Selection, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """((Gamma - label margin at p)/q, q), q = max_i (1 - s_ialpha), of points (B, d): nu is any number below them all
+    [M, Assumption C]. NaN where q is 0."""
+    logits = np.where(sequences.mask, np.einsum("ntd,bd->bnt", sequences.keys, points), -np.inf)
+    s = np.exp(logits - logits.max(axis=2, keepdims=True))
+    s /= s.sum(axis=2, keepdims=True)
+    signed = sequences.labels[:, None, None] * sequences.tokens
+    q = np.where(selection.chosen, 0.0, s).sum(axis=2).max(axis=1)
+    gamma = label_margins(signed[selection.chosen][None])
+    lost = gamma - label_margins(np.einsum("bnt,ntk->bnk", s, signed))
+    return np.where(q > 0, lost / np.where(q > 0, q, 1.0), np.nan), q
+
+
+def exact_loss_rate(sequences: EmbeddedSequences, selection: Selection, p: np.ndarray, digits: int = 60) -> Decimal:
+    """`loss_rates` of one p in long decimals, where float64 holds neither q nor what is lost."""
+    getcontext().prec = digits
+    n, q, attended = sequences.n_inputs, Decimal(0), []
+    signed = [[[Decimal(int(y)) * Decimal(x) for x in token] for token in tokens] for y, tokens in _labelled(sequences)]
+    for i in range(n):
+        keys = [[Decimal(x) for x in key] for key in sequences.keys[i].tolist()]
+        logits = [sum(a * Decimal(float(b)) for a, b in zip(key, p, strict=True)) for key in keys]
+        present = np.flatnonzero(sequences.mask[i]).tolist()
+        top = max(logits[t] for t in present)
+        weights = {t: (logits[t] - top).exp() for t in present}
+        total = sum(weights.values())
+        q = max(q, sum((w for t, w in weights.items() if not selection.chosen[i, t]), Decimal(0)) / total)
+        width = range(len(signed[i][0]))
+        attended.append([sum(weights[t] * signed[i][t][c] for t in present) / total for c in width])
+    selected = [signed[i][t] for i, t in enumerate(selection.indices.tolist())]
+    return (_exact_label_margin(selected) - _exact_label_margin(attended)) / q
+
+
+def _labelled(sequences: EmbeddedSequences):
+    return zip(sequences.labels.tolist(), sequences.tokens.tolist(), strict=True)
+
+
+def _exact_label_margin(rows: list[list[Decimal]]) -> Decimal:
+    """`label_margins` in the decimals of the context."""
+    best = Decimal(0)
+    for size in range(1, min(len(rows), len(rows[0])) + 1):
+        for some in itertools.combinations(rows, size):
+            gram = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in some] for x in some]
+            shares = _solved([[*line, Decimal(1)] for line in gram])
+            if shares is None:
+                continue
+            v = [sum(z * x for z, x in zip(shares, column, strict=True)) for column in zip(*some, strict=True)]
+            length = sum(x * x for x in v).sqrt()
+            if length:
+                best = max(best, min(sum(a * b for a, b in zip(v, x, strict=True)) for x in rows) / length)
+    return best
+
+
+def _solved(table: list[list[Decimal]]) -> list[Decimal] | None:
+    """The solution of a linear system by elimination; None if a pivot is 0."""
+    for c in range(len(table)):
+        lead = max(range(c, len(table)), key=lambda r: abs(table[r][c]))
+        table[c], table[lead] = table[lead], table[c]
+        if not table[c][c]:
+            return None
+        table[c] = [x / table[c][c] for x in table[c]]
+        for r in range(len(table)):
+            if r != c:
+                table[r] = [x - table[r][c] * y for x, y in zip(table[r], table[c], strict=True)]
+    return [line[-1] for line in table]

@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmargin._checks import array_of, checked
 from tokenmargin._isometry import length
-from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels, Rows
+from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import least_norm
@@ -45,8 +45,10 @@ class LabelSolution(Solution):
 
     @property
     def label_margin(self) -> float:
-        """Gamma = 1/|v|; 0 when infeasible."""
-        return 0.0 if self.is_infeasible else 1.0 / length(self.v)
+        """Gamma = 1/|v|; 0 when infeasible, NaN when undecided."""
+        if self.status is Status.OPTIMAL:
+            return 1.0 / length(self.v)
+        return 0.0 if self.is_infeasible else float("nan")
 
     @property
     def support(self) -> InputFlags:
@@ -104,25 +106,3 @@ def selected_label_svm(sequences: EmbeddedSequences, selection: Selection) -> La
     """
     selection.check_fits(sequences)
     return label_svm(sequences.tokens[np.arange(sequences.n_inputs), selection.indices], sequences.labels)
-
-
-def largest_share(signed: Rows, solution: LabelSolution, i: int) -> float:
-    """The largest share of input i among the optimal weights w of (SVM), w >= 0 with sum 1: a linear program.
-
-    They are not unique where more inputs than needed are support vectors: |sum_i w_i Y_i r_i| is the label margin.
-
-    Args:
-        signed: Y_i r_i, shape (n, k).
-        solution: that of (SVM) for them.
-        i: the input.
-    """
-    from scipy.optimize import linprog
-
-    n, known, unit = len(signed), solution.duals / solution.duals.sum(), solution.label_margin
-    equal, target = np.vstack([signed.T / unit, np.ones(n)]), np.append(known @ signed / unit, 1.0)
-    found = linprog(-np.eye(n)[i], A_eq=equal, b_eq=target, bounds=[(0, 1 if flag else 0) for flag in solution.support])
-    if found.x is None:
-        return float(known[i])
-    weights = np.maximum(found.x, 0.0) / np.maximum(found.x, 0.0).sum()
-    optimal = length(weights @ signed) <= unit * (1 + SUPPORT_TOLERANCE)
-    return float(weights[i] if optimal else known[i])

@@ -79,7 +79,7 @@ class JointAgreement:
     @property
     def agrees(self) -> bool:
         """Whether dynamics and max-margin problems name the same two directions."""
-        return max(self.head_error, self.attention_error) <= SAME_DIRECTION
+        return self.head_error <= SAME_DIRECTION and self.attention_error <= SAME_DIRECTION
 
     def explain(self) -> str:
         """One sentence."""

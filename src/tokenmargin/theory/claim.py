@@ -13,6 +13,8 @@ from enum import Enum
 from math import isnan
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from tokenmargin.theory.problem import Problem
 
 #: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
@@ -29,6 +31,16 @@ class Applies(Enum):
     YES = "yes"
     NO = "no"
     NOT_DECIDED = "not decided"
+
+
+def largest(*numbers: float) -> float:
+    """The largest number; NaN if one is NaN, which Python's `max` drops or keeps by the order in which they come."""
+    return float(np.max(numbers))
+
+
+def least(*numbers: float) -> float:
+    """The least number; NaN if one is NaN, which Python's `min` drops or keeps by the order in which they come."""
+    return float(np.min(numbers))
 
 
 @dataclass(frozen=True)

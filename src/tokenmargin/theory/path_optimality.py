@@ -94,7 +94,7 @@ def certify_path(path: RegularizationPath, limit: int = ENUMERATION_LIMIT) -> Pa
     selection = selection_of(sequences, path.points[-1])
     reached = float(path.values[-1]) if path.is_bounded else _loss(sequences, loss, selection)
     error = float("nan") if path.is_bounded else _direction_error(sequences, selection, path.points[-1])
-    width = SAME_LOSS * max(abs(reached), abs(bound))
+    width = SAME_LOSS * float(np.maximum(abs(reached), abs(bound)))
     verdict, reason = _judge(path, selection, reached, best_loss, bound, error, width)
     return PathCertificate(
         verdict, selection, reached, best_loss, feasible[best] if best is not None else None, bound, error, reason

@@ -262,7 +262,7 @@ def _proxy_correlation(sequences: EmbeddedSequences, alpha: np.ndarray, p: np.nd
     answer = att_svm_any(sequences, allowed)
     if not len(answer.minimisers) or not np.linalg.norm(answer.minimisers, axis=1).all():
         return float("nan")
-    return 1.0 - min(one_minus_cosine(p, q) for q in answer.minimisers)
+    return 1.0 - float(np.min([one_minus_cosine(p, q) for q in answer.minimisers]))
 
 
 def _of_chosen(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -135,5 +135,5 @@ class TestLemma21:
         """44 n of Lemma 19 against 44 sqrt(2n) in the proof of Lemma 21: equal at n = 2, larger beyond."""
         n = np.arange(3, 100)
         assert (44 * n > 44 * np.sqrt(2 * n)).all()
-        assert 44 * 2 == 44 * np.sqrt(2 * 2)
+        assert 44 * np.sqrt(2 * 2) == 44 * 2
         assert 44 * np.sqrt(2) > 44 * 1

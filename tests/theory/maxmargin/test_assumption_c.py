@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from benchmarks.assumptions import drawn
 from scipy.stats import ortho_group
 
 from tests.instances import fig3
+from tests.references import exact_loss_rate, label_margins, loss_rates
+from tests.torture import assumption_c as torture
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import label_svm
-from tokenmargin.margin.label_svm import largest_share
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
 from tokenmargin.theory.maxmargin.order_cells import OrderCell
@@ -156,16 +159,83 @@ def test_attention_lies_in_the_hull_of_its_cell(rng):
         sum(w * np.isin(range(4), top) / len(top) for w, top in zip(weights, tops, strict=True)), s
     )
     assert set(OrderCell(((2,),)).vertices(0, (0, 1, 2))) == {(2,), (2, 0), (2, 1), (2, 0, 1)}
-    keys = np.array([[[0.0], [1.0], [2.0]]])
+    keys = np.array([[[Fraction(0)], [Fraction(1)], [Fraction(2)]]])
     assert OrderCell(((0, 1),)).is_reached(keys, [(0, 1, 2)])
     assert not OrderCell(((1, 0),)).is_reached(keys, [(0, 1, 2)])
 
 
-def test_the_largest_share_is_that_of_an_optimal_weighting():
-    signed = np.array([[0.0, 1.0], [1.0, 1.0], [-1.0, 1.0]])
-    solution = label_svm(signed, [1, 1, 1])
-    assert largest_share(signed, solution, 0) == pytest.approx(1.0)
-    assert largest_share(signed, solution, 1) == pytest.approx(0.5)
+def zero_dual() -> tuple[EmbeddedSequences, Selection]:
+    """The second selected token lies on the margin with dual 0: mixing q there costs q^2/2 alone."""
+    tokens, keys = [[[0, 1], [0, 0]], [[1, 1], [1, 0]]], [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
+    data = EmbeddedSequences(np.array(tokens, float), [1, 1], [0.0, 1.0], np.array(keys, float))
+    return data, Selection.from_indices([0, 0], 2)
+
+
+def test_a_support_vector_of_dual_0_refutes_it():
+    data, selection = zero_dual()
+    found = assumption_c(data, selection)
+    assert found.applies is Applies.NO
+    assert "token 1 of input 1" in found.because
+    assert exact_loss_rate(data, selection, 40 * found.violation, digits=200) < 1e-6
+    assert not np.isnan(loss_rates(data, selection, found.violation[None])[0]).any()
+
+
+def test_a_support_vector_of_dual_0_does_not_where_it_is_left_behind_as_fast():
+    data, selection = zero_dual()
+    line = EmbeddedSequences(data.tokens, data.labels, data.head, np.ones((2, 1, 1)) * [[1.0], [0.0]])
+    found = assumption_c(line, selection)
+    assert found.applies is Applies.YES
+    rates, _ = loss_rates(line, selection, np.linspace(-20, 15, 400)[:, None])
+    assert 0 < found.nu <= rates.min()
+
+
+@pytest.mark.parametrize("law", torture.LAWS)
+def test_no_answer_is_refuted_by_the_definition_or_changed_by_the_order(law):
+    """Two of each law; `python -m tests.torture.assumption_c` tries a thousand."""
+    for number in range(2):
+        rng = np.random.default_rng([1, list(torture.LAWS).index(law), number])
+        data, selection = torture.LAWS[law](rng)
+        found = assumption_c(data, selection)
+        assert torture.verdict(data, selection, found, rng) in ("yes", "no", "undecided")
+        again = assumption_c(*torture.reordered(data, selection, rng))
+        assert again.applies is found.applies
+        np.testing.assert_equal(again.nu, found.nu)
+
+
+@pytest.mark.long
+def test_a_thousand_answers_are_borne_out_by_the_definition():
+    assert torture.main(1000) == 0
+
+
+def test_the_search_proves_what_orders_of_logits_do_not():
+    """On a line no p selects all three; where one input turns, another has lost its margin already."""
+    tokens = np.array(
+        [[[0.11, -0.488], [-2.104, 1.704]], [[2.89, -1.134], [-0.704, -0.192]], [[-2.286, -0.061], [-0.994, -0.796]]]
+    )
+    keys = np.array([[[1.685], [-0.103]], [[-0.133], [0.68]], [[-0.756], [-0.384]]])
+    data, selection = EmbeddedSequences(tokens, [1, 1, 1], [1.0, 1.0], keys), Selection.from_indices([1, 1, 0], 2)
+    found = assumption_c(data, selection)
+    assert found.applies is Applies.YES
+    rates, _ = loss_rates(data, selection, np.linspace(-60, 60, 2001)[:, None])
+    assert rates.min() >= found.nu
+
+
+def test_units_far_from_one_change_no_answer():
+    data, selection = zero_dual()
+    for unit in (2.0**-500, 2.0**500):
+        for tokens, keys in ((unit * data.tokens, data.keys), (data.tokens, unit * data.keys)):
+            found = assumption_c(EmbeddedSequences(tokens, data.labels, data.head, keys), selection)
+            assert found.applies is Applies.NO
+            assert np.isfinite(found.violation).all()
+
+
+def test_the_reference_is_the_label_margin(rng):
+    rows = rng.normal(size=(20, 3, 2)) + 0.5
+    expected = [label_svm(one, np.ones(3)).label_margin for one in rows]
+    np.testing.assert_allclose(label_margins(rows), expected, atol=1e-12)
+    data, selection = zero_dual()
+    p = np.array([2.0, 1.0])
+    assert float(exact_loss_rate(data, selection, p)) == pytest.approx(loss_rates(data, selection, p[None])[0][0])
 
 
 def test_wrong_trial_points_are_named():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
+from tests.torture import assumption_d as torture
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -94,7 +95,8 @@ def test_heads_without_a_known_constant_need_one():
     risk = HeadRisk(data, ReLUHead([[1.0]], [0.0], [1.0]))
     assert assumption_d(risk, risk.optimal).applies is Applies.NOT_DECIDED
     assert assumption_d(risk, risk.optimal, lipschitz=0.1).applies is Applies.YES
-    assert assumption_d(risk, Selection(np.ones((1, 2), dtype=bool))).applies is Applies.NOT_DECIDED
+    three = HeadRisk(EmbeddedSequences(np.array([[[1.0], [0.2], [0.1]]]), [1], [1.0]), risk.head)
+    assert assumption_d(three, Selection([[True, True, False]])).applies is Applies.NOT_DECIDED
     with pytest.raises(InvalidInputError, match="lipschitz"):
         assumption_d(risk, risk.optimal, lipschitz=float("nan"))
 
@@ -115,3 +117,43 @@ def test_axes_and_units_change_no_answer():
             assert again.applies is found.applies
             if found.applies is Applies.YES:
                 assert again.epsilon == pytest.approx(found.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("law", torture.LAWS)
+def test_no_answer_is_refuted_exactly_or_changed_by_the_order(law):
+    """Two of each law; `python -m tests.torture.assumption_d` tries a thousand."""
+    for number in range(2):
+        rng = np.random.default_rng([1, list(torture.LAWS).index(law), number])
+        risk = torture.LAWS[law](rng)
+        found, other = assumption_d(risk, risk.optimal), torture.reordered(risk, rng)
+        assert torture.verdict(risk, found, rng) in ("yes", "no", "undecided")
+        assert assumption_d(other, other.optimal).applies is found.applies
+
+
+@pytest.mark.long
+def test_a_thousand_answers_are_borne_out_exactly():
+    assert torture.main(1000) == 0
+
+
+def test_scores_that_are_rounding_beside_their_terms_decide_nothing():
+    """(z - s)^2 terms of 1e16 that add up to scores of order one."""
+    for number in (7, 18, 21):
+        risk = torture.cancelling(np.random.default_rng([0, list(torture.LAWS).index("cancelling"), number]))
+        found = assumption_d(risk, risk.optimal)
+        assert torture.verdict(risk, found, np.random.default_rng(0)) in ("yes", "no", "undecided")
+
+
+def test_scores_beyond_floats_decide_nothing():
+    """Terms of 1e320 make NaN of every bound, and none of these is a proof."""
+    tokens = np.array([[[1e160, 1e160], [1.0, 0.0], [0.0, 1.0]]])
+    head = QuadraticHead([[1.0, 0.0], [0.0, -1.0]], [0.0, 0.0], 2.0)
+    risk = HeadRisk(EmbeddedSequences(tokens, [1], [1.0, 1.0], keys=np.eye(3)[None]), head)
+    with np.errstate(all="ignore"):
+        assert assumption_d(risk, Selection.from_indices([0], 3)).applies is Applies.NOT_DECIDED
+
+
+def test_where_nothing_can_be_mixed_no_p_is_better_than_another():
+    risk = HeadRisk(EmbeddedSequences(np.ones((2, 1, 1)), [1, 1], [1.0]), LinearHead([1.0]))
+    found = assumption_d(risk, risk.optimal)
+    assert found.applies is Applies.NO
+    assert "nothing to mix" in found.because

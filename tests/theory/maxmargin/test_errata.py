@@ -22,10 +22,12 @@ from tokenmargin.margin import (
     cone_constants,
     directional_margin,
     global_margin,
+    least_norm,
     neighbors,
     rate_direction,
     relaxed_svm,
     relaxing_rate,
+    selected_label_svm,
 )
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
@@ -274,6 +276,40 @@ class TestTheorems5And6:
         away = one_minus_cosine(run.velocity_p, relaxed_svm(data, selection).p)
         assert (away <= SAME_DIRECTION) is relaxed
         assert one_minus_cosine(run.velocity_p, rate_direction(data, selection, rate)) <= SAME_DIRECTION
+
+    def test_76_needs_twice_the_longest_token(self):
+        """There M is the longest token, not the longest difference: x_1 = -x_2 moves by 2 M q, and by no more."""
+        rng, r = np.random.default_rng(0), 3.0
+        opposite = np.array([[1.0, 0.0], [-1.0, 0.0]])
+        for tokens in (opposite, *rng.normal(size=(20, 3, 2))):
+            longest, v = float(np.linalg.norm(tokens, axis=1).max()), r * np.array([1.0, 0.0])
+            s = np.array([0.9, *rng.dirichlet(np.ones(len(tokens) - 1)) * 0.1])
+            moved = abs(float(v @ (s @ tokens - tokens[0])))
+            assert moved <= 2 * longest * 0.1 * r + ROUNDING
+            if tokens is opposite:
+                assert moved == pytest.approx(2 * longest * 0.1 * r)
+                assert moved > longest * 0.1 * r
+
+    @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01])
+    def test_78_and_80_hold_as_printed(self, epsilon):
+        """The competitor of Lemma 13: tightened by epsilon on the inputs that are no support vectors, none of which
+        falls below margin 1 beyond the printed radius; the printed margin of the mixture is a lower bound."""
+        data, selection = fig3((0.5, 1.5)), Selection.from_indices([1, 1, 1], 2)
+        label, strict, relaxed = (solve(data, selection) for solve in (selected_label_svm, att_svm, relaxed_svm))
+        i, own, other = strict.triples.T
+        rows, spare = data.keys[i, own] - data.keys[i, other], ~label.support
+        tightened = least_norm(rows, np.where(spare[i], epsilon, 1.0)).p  # (78)
+        xi, delta, xi_epsilon = (1 / float(np.linalg.norm(p)) for p in (relaxed.p, strict.p, tightened))
+        mixture = epsilon * strict.p + (1 - epsilon) * relaxed.p
+        assert (rows @ mixture >= np.where(spare[i], epsilon, 1.0) - ROUNDING).all()
+        assert xi >= xi_epsilon >= 1 / float(np.linalg.norm(mixture)) - ROUNDING
+        assert 1 / float(np.linalg.norm(mixture)) >= delta * xi / (delta + epsilon * (xi - delta)) - ROUNDING
+        buffer = float(label.margins[spare].min()) - 1
+        M = float(np.linalg.norm(data.tokens[:, :, None] - data.tokens[:, None], axis=-1).max())
+        radius = max(0.0, np.log(2 * M / (label.label_margin * buffer))) / (epsilon * xi_epsilon)
+        for R in (radius, 2 * radius, 10 * radius + 1):
+            attended = np.einsum("nt,ntk->nk", data.attention(R * xi_epsilon * tightened), data.tokens)
+            assert (data.labels * (attended @ label.v))[spare].min() >= 1 - ROUNDING  # (80)
 
 
 class TestAppendixE:

@@ -12,7 +12,7 @@ from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, scores, secondary_selection, selection_of
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.problem import given
@@ -64,7 +64,7 @@ def least_descent(case: EmbeddingCase) -> float:
         towards = inverse[:, important]
         for j in set(ids[i].tolist()) - {important}:
             field = risk.field(RAISED * (inverse[:, important] + inverse[:, j]))
-            least = min(least, float(towards @ field / (np.linalg.norm(towards) * np.linalg.norm(field))))
+            least = np.minimum(least, towards @ field / (np.linalg.norm(towards) * np.linalg.norm(field)))
     return float(least)
 
 
@@ -78,9 +78,9 @@ def no_stationary_point(case: EmbeddingCase) -> NoStationaryPoint:
 
 def _lemma_13_error(_: EmbeddingCase, seen: NoStationaryPoint) -> float:
     """How far the least score gap is below eta0/(4nT); infinite unless p diverges and every direction descends."""
-    if not seen.limit.diverges or not seen.least_descent > 0:
+    if not seen.limit.diverges or seen.least_descent <= 0:
         return float("inf")
-    return max(0.0, 1.0 - seen.least_gap)
+    return float("nan") if np.isnan(seen.least_descent) else largest(0.0, 1.0 - seen.least_gap)
 
 
 def _at_lemma_13_width(shift: float) -> EmbeddingCase:
@@ -226,7 +226,7 @@ LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_17_applies,
     observe=places_compared,
-    error=lambda case, seen: max(0.0, abs(seen.total / seen.leading - 1.0) - case.epsilon),
+    error=lambda case, seen: largest(0.0, abs(seen.total / seen.leading - 1.0) - case.epsilon),
     inside=_tied_direction,
     outside=lambda: replace(_tied_direction(), p=(0.0, -1.0, 0.0)),
     mutate=lambda seen: replace(seen, total=2.0 * seen.leading),

@@ -15,7 +15,7 @@ from tokenmargin.first_step.bounds import (
     loss_bound_log10_d,
 )
 from tokenmargin.first_step.step import FirstStep
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 
 #: Least share of the border of a condition on d by which the instance outside misses it (in log10 d).
@@ -29,7 +29,7 @@ def small_dataset() -> TokenDataset:
 
 def _miss(bound: Inequality) -> float:
     """How far left exceeds right, in units of right."""
-    return max(0.0, bound.left / bound.right - 1.0)
+    return largest(0.0, bound.left / bound.right - 1.0)
 
 
 def lemma_2_log10_d(case: EmbeddingCase) -> float:

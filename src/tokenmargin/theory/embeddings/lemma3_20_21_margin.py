@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, selection_of
 from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
@@ -75,7 +75,7 @@ def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
     square = float(seen.p @ seen.p)
     least = float(seen.duals @ seen.required) / float(np.linalg.norm(_pull(seen)))  # of any feasible point, by duality
     longer = float(np.sqrt(square)) / least - 1.0
-    return max(0.0, float(-seen.slacks.min()), (square - float(seen.p @ feasible)) / square, longer)
+    return largest(0.0, float(-seen.slacks.min()), (square - float(seen.p @ feasible)) / square, longer)
 
 
 def _pull(seen: MarginSolution) -> np.ndarray:
@@ -162,7 +162,7 @@ LEMMA_21: Claim[EmbeddingCase, MarginSolution] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_21_applies,
     observe=lambda case: att_svm(case.sequences, case.important),
-    error=lambda case, seen: max(0.0, float(np.linalg.norm(seen.p)) / (4 * case.dataset.n_documents) - 1.0),
+    error=lambda case, seen: largest(0.0, float(np.linalg.norm(seen.p)) / (4 * case.dataset.n_documents) - 1.0),
     inside=lambda: _at_lemma_21_width(0.0),
     outside=lambda: _at_lemma_21_width(-JUST_BELOW),
     mutate=lambda seen: replace(seen, p=seen.p * 4 * (len(seen.selection.chosen) + 1) / np.linalg.norm(seen.p)),

@@ -19,7 +19,7 @@ from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.lemma3_20_21_margin import lemma_21_log10_d
@@ -78,7 +78,7 @@ def _aligned(instance: TiedDirection) -> Alignment:
     fields += [risk.field(scale * rng.standard_normal(len(u))) for scale in (0.1, 1.0, 10.0)]
     limit = instance.case.limit
     return Alignment(
-        max(abs(float(u @ G)) / float(np.linalg.norm(G)) for G in fields),
+        largest(*(abs(float(u @ G)) / float(np.linalg.norm(G)) for G in fields)),
         abs(float(u @ limit.velocity)) if limit.diverges else 0.0,
     )
 
@@ -93,7 +93,7 @@ LEMMA_6: Claim[TiedDirection, Alignment] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_6_applies,
     observe=_aligned,
-    error=lambda _, seen: max(seen.with_gradient, seen.with_limit),
+    error=lambda _, seen: largest(seen.with_gradient, seen.with_limit),
     inside=lambda: TiedDirection(case := on_the_border(), tying_direction(case.sequences)),
     outside=lambda: TiedDirection(case := on_the_border(), case.limit.velocity),
     mutate=lambda seen: replace(seen, with_limit=1.0),

@@ -10,7 +10,7 @@ from tokenmargin.attention import Limit
 from tokenmargin.first_step.bounds import loss_bound_log10_d, theorem_log10_d
 from tokenmargin.margin import att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 
@@ -38,6 +38,11 @@ def missed_importance(case: EmbeddingCase, limit: Limit) -> float:
     logits = case.sequences.keys @ limit.velocity
     best = np.where(case.important.chosen, logits, -np.inf).max(axis=1)
     return float((logits.max(axis=1) - best).max() / np.abs(logits).max())
+
+
+def _judged_ties(missed: float) -> float:
+    """0 where an important token is at the top or tied with it, infinite where it is not, NaN where that is unknown."""
+    return float("nan") if np.isnan(missed) else 0.0 if missed <= TIED_LOGITS else float("inf")
 
 
 def _theorem_5_applies(case: EmbeddingCase) -> tuple[Applies, str]:
@@ -72,9 +77,7 @@ THEOREM_5: Claim[EmbeddingCase, Limit] = Claim(
     tolerance_reason=SAME_VELOCITY_REASON,
     hypotheses=_theorem_5_applies,
     observe=lambda case: case.limit,
-    error=lambda case, limit: max(
-        direction_error(case, limit), float("inf") if missed_importance(case, limit) > TIED_LOGITS else 0.0
-    ),
+    error=lambda case, limit: largest(direction_error(case, limit), _judged_ties(missed_importance(case, limit))),
     inside=on_the_border,
     outside=lambda: on_the_border(-JUST_BELOW),
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),

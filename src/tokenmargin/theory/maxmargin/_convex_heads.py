@@ -11,6 +11,7 @@ import numpy as np
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import Curvature, QuadraticHead
 from tokenmargin.data import Selection, tie_widths
+from tokenmargin.theory.claim import largest, least
 
 _token_slopes = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.grad(head)))(tokens))
 _pair_values = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.vmap(head)))(tokens))
@@ -33,7 +34,7 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     data, gamma, chosen = risk.sequences, risk.scores, allowed.chosen
     nu = np.where(chosen, gamma, -np.inf).max(axis=1)
     rest = np.where(chosen, -np.inf, gamma).max(axis=1)
-    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or nu.min() <= 0 or (rest >= nu).any():
+    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or not ((nu > 0) & (rest < nu)).all():
         return None
     slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
     tokens = risk.field.tokens
@@ -41,8 +42,8 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     falls = np.einsum("nok,nok->no", slopes, tokens)[:, :, None] - np.einsum("nok,ntk->not", slopes, tokens)
     relevant = chosen[:, :, None] & (~chosen & data.mask)[:, None, :]
     steepest = np.where(relevant, falls, 0.0).max(axis=(1, 2))
-    epsilon = min(1.0, float((1 - rest / nu).min()))
-    return Mixing(epsilon, max(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
+    epsilon = least(1.0, float((1 - rest / nu).min()))
+    return Mixing(epsilon, largest(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
 
 
 def _convex(risk: HeadRisk) -> bool:

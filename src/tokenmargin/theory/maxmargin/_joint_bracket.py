@@ -123,10 +123,10 @@ def attention_spared(sequences: EmbeddedSequences, selection: Selection) -> Inpu
     longest, least = _gaps(sequences, selection, label.direction)
     spare = label.label_margin * np.where(label.support, 0.0, label.margins - 1.0)
     alone = np.isinf(least)
-    if ((least <= 0) | (least <= spare))[~alone].any():
+    if not ((least > 0) & (least > spare))[~alone].all():
         return None
     steepest = float((longest / least)[~alone].max(initial=1.0))
-    strict = min(MOST_OUTSIDE, 0.5 * label.label_margin / (float(longest.max()) or 1.0) / (1 + steepest))
+    strict = np.minimum(MOST_OUTSIDE, 0.5 * label.label_margin / (float(longest.max()) or 1.0) / (1 + steepest))
     share = np.where(alone, 0.0, spare / np.where(alone, 1.0, least))
     return np.where(label.support, strict, (1 + share) / 2)
 
@@ -169,13 +169,13 @@ class _Saturated:
         self.gap = (differences @ self.head)[self.inputs, places]
 
     def bracket(self) -> JointBracket | None:
-        if not self.is_solved or self.r * self.gamma < LARGE_ENOUGH or (self.gap <= 0).any():
+        if not (self.is_solved and self.r * self.gamma >= LARGE_ENOUGH and len(self.gap) and (self.gap > 0).all()):
             return None
         beta = self.log_r + self.log_u[self.inputs] + np.log(self.gap)
         present, scale = np.isfinite(beta), float(np.linalg.norm(self.rows, axis=1).max())
         point, force = least_log_sum(self.rows[present], beta[present], self.R)
         eta = float(force @ point) / self.R**2
-        if eta <= 0:
+        if not eta > 0:
             return None
         f = float(logsumexp(beta - self.rows @ point))
         above, rounding = self._log_excess_above(point), _UNITS_OF_ROUNDING * (self.R * scale + abs(f))
@@ -191,7 +191,7 @@ class _Saturated:
             if not xi < 1:
                 return None
             below = f + np.log1p(-xi) + np.log1p(-float(kappa.max()))
-            delta = max(above - below, 0.0) + rounding
+            delta = np.maximum(above - below, 0.0) + rounding
             radius = float(residual + np.sqrt(residual**2 + 2 * eta * delta)) / eta
             with np.errstate(over="ignore"):
                 paid = np.exp(-(self.rows @ point) + lengths * radius)
@@ -258,7 +258,7 @@ def _classifier(own: np.ndarray, base: np.ndarray, slack: np.ndarray, r: float) 
         step = -np.linalg.lstsq(hessian, slope, rcond=1e-14)[0]
         step -= (step @ base) * base
         length = float(np.abs(aside @ step).max())
-        w = w + step * min(1.0, 1.0 / length if length > 0 else 1.0)
+        w = w + step * (1.0 / length if length > 1 else 1.0)
         if length < _SMALL_STEP:
             break
     sag = (w @ w) / (r + np.sqrt(r * r - w @ w)) if np.isfinite(r) else 0.0
@@ -275,12 +275,12 @@ def least_log_sum(rows: np.ndarray, beta: np.ndarray, R: float) -> tuple[np.ndar
     scale = float(np.linalg.norm(rows, axis=1).max())
     p = rows.sum(axis=0)
     p = R * (p / np.linalg.norm(p) if np.linalg.norm(p) > 1e-9 * scale else np.eye(len(p))[0])
-    temperature = max(1.0, R * scale + float(np.ptp(beta)))
+    temperature = float(np.fmax(1.0, R * scale + np.ptp(beta)))  # of a search: it ends, and is judged after
     while True:
         p = _cooled(rows, beta, R, p, temperature)
         if temperature == 1.0:
             break
-        temperature = max(1.0, temperature / 4)
+        temperature = float(np.fmax(1.0, temperature / 4))
     logits = beta - rows @ p
     return p, np.exp(logits - logsumexp(logits)) @ rows
 

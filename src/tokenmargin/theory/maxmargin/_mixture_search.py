@@ -29,6 +29,7 @@ import numpy as np
 
 from tokenmargin._types import InputNumbers, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.margin import label_svm, selected_label_svm
 
 #: Width of keys and numbers of inputs and tokens beyond which nothing is searched: cells multiply with each.
 MOST_WIDTH, MOST_INPUTS, MOST_VERTICES = 3, 5, 40_000
@@ -139,7 +140,7 @@ class _Search:
         self.kappa, self.alpha, self.n, self.T = np.asarray(kappa, dtype=float), selection.indices, n, T
         selected = self.tokens[np.arange(n), self.alpha]
         self.own_weights = least_weights(selected[None])[0]
-        self.gamma = float(np.linalg.norm(self.own_weights @ selected))
+        self.gamma = selected_label_svm(sequences, selection).label_margin
         self.patterns = [
             (free, np.array(at_high, dtype=bool))
             for free in range(1 if T == 2 else T)
@@ -218,8 +219,11 @@ class _Search:
         outside = (1 - attention[:, np.arange(self.n), self.alpha] > self.kappa).any(axis=1)
         attended = np.einsum("bnt,ntk->bnk", attention, self.tokens)
         margins = np.linalg.norm(np.einsum("bn,bnk->bk", least_weights(attended), attended), axis=1)
-        found = np.flatnonzero(outside & (margins > self.gamma * (1 + _ROUNDING[1])))
-        return points[found[0]] / self.unit if len(found) else None
+        for j in np.flatnonzero(outside & (margins > self.gamma * (1 + _ROUNDING[1]))).tolist():
+            label = label_svm(attended[j], np.ones(self.n))  # weights bound the margin from above: this v has it
+            if (attended[j] @ label.v).min() > self.gamma * (1 + _ROUNDING[1]) * np.linalg.norm(label.v):
+                return np.asarray(points[j] / self.unit)
+        return None
 
     def _bounded(self, cells: _Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(the bound on M, the middle of the attention, weights that are the best there), cells first."""

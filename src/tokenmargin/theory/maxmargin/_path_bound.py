@@ -41,6 +41,7 @@ from tokenmargin.attention.head_risk import HeadField, HeadRisk, Numbers
 from tokenmargin.data import Selection
 from tokenmargin.margin import AnyOfSolution, Status, att_svm_any, least_norm_batch
 from tokenmargin.margin.any_of import SAME_MINIMISER
+from tokenmargin.theory.claim import largest
 
 #: One number a probe.
 ProbeNumbers = Float[np.ndarray, "m"]
@@ -89,6 +90,8 @@ class BoundedPath:
 
     def shortfall(self, level: float) -> float:
         """c at Xi R = level: how much less than Xi R the margin of a p as good as the competitor can be."""
+        if not self.lower > 0:  # slopes of the loss that underflow leave no sandwich
+            return float("inf")
         inside = self.allowed.chosen.sum(axis=1).max()
         outside = (~self.allowed.chosen & self.risk.sequences.mask).sum(axis=1).max()
         x = level - np.log(self.upper / self.lower * outside) - SAME_LOG_EXCESS
@@ -120,13 +123,13 @@ class BoundedPath:
         Over the choices that can compete at Xi R = level; infinite where nothing is said.
         """
         share = self.shortfall(level) / level
-        if self.choices is None or share >= 1:
+        if self.choices is None or not share < 1:
             return float("inf")
         points, margins = self.choices
         ratio = np.maximum(self.solution.margin / margins, 1.0)
         near = np.sqrt(np.maximum(1 - ratio**2 + 2 * share * ratio**2, 0.0))
         apart = np.array([self.solution.distance(p) for p in points]) * self.solution.margin
-        competes = ratio * (1 - share) <= 1
+        competes = ~(ratio * (1 - share) > 1)
         return float(((near + np.where(apart > SAME_MINIMISER, apart, 0.0))[competes] ** 2).max() / 2)
 
     def off(self, points: np.ndarray, levels: np.ndarray) -> ProbeNumbers:
@@ -185,16 +188,16 @@ class PathSeen:
 
         NaN where a minimiser found is worse than the competitor, so that it is none.
         """
-        if (self.excess > self.competitor + SAME_LOG_EXCESS).any():
+        if not (self.excess <= self.competitor + SAME_LOG_EXCESS).all() or np.isnan(self.probe_sign).any():
             return float("nan")
         if (self.probe_sign <= 0).any():
             return float("inf")
         share = self.probe_excess - self.probe_q
-        sandwich = max(float(np.log(lower) - share.min()), float(share.max() - np.log(upper)))
+        sandwich = largest(float(np.log(lower) - share.min()), float(share.max() - np.log(upper)))
         rank = np.searchsorted(self.levels, self.probe_levels)
-        as_good = self.probe_excess <= self.competitor[rank] + SAME_LOG_EXCESS
+        as_good = ~(self.probe_excess > self.competitor[rank] + SAME_LOG_EXCESS)
         beyond = (self.probe_off / self.bounds[rank] - 1)[as_good].max()
-        return max(0.0, sandwich, float(beyond), float((self.off / self.bounds - 1).max()))
+        return largest(0.0, sandwich, float(beyond), float((self.off / self.bounds - 1).max()))
 
 
 def look(path: BoundedPath, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> PathSeen:
@@ -241,7 +244,7 @@ def _probes(rng: np.random.Generator, axes: np.ndarray, R: float, bound: float) 
     anywhere *= (R * rng.random(RANDOM_DIRECTIONS) ** (1 / 4) / np.linalg.norm(anywhere, axis=1))[:, None]
     if width == 1:
         return np.asarray(anywhere)
-    cosines = np.array([1 - min(share * bound, 2.0) for share in BESIDE_THE_BOUND])
+    cosines = np.array([1 - np.fmin(share * bound, 2.0) for share in BESIDE_THE_BOUND])
     aside = rng.normal(size=(len(axes), len(cosines), 4, width))
     aside -= np.einsum("mcsd,md->mcs", aside, axes)[..., None] * axes[:, None, None]
     aside /= np.linalg.norm(aside, axis=-1, keepdims=True)

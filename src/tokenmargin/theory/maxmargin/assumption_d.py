@@ -32,13 +32,16 @@ from tokenmargin.attention.heads import Head, LinearHead, QuadraticHead
 from tokenmargin.data import Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm_any
-from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.claim import Applies, largest, least
 
 #: Parts of the simplex of an input that are looked at before it is left undecided.
 MOST_PARTS = 20_000
 
 #: A quotient (nu - psi)/q below this times nu is rounding, not a proof; neither is a risk that is below L_star by less.
 ROUNDING = 1e-9
+
+#: A score is rounded by no more than this share of its largest term, z'A z and b'z apart.
+_EPS = 2.0**-46
 
 #: Shares of attention, beside the optimal token's, of the points that are tried as counterexamples.
 _TRIED_SHARES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
@@ -63,7 +66,7 @@ def curvature_bound(head: Head, sign: float) -> float | None:
     if isinstance(head, LinearHead):
         return 0.0
     if isinstance(head, QuadraticHead):
-        return max(0.0, float(np.linalg.eigvalsh(sign * np.asarray(head.matrix)).max()))
+        return largest(0.0, float(np.linalg.eigvalsh(sign * np.asarray(head.matrix)).max()))
     return None
 
 
@@ -81,25 +84,27 @@ def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = N
     if lipschitz is not None and not (np.isfinite(lipschitz) and lipschitz >= 0):
         raise InvalidInputError(f"lipschitz = {lipschitz!r}: give a finite number from 0 on.")
     nothing = float("nan")
+    if not (risk.sequences.mask & ~allowed.chosen).any():
+        told = "There is nothing to mix: q is 0 at every p, and none is strictly better than another."
+        return AssumptionD(Applies.NO, told, nothing, nothing, violation=np.zeros(risk.width))
     if not allowed.is_single:
         return AssumptionD(Applies.NOT_DECIDED, "Some input has several optimal tokens.", nothing, nothing)
     nu = risk.scores[np.arange(len(risk.scores)), allowed.indices]
-    if nu.min() <= 0:
+    if not nu.min() > 0:
         told = "(85) asks that the optimal tokens score above 0, and some does not."
         return _refuted(risk, allowed) or AssumptionD(Applies.NOT_DECIDED, told, nothing, nothing)
     found = [_input_quotients(risk, i, int(a), lipschitz) for i, a in enumerate(allowed.indices)]
     if any(one is None for one in found):
-        told = (
-            "No Lipschitz constant of the head's gradient is known, or too many parts of the simplex would be needed."
-        )
+        told = "No Lipschitz constant of the head's gradient is known, too many parts of the simplex would be needed, "
+        told += "or the scores are rounding beside the terms that they are sums of."
         return _refuted(risk, allowed) or AssumptionD(Applies.NOT_DECIDED, told, nothing, nothing)
-    least, most = (np.array([one[k] for one in found if one is not None]) for k in (0, 1))
-    epsilon = min(1.0, float((least / nu).min()))
-    if epsilon <= ROUNDING:
+    lowest, most = (np.array([one[k] for one in found if one is not None]) for k in (0, 1))
+    epsilon, C = least(1.0, *(lowest / nu)), largest(0.0, *(most - nu))
+    if not (epsilon > ROUNDING and np.isfinite(C)):
         told = "Some attention would not lower the score, and no p is known to have it."
         return _refuted(risk, allowed) or AssumptionD(Applies.NOT_DECIDED, told, nothing, nothing)
     told = f"(85) holds for every attention with epsilon = {epsilon:.4g}."
-    return AssumptionD(Applies.YES, told, epsilon, max(0.0, float((most - nu).max())))
+    return AssumptionD(Applies.YES, told, epsilon, C)
 
 
 def _input_quotients(risk: HeadRisk, i: int, a: int, lipschitz: float | None) -> tuple[float, float] | None:
@@ -112,38 +117,54 @@ def _input_quotients(risk: HeadRisk, i: int, a: int, lipschitz: float | None) ->
     above, below = (b if b is not None else None if lipschitz is None else lipschitz / 2 for b in bounds)
     if above is None or below is None:
         return None
-    tokens = np.asarray(risk.sequences.tokens, dtype=float)[i, risk.sequences.mask[i]]
-    own = int(risk.sequences.mask[i, :a].sum())
-    if len(tokens) == 1:
+    all_tokens, others = np.asarray(risk.sequences.tokens, dtype=float)[i], risk.sequences.mask[i].copy()
+    others[a] = False
+    if not others.any():
         return float("inf"), 0.0
-    values, slopes = (sign * x for x in _at(risk.head, tokens[own : own + 1]))
-    moves = np.delete(tokens, own, axis=0) - tokens[own]
-    most = float((-(moves @ slopes[0])).max(initial=0.0) + below * (moves**2).sum(axis=1).max())
-    least = _least_quotient(_Simplex(risk.head, sign, tokens, own, float(values[0]), slopes[0], above))
-    return None if least is None else (least, most)
+    # In an order of their own, so that the order given changes no answer.
+    tokens = np.array([all_tokens[a].tolist(), *sorted(all_tokens[others].tolist())])
+    values, slopes = (sign * x for x in _at(risk.head, tokens))
+    moves, nu = tokens[1:] - tokens[0], float(values[0])
+    longest = float((moves**2).sum(axis=1).max())
+    noise = _EPS * (_largest_term(risk.head, tokens) + largest(above, below) * longest)
+    if not nu > noise:
+        return None
+    most = float((-(moves @ slopes[0])).max(initial=0.0) + below * longest)
+    lowest = _least_quotient(_Simplex(risk.head, sign, tokens, nu, slopes[0], above, noise))
+    return None if lowest is None else (lowest * nu / (nu + noise), most + 2 * noise)
+
+
+def _largest_term(head: Head, tokens: np.ndarray) -> float:
+    """The sum of the sizes of what adds up to a score at most, beside which the score is rounded."""
+    sizes = np.abs(tokens)
+    if isinstance(head, QuadraticHead):
+        matrix, weights, offset = (np.abs(np.asarray(x)) for x in (head.matrix, head.weights, head.offset))
+        return float((np.einsum("tk,kl,tl->t", sizes, matrix, sizes) + sizes @ weights).max() + offset)
+    values, slopes = _at(head, tokens)
+    return float((np.abs(slopes) * sizes).sum(axis=1).max() + np.abs(values).max())
 
 
 @dataclass(frozen=True, eq=False)
 class _Simplex:
-    """One input: its tokens, the optimal one with its score and slope, and the curvature."""
+    """One input: its tokens, the optimal one first, with its score and slope, and the curvature."""
 
     head: Head
     sign: float
     tokens: np.ndarray
-    own: int
     nu: float
     slope: np.ndarray
     curvature: float
+    noise: float  #: rounding of a score
 
 
 def _least_quotient(one: _Simplex) -> float | None:
     """The least quotient over the parts, halved until each is positive or a corner's own is not; None if never."""
     T = len(one.tokens)
-    parts, seen, least = np.eye(T)[None], 0, float("inf")
+    parts, seen, lowest = np.eye(T)[None], 0, float("inf")
     while len(parts):
         seen += len(parts)
         corners = parts.reshape(-1, T)
-        q = 1.0 - corners[:, one.own]
+        q = 1.0 - corners[:, 0]
         outside = q > 0
         values = one.sign * _at(one.head, corners @ one.tokens)[0]
         true = (one.nu - values[outside]) / q[outside]
@@ -152,24 +173,25 @@ def _least_quotient(one: _Simplex) -> float | None:
         if seen > MOST_PARTS:
             return None
         bounds = _quotients(one, parts)
-        open_parts = bounds <= 0.5 * ROUNDING * one.nu + np.minimum(true.min(), one.nu) * 0.01
-        least = min(least, float(bounds[~open_parts].min(initial=np.inf)))
-        parts = _halved(parts[open_parts], one.tokens)
-    return least
+        # A bound that is NaN proves nothing: its part stays open.
+        done = bounds > 0.5 * ROUNDING * one.nu + np.minimum(true.min(), one.nu) * 0.01
+        lowest = least(lowest, *bounds[done])
+        parts = _halved(parts[~done], one.tokens)
+    return lowest
 
 
 def _quotients(one: _Simplex, parts: np.ndarray) -> np.ndarray:
     """The least (nu - U)/q over the corners of each part, shape (m,)."""
     middle = parts.mean(axis=1) @ one.tokens
     values, slopes = (one.sign * x for x in _at(one.head, middle))
-    holds_own = (parts[:, :, one.own] == 1.0).any(axis=1)
-    middle = np.where(holds_own[:, None], one.tokens[one.own], middle)
+    holds_own = (parts[:, :, 0] == 1.0).any(axis=1)
+    middle = np.where(holds_own[:, None], one.tokens[0], middle)
     values = np.where(holds_own, one.nu, values)
     slopes = np.where(holds_own[:, None], one.slope, slopes)
     h = parts @ one.tokens - middle[:, None]
     upper = values[:, None] + np.einsum("mck,mk->mc", h, slopes) + one.curvature * (h**2).sum(axis=2)
-    q = 1.0 - parts[:, :, one.own]
-    return np.asarray(np.where(q > 0, (one.nu - upper) / np.where(q > 0, q, 1.0), np.inf).min(axis=1))
+    q = 1.0 - parts[:, :, 0]
+    return np.asarray(np.where(q > 0, (one.nu - upper - one.noise) / np.where(q > 0, q, 1.0), np.inf).min(axis=1))
 
 
 def _halved(parts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -204,7 +226,10 @@ def _refuted(risk: HeadRisk, allowed: Selection) -> AssumptionD | None:
         return None
     points = _points(risk, allowed)
     sign, size, log_q = risk.log_excess(points, allowed)
-    below = (sign < 0) & (size - log_q > np.log(ROUNDING))
+    tokens = np.asarray(risk.sequences.tokens, dtype=float)[risk.sequences.mask]
+    term = _largest_term(risk.head, tokens)
+    steepest = float(np.asarray(risk.loss.log_slope(risk.scores[risk.sequences.mask])).max())
+    below = (sign < 0) & (size - log_q > np.log(ROUNDING * term) + steepest)
     if not below.any():
         return None
     p = points[int(np.flatnonzero(below)[0])]

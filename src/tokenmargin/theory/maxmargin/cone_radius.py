@@ -19,6 +19,7 @@ from tokenmargin._types import Path
 from tokenmargin.attention import AttentionRisk, Loss, logistic
 from tokenmargin.data import scores
 from tokenmargin.margin import MarginSolution, cone_constants, neighbors
+from tokenmargin.theory.claim import largest
 from tokenmargin.theory.maxmargin.lemma7_cone import ComparisonCase, comparison_terms
 
 #: Points of the cone at which (53) and (55) are compared, and how far out, in units of its radius.
@@ -50,12 +51,12 @@ class ConeRadius:
     @property
     def theorem_3(self) -> float:
         """R of [M, Thm 3]."""
-        return max(self.perturbation, self.aside, self.uneven, self.step)
+        return largest(self.perturbation, self.aside, self.uneven, self.step)
 
     @property
     def theorem_3_as_printed(self) -> float:
         """The same with 1/2 and (58) as printed."""
-        return max(0.5, self.perturbation, self.aside, self.uneven, self.step_as_printed)
+        return largest(0.5, self.perturbation, self.aside, self.uneven, self.step_as_printed)
 
 
 def cone_radius(solution: MarginSolution, loss: Loss = logistic) -> ConeRadius:

@@ -10,7 +10,7 @@ import numpy as np
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import Status, att_svm, feasible_selections, relaxing_rate, selected_label_svm
-from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.claim import Applies, largest
 from tokenmargin.theory.maxmargin._joint_bracket import JointBracket, attention_spared, bracket_saturated
 from tokenmargin.theory.maxmargin._mixture_search import NOT_SEARCHED, MixtureBound, search_mixtures
 
@@ -99,7 +99,7 @@ class JointBalls:
         """The global minimisers at `LEVEL`; None where they could not be bracketed."""
         gamma = selected_label_svm(self.sequences, self.selection).label_margin
         margin = att_svm(self.sequences, self.selection).margin
-        R = LEVEL * max(1 / margin, 1 / (self.rate * gamma))
+        R = LEVEL * largest(1 / margin, 1 / (self.rate * gamma))
         return self.minimiser.bracket(R, margin * R if np.isinf(self.rate) else float(np.log(self.rate * R)))
 
     @property
@@ -108,7 +108,7 @@ class JointBalls:
         found = self.minimiser
         if found.mixtures.violation is not None or (found.is_selected and found.selection != self.selection):
             return Applies.NO, f"The minimisers do not select these tokens. {found.because}"
-        if self.bracket is None or self.bracket.outside.max() > 1 - SELECTED:
+        if self.bracket is None or not self.bracket.outside.max() <= 1 - SELECTED:
             because = "Not bracketed: r and R are too small, or an input with label margin to spare may go unattended."
             return Applies.NOT_DECIDED, f"{because} {found.because}"
         return Applies.YES, f"The minimisers select these tokens. {found.because}"

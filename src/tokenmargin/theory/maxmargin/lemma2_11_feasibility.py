@@ -9,7 +9,7 @@ import numpy as np
 from tokenmargin._types import Vector
 from tokenmargin.data import EmbeddedSequences, optimal_selection, scores, toys
 from tokenmargin.margin import MarginSolution, Status, global_margin
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.problem import given
 
 #: Least-squares residual, relative to the right-hand side, below which a linear system over all tokens is solvable.
@@ -23,10 +23,10 @@ def separator_from_head(sequences: EmbeddedSequences) -> Vector | None:
     systems X W' = K and K p = X v are solved by least squares over all tokens.
     """
     tokens, keys = (np.asarray(a, dtype=float)[sequences.mask] for a in (sequences.tokens, sequences.keys))
-    if not sequences.keys_are_tokens and _residual(tokens, keys) > SOLVABLE:
+    if not sequences.keys_are_tokens and not _residual(tokens, keys) <= SOLVABLE:
         return None
     value = tokens @ sequences.head
-    if _residual(keys, value[:, None]) > SOLVABLE:
+    if not _residual(keys, value[:, None]) <= SOLVABLE:
         return None
     gamma, best = scores(sequences), optimal_selection(sequences)
     rest = np.where(best.chosen, -np.inf, gamma).max(axis=1)
@@ -38,7 +38,9 @@ def separator_from_head(sequences: EmbeddedSequences) -> Vector | None:
 def _residual(matrix: np.ndarray, target: np.ndarray) -> float:
     """|matrix x - target| / |target| at the least-squares x."""
     solution = np.linalg.lstsq(matrix, target, rcond=None)[0]
-    return float(np.linalg.norm(matrix @ solution - target) / max(float(np.linalg.norm(target)), np.finfo(float).tiny))
+    return float(
+        np.linalg.norm(matrix @ solution - target) / largest(float(np.linalg.norm(target)), np.finfo(float).tiny)
+    )
 
 
 def _lemma_2_applies(sequences: EmbeddedSequences) -> tuple[Applies, str]:
@@ -58,7 +60,7 @@ def _lemma_2_error(sequences: EmbeddedSequences, solution: MarginSolution) -> fl
     separator = separator_from_head(sequences)
     if solution.status is not Status.OPTIMAL or separator is None:
         return float("inf")
-    return max(0.0, float(np.linalg.norm(solution.p) / np.linalg.norm(separator)) - 1.0)
+    return largest(0.0, float(np.linalg.norm(solution.p) / np.linalg.norm(separator)) - 1.0)
 
 
 def _all_positive() -> EmbeddedSequences:

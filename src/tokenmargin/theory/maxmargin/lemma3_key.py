@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.problem import Problem, given
 
 
@@ -56,14 +56,14 @@ def _lemma_3_applies(case: KeyLemmaCase) -> tuple[Applies, str]:
         return Applies.NO, "The lemma is about one input."
     if needed == 0 or np.ptp(case.sequences.tokens[0] @ case.sequences.head) == 0:
         return Applies.NO, "Gamma A is 0 (q or all keys are 0, or all tokens score alike): there is nothing to bound."
-    if case.size < needed * (1 - ROUNDING):
+    if not case.size >= needed * (1 - ROUNDING):
         return Applies.NO, f"A = {case.size:.4g} is less than sup |k_t| |q| = {needed:.4g}."
     return Applies.YES, f"A = {case.size:.4g} is at least sup |k_t| |q|."
 
 
 def _lemma_3_error(case: KeyLemmaCase, terms: KeyLemmaTerms) -> float:
     bound = terms.missing**2
-    return max(0.0, terms.remainder - 2 * bound, terms.display - bound)
+    return largest(0.0, terms.remainder - 2 * bound, terms.display - bound)
 
 
 def key_lemma_case(read_with_q: bool) -> KeyLemmaCase:

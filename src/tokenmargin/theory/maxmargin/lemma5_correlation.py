@@ -14,7 +14,7 @@ from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.margin import Status, global_margin
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
 from tokenmargin.theory.problem import given
 
@@ -54,7 +54,7 @@ def _lemma_5_error(case: CorrelationCase, field: Vector) -> float:
     """max(0, <-grad, p/|p|> - (1 + pi) <-grad, p_mm/|p_mm|>) in units of |grad|."""
     unit, p = field / np.linalg.norm(field), np.array(case.p)
     gain = float(unit @ p / np.linalg.norm(p))
-    return max(0.0, gain - (1 + case.pi) * float(unit @ global_margin(case.sequences).direction))
+    return largest(0.0, gain - (1 + case.pi) * float(unit @ global_margin(case.sequences).direction))
 
 
 def _beyond_the_radius(scale: float) -> CorrelationCase:

@@ -17,7 +17,7 @@ from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest, least
 from tokenmargin.theory.problem import given
 
 InputNumbers = Float[np.ndarray, "n"]
@@ -86,7 +86,7 @@ def _lemma_7_error(case: ConeCase, seen: ConeGradient) -> float:
     keys = np.where(case.sequences.mask[:, :, None], case.sequences.keys, np.nan)
     spread = float(np.nanmax(np.linalg.norm(keys[:, :, None] - keys[:, None], axis=-1)))
     size = float(np.linalg.norm(seen.direction))
-    return max(0.0, (lower - gain) / lower, gain / upper - 1, size / (spread * upper) - 1)
+    return largest(0.0, (lower - gain) / lower, gain / upper - 1, size / (spread * upper) - 1)
 
 
 def _across_the_cone(scale: float) -> ConeCase:
@@ -135,7 +135,7 @@ class ComparisonCase:
 
 def comparison_radius(case: ComparisonCase) -> float:
     """R_pi of [M, Lemma 7], part L3, the largest of its terms."""
-    return max(comparison_terms(case))
+    return largest(*comparison_terms(case))
 
 
 def comparison_terms(case: ComparisonCase) -> tuple[float, float, float]:
@@ -149,8 +149,8 @@ def comparison_terms(case: ComparisonCase) -> tuple[float, float, float]:
     constants = cone_constants(att_svm(case.sequences, case.selection))
     T = int(case.sequences.mask.sum(axis=1).max())
     ratio = T * constants.score_spread * constants.key_norm / (case.pi * constants.score_gap)
-    radius = max(2.0, 1.0 / constants.delta) / constants.margin * np.log(96.0 * ratio)
-    if case.pi >= 2 * min(0.5, constants.delta):
+    radius = largest(2.0, 1.0 / constants.delta) / constants.margin * np.log(96.0 * ratio)
+    if case.pi >= 2 * least(0.5, constants.delta):
         return float(radius), 0.0, 0.0
     nu = case.pi**2 / (64.0 * constants.key_norm**2)
     gamma = scores(case.sequences)[case.sequences.mask]
@@ -170,7 +170,7 @@ def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
     if in_the_cone is not Applies.YES:
         return in_the_cone, because
     radius = comparison_radius(case)
-    if float(np.linalg.norm(case.p)) < radius:
+    if not float(np.linalg.norm(case.p)) >= radius:
         return Applies.NO, f"p is shorter than R_pi = {radius:.4g}."
     return Applies.YES, f"p lies in the cone, beyond R_pi = {radius:.4g}."
 
@@ -179,7 +179,7 @@ def _comparison_error(case: ComparisonCase, seen: ConeGradient) -> float:
     """By how much the descent along p exceeds 1 + pi times that along p_mm, relative to the latter."""
     axis, p = att_svm(case.sequences, case.selection).direction, np.array(case.p)
     along_p, along_axis = float(seen.direction @ p) / float(np.linalg.norm(p)), float(seen.direction @ axis)
-    return max(0.0, (along_p - (1 + case.pi) * along_axis) / abs(along_axis))
+    return largest(0.0, (along_p - (1 + case.pi) * along_axis) / abs(along_axis))
 
 
 def _on_the_border(scale: float) -> ComparisonCase:

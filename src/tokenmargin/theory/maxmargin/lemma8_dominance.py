@@ -15,7 +15,7 @@ from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logi
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
-from tokenmargin.theory.claim import ROUNDING, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest, least
 from tokenmargin.theory.problem import Problem, given
 
 
@@ -60,10 +60,10 @@ def dominance_radius(case: DominanceCase) -> float:
     kappa = float(np.abs(gaps[seen_q.neighbors]).min())
     slopes = np.asarray(case.loss.log_slope(jnp.asarray([gamma[data.mask].min(), gamma[data.mask].max()])))
     ratio = 4 * n * data.n_places * float(np.abs(gaps).max()) * float(np.exp(np.ptp(slopes)))
-    apart = min(seen_p.margin - seen_q.margin, float(rest.min()) - seen_q.margin)
+    apart = least(seen_p.margin - seen_q.margin, float(rest.min()) - seen_q.margin)
     if kappa == 0:
         return float("inf")
-    return max(float(np.log(ratio / kappa)) / apart, float(np.log(data.n_places)) / seen_q.margin)
+    return largest(float(np.log(ratio / kappa)) / apart, float(np.log(data.n_places)) / seen_q.margin)
 
 
 def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:

@@ -12,8 +12,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tokenmargin._types import Rows
 from tokenmargin.margin import Status
+from tokenmargin.margin.exact_hull import separating
 from tokenmargin.margin.least_norm import least_norm
 
 #: One subset of its tokens for every input.
@@ -41,17 +41,24 @@ class OrderCell:
             if t not in self.first[i]:
                 yield OrderCell((*self.first[:i], (*self.first[i], t), *self.first[i + 1 :]))
 
-    def gaps(self, keys: np.ndarray, present: list[tuple[int, ...]]) -> Rows:
+    def gaps(self, keys: np.ndarray, present: list[tuple[int, ...]]) -> np.ndarray:
         """Key differences that are not negative in it, shape (m, d); equal keys ask for nothing."""
         rows = []
         for i, known in enumerate(self.first):
             below = [t for t in present[i] if t not in known]
             rows += [keys[i, s] - keys[i, t] for s, t in pairwise(known)]
             rows += [keys[i, known[-1]] - keys[i, t] for t in below if known]
-        found = np.array(rows).reshape(-1, keys.shape[2])
-        return found[np.abs(found).max(axis=1, initial=0.0) > 0]
+        found = np.array(rows, dtype=keys.dtype).reshape(-1, keys.shape[2])
+        return found[(found != 0).any(axis=1)]
 
     def is_reached(self, keys: np.ndarray, present: list[tuple[int, ...]]) -> bool:
-        """Whether some p has this order strictly, unless that is undecided; cells without one are borders of others."""
+        """Whether some p has this order strictly; cells without one are borders of others.
+
+        Args:
+            keys: fractions, shape (n, T, d): what floats call infeasible is decided again without rounding.
+            present: the tokens of each input.
+        """
         rows = self.gaps(keys, present)
-        return not len(rows) or least_norm(rows, np.ones(len(rows))).status is not Status.INFEASIBLE
+        if not len(rows) or least_norm(rows.astype(float), np.ones(len(rows))).status is Status.OPTIMAL:
+            return True
+        return separating(rows.tolist()) is not None

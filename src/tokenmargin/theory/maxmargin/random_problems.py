@@ -134,7 +134,7 @@ def _theorem_6(rng: Stream, slowest: float = 1.0, fastest: float = 3.0) -> Probl
     labels = rng.choice([-1.0, 1.0], size=3)
     data = EmbeddedSequences(rng.normal(size=(3, 2, 2)), labels, [0.0, 1.0])
     choices = [Selection.from_indices(list(choice), 2) for choice in product(range(2), repeat=3)]
-    best = max(choices, key=lambda choice: selected_label_svm(data, choice).label_margin)
+    best = max(choices, key=lambda choice: np.nan_to_num(selected_label_svm(data, choice).label_margin))
     solved = selected_label_svm(data, best).status is Status.OPTIMAL
     rate = relaxing_rate(data, best) if solved else float("nan")
     return _joint(rng, data, best, rate * rng.uniform(slowest, fastest) if rate > 0 else 1.0)
@@ -228,7 +228,7 @@ def _lemma_8(rng: Stream) -> Problem:
     alike = seen[0].selection.is_single and seen[0].selection == seen[1].selection
     case = lemma8_dominance.DominanceCase(data, _numbers(q), _numbers(p), 1.0)
     radius = lemma8_dominance.dominance_radius(case) if alike and seen[0].margin < seen[1].margin else 1.0
-    return Problem(sequences=data, q=_numbers(q), p=_numbers(min(radius, 1e9) * rng.uniform(1.001, 3) * p))
+    return Problem(sequences=data, q=_numbers(q), p=_numbers(np.fmin(radius, 1e9) * rng.uniform(1.001, 3) * p))
 
 
 def _law(

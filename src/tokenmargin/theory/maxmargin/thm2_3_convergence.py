@@ -26,7 +26,7 @@ from tokenmargin.data import (
 )
 from tokenmargin.margin import Status, att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.maxmargin.cone_radius import (
     FARTHEST,
     POINTS,
@@ -114,7 +114,7 @@ def _theorem_2_error(run: Run, limits: tuple[Limit | None, ...]) -> float:
     if run.sequences.n_inputs > 1:
         return 0.0
     target = global_margin(run.sequences).direction
-    return max(one_minus_cosine(limit.velocity, target) for limit in limits if limit is not None)
+    return largest(*(one_minus_cosine(limit.velocity, target) for limit in limits if limit is not None))
 
 
 def _settled(limits: tuple[Limit | None, ...]) -> bool:
@@ -184,7 +184,7 @@ def _theorem_3_error(run: Run, seen: InCone) -> float:
     if not seen.limit.diverges or run.selection is None:
         return float("inf")
     error = one_minus_cosine(seen.limit.velocity, att_svm(run.sequences, run.selection).direction)
-    return max(error, float(seen.descent.turn.max()), float(seen.descent.leave.max()))
+    return largest(error, float(seen.descent.turn.max()), float(seen.descent.leave.max()))
 
 
 def _in_the_local_cone(scale: float) -> Run:

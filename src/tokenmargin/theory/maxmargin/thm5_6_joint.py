@@ -22,7 +22,7 @@ from tokenmargin.margin import Status, att_svm
 from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, selected_label_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.maxmargin._joint_bracket import JointBracket
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
 from tokenmargin.theory.maxmargin.joint_balls import (
@@ -87,7 +87,7 @@ def _error(balls: JointBalls, bracket: JointBracket | None, limit: Callable[[Joi
     error = bracket.direction_error(target)
     if error > BRACKET_TOLERANCE >= bracket.least_direction_error(target):  # too wide to tell
         return float("nan")
-    return max(error, bracket.head_error(head))
+    return largest(error, bracket.head_error(head))
 
 
 def _strict(balls: JointBalls) -> Vector:
@@ -273,7 +273,7 @@ def _run_applies(run: JointRun, of_support: bool) -> tuple[Applies, str]:
 
 def _run_error(run: JointRun, limit: JointLimit, attention: Vector) -> float:
     head = selected_label_svm(run.sequences, run.selection).direction
-    return max(one_minus_cosine(limit.head, head), one_minus_cosine(limit.attention, attention))
+    return largest(one_minus_cosine(limit.head, head), one_minus_cosine(limit.attention, attention))
 
 
 def _fig3_run(third: tuple[float, float], rate_v: float = 1.0) -> JointRun:
@@ -294,7 +294,7 @@ def _joint_run(problem: Problem) -> JointRun:
 
 def random_run(rng: np.random.Generator, balls: JointBalls) -> JointRun:
     """A run on the problem of some balls at their rate, at most 10 and 1 where it is infinite, from Gaussian starts."""
-    rate = min(balls.rate, 10.0) if np.isfinite(balls.rate) else 1.0
+    rate = float(np.minimum(balls.rate, 10.0)) if np.isfinite(balls.rate) else 1.0
     k, d = balls.sequences.tokens.shape[2], balls.sequences.width
     start_v, start_p = (tuple(rng.normal(size=width).tolist()) for width in (k, d))
     return JointRun(balls.sequences, balls.selection, start_v, start_p, rate)

@@ -25,7 +25,7 @@ from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm_any
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.maxmargin._convex_heads import Mixing, mixing_by_convexity
 from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
 from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
@@ -165,7 +165,7 @@ def _sandwich(case: HeadCase) -> Sandwich:
         directions[::4] = best / np.linalg.norm(best)
     # Along `best` log q_max falls like -|p|/unit.
     constants = mixing_constants(case)
-    farthest = max(_SANDWICH_NORM, 2 * abs(constants.threshold(_DELTA)) if constants is not None else 0.0)
+    farthest = largest(_SANDWICH_NORM, 2 * abs(constants.threshold(_DELTA)) if constants is not None else 0.0)
     norms = np.linspace(0, farthest * unit, _PROBES)
     sign, size, log_q = case.risk.log_excess(directions * norms[:, None], case.allowed)
     return Sandwich(sign, size, log_q)
@@ -176,14 +176,16 @@ def _lemma_14_error(case: HeadCase, seen: Sandwich) -> float:
     constants = mixing_constants(case)
     if constants is None or (seen.sign <= 0).any():
         return float("inf")
+    if np.isnan(seen.sign).any():
+        return float("nan")
     share = seen.log_excess - seen.log_q
-    outside = max(0.0, float(np.log(constants.lower) - share.min()), float(share.max() - np.log(constants.upper)))
+    outside = largest(0.0, float(np.log(constants.lower) - share.min()), float(share.max() - np.log(constants.upper)))
     q = seen.log_q
     spoken = q[:, None] <= np.minimum((1 + _DELTA) * q[None], constants.threshold(_DELTA))
     if not spoken.any():
         return float("nan")
     behind = seen.log_excess[:, None] - seen.log_excess[None]
-    return max(outside, float(behind[spoken].max()))
+    return largest(outside, float(behind[spoken].max()))
 
 
 def two_ways(rest_score: float = 0.2, second_key: tuple[float, float] = (0.0, 1.0)) -> HeadCase:
