@@ -17,8 +17,8 @@ from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import label_svm
 from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.maxmargin._exact_selection import ExactSelection
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
-from tokenmargin.theory.maxmargin.exact_selection import ExactSelection
 from tokenmargin.theory.maxmargin.order_cells import OrderCell
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)

@@ -36,8 +36,8 @@ from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.margin import LabelSolution, Status, label_svm, selected_label_svm
 from tokenmargin.margin.least_norm import least_norm
 from tokenmargin.theory.claim import Applies, largest, least
+from tokenmargin.theory.maxmargin._exact_selection import MOST_NEAR, ExactSelection, OwnOrder
 from tokenmargin.theory.maxmargin._mixture_search import search_mixtures
-from tokenmargin.theory.maxmargin.exact_selection import MOST_NEAR, ExactSelection, OwnOrder
 from tokenmargin.theory.maxmargin.order_cells import Choice, OrderCell, climbed_points, trial_points_of
 
 #: Most label margins that are computed, at a fifth of a millisecond each, and most cells that are opened.

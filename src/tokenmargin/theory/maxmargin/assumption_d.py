@@ -33,7 +33,7 @@ from tokenmargin.data import Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, largest, least
-from tokenmargin.theory.maxmargin.exact_selection import OwnOrder
+from tokenmargin.theory.maxmargin._exact_selection import OwnOrder
 
 #: Parts of the simplex of an input that are looked at before it is left undecided.
 MOST_PARTS = 20_000
