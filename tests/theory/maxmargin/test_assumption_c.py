@@ -17,6 +17,7 @@ from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import label_svm
 from tokenmargin.theory.claim import Applies
+from tokenmargin.theory.maxmargin._exact_selection import ExactSelection
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
 from tokenmargin.theory.maxmargin.order_cells import OrderCell
 
@@ -241,3 +242,28 @@ def test_the_reference_is_the_label_margin(rng):
 def test_wrong_trial_points_are_named():
     with pytest.raises(InvalidInputError, match="trial_points"):
         assumption_c(fig3(A), OPTIMAL, np.zeros((2, 5)))
+
+
+def test_what_carries_the_margin_and_what_costs_is_told_exactly():
+    data, selection = zero_dual()
+    exact = ExactSelection(data, selection)
+    assert exact.shares.tolist() == [1.0, 0.0]
+    assert exact.costs.tolist() == [[0, 1], [0, 1]]
+    nudged = data.tokens.copy()
+    nudged[0, 0] += (-(2.0**-50), 0.0)  # the first selected token alone is no longer the classifier
+    moved = ExactSelection(EmbeddedSequences(nudged, data.labels, data.head, data.keys), selection)
+    assert 0 < moved.shares[1] < 1e-12
+    assert exact.is_as_wide(((0,), (0,)))
+    assert not exact.is_as_wide(((0, 1), (0,)))
+    assert exact.ray_to(((0, 1), (0,))) is not None
+    np.testing.assert_array_equal(exact.ray_to(((0, 1), (0, 1))), [0.0, 0.0])
+
+
+def test_the_rate_near_the_selection_is_one():
+    """At every p that pays no more than what is near; the first input's other token alone is costly."""
+    data, selection = zero_dual()
+    line = EmbeddedSequences(data.tokens, data.labels, data.head, np.ones((2, 1, 1)) * [[1.0], [0.0]])
+    rate, kappa = ExactSelection(line, selection).near_rate(np.array([[False, True], [False, False]]))
+    rates, q = loss_rates(line, selection, np.linspace(0, 25, 200)[:, None])
+    assert (q < kappa).sum() > 50
+    assert rates[(q < kappa) & (q > 1e-9)].min() >= rate > 0

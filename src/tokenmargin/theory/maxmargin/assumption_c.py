@@ -36,14 +36,15 @@ from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.margin import LabelSolution, Status, label_svm, selected_label_svm
 from tokenmargin.margin.least_norm import least_norm
 from tokenmargin.theory.claim import Applies, largest, least
-from tokenmargin.theory.maxmargin._exact_selection import ExactSelection
-from tokenmargin.theory.maxmargin._near_and_far import Surroundings, searched_rate
-from tokenmargin.theory.maxmargin._own_order import OwnOrder
-from tokenmargin.theory.maxmargin._trial_points import climbed_points, trial_points_of
-from tokenmargin.theory.maxmargin.order_cells import Choice, OrderCell
+from tokenmargin.theory.maxmargin._exact_selection import MOST_NEAR, ExactSelection, OwnOrder
+from tokenmargin.theory.maxmargin._mixture_search import search_mixtures
+from tokenmargin.theory.maxmargin.order_cells import Choice, OrderCell, climbed_points, trial_points_of
 
 #: Most label margins that are computed, at a fifth of a millisecond each, and most cells that are opened.
 MOST_MARGINS, MOST_CELLS = 20_000, 400
+
+#: Cells of `search_mixtures`, which is asked where all else fails: a second or two.
+MOST_SEARCHED = 4000
 
 #: A bound nu below this times Gamma is rounding, not a proof; neither is a margin that exceeds Gamma by less.
 ROUNDING = 1e-9
@@ -232,14 +233,16 @@ class _Problem:
 
     def searched(self) -> AssumptionC:
         """A proof by a bound near the selection and a search of all other p, where orders of logits give none."""
-        told = "Some mixture of tokens would lose no label margin, and no p is known to attend to it."
-        gains = self.level & (self.exact.costs < 0)
-        if self.is_selectable and (gains.any() or not self.costly.any()):
-            return self.undecided(told)
-        costs = self.gamma - self.signed @ self.label.direction
-        around = Surroundings(self.sequences, self.selection, self.exact.shares, costs, self.costly, self.gamma)
-        nu = searched_rate(around, self.is_selectable)
-        return self.undecided(told) if np.isnan(nu) else self.holds(nu)
+        rate, kappa = float("inf"), MOST_NEAR  # where no p selects these tokens alone, q >= 1/2 at every p: all is far
+        if self.is_selectable:
+            gains = (self.level & (self.exact.costs < 0)).any()
+            rate, kappa = (float("nan"),) * 2 if gains else self.exact.near_rate(self.costly)
+        if kappa > 0:
+            around = np.full(self.sequences.n_inputs, kappa)
+            found = search_mixtures(self.sequences, self.selection, around, MOST_SEARCHED)
+            if found.is_proved:
+                return self.holds(least(rate, found.clearance))
+        return self.undecided("Some mixture of tokens would lose no label margin, and no p is known to attend to it.")
 
     def holds(self, nu: float) -> AssumptionC:
         """A proof, unless it is one by rounding."""

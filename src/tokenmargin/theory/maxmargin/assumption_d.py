@@ -17,7 +17,7 @@ some p' leave as little outside the optimal tokens as one likes, and their risk 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import equinox as eqx
@@ -33,6 +33,7 @@ from tokenmargin.data import Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, largest, least
+from tokenmargin.theory.maxmargin._exact_selection import OwnOrder
 
 #: Parts of the simplex of an input that are looked at before it is left undecided.
 MOST_PARTS = 20_000
@@ -89,11 +90,13 @@ def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = N
         return AssumptionD(Applies.NO, told, nothing, nothing, violation=np.zeros(risk.width))
     if not allowed.is_single:
         return AssumptionD(Applies.NOT_DECIDED, "Some input has several optimal tokens.", nothing, nothing)
-    nu = risk.scores[np.arange(len(risk.scores)), allowed.indices]
+    order = OwnOrder(risk.sequences, allowed)  # the optimal tokens first
+    risk, allowed = replace(risk, sequences=order.as_given), order.selection
+    nu = risk.scores[:, 0]
     if not nu.min() > 0:
         told = "(85) asks that the optimal tokens score above 0, and some does not."
         return _refuted(risk, allowed) or AssumptionD(Applies.NOT_DECIDED, told, nothing, nothing)
-    found = [_input_quotients(risk, i, int(a), lipschitz) for i, a in enumerate(allowed.indices)]
+    found = [_input_quotients(risk, i, lipschitz) for i in range(len(nu))]
     if any(one is None for one in found):
         told = "No Lipschitz constant of the head's gradient is known, too many parts of the simplex would be needed, "
         told += "or the scores are rounding beside the terms that they are sums of."
@@ -107,8 +110,10 @@ def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = N
     return AssumptionD(Applies.YES, told, epsilon, C)
 
 
-def _input_quotients(risk: HeadRisk, i: int, a: int, lipschitz: float | None) -> tuple[float, float] | None:
-    """Bounds from below and above of (nu - Y psi)/q over the simplex of input i; None if they are not known.
+def _input_quotients(risk: HeadRisk, i: int, lipschitz: float | None) -> tuple[float, float] | None:
+    """Bounds from below and above of (nu - Y psi)/q over the simplex of input i, whose optimal token is the first.
+
+    None if they are not known.
 
     A bound from below that is not positive is that of a corner, where the quotient itself is as small.
     """
@@ -117,12 +122,9 @@ def _input_quotients(risk: HeadRisk, i: int, a: int, lipschitz: float | None) ->
     above, below = (b if b is not None else None if lipschitz is None else lipschitz / 2 for b in bounds)
     if above is None or below is None:
         return None
-    all_tokens, others = np.asarray(risk.sequences.tokens, dtype=float)[i], risk.sequences.mask[i].copy()
-    others[a] = False
-    if not others.any():
+    tokens = np.asarray(risk.sequences.tokens, dtype=float)[i, risk.sequences.mask[i]]
+    if len(tokens) == 1:
         return float("inf"), 0.0
-    # In an order of their own, so that the order given changes no answer.
-    tokens = np.array([all_tokens[a].tolist(), *sorted(all_tokens[others].tolist())])
     values, slopes = (sign * x for x in _at(risk.head, tokens))
     moves, nu = tokens[1:] - tokens[0], float(values[0])
     longest = float((moves**2).sum(axis=1).max())
