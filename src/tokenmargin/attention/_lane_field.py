@@ -126,8 +126,10 @@ class LaneField(eqx.Module):
         spread = jnp.sum(jnp.abs(pairs) * uneven, axis=(0, 1, 2)) / 2 / unit
         falls = (self._of_first(reach, log_share) - reach) / unit[None, None]
         falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
-        feels = self.scores != self._of_first(self.scores, log_share)
-        behind = jnp.where(feels, jnp.max(log_weight, axis=(0, 1))[None, None] - log_weight, -log_share)
+        ahead = jnp.abs(self.scores - self._of_first(self.scores, log_share))
+        feels = ahead > 0
+        with_first = jnp.where(feels, log_weight + jnp.log(jnp.where(feels, ahead, 1.0)), -jnp.inf)
+        behind = jnp.where(feels, jnp.max(with_first, axis=(0, 1))[None, None] - with_first, -log_share)
         told = tokens_behind(falls, feels, behind, jnp.sum(jnp.abs(pairs), axis=2), share)
         return Separation(spread, *told[:-1], told[-1] / unit)
 
