@@ -6,7 +6,7 @@ import pytest
 from tests import references
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, Flow
-from tokenmargin.attention import _judging, _settled, _stationary, follow_all, limits_of
+from tokenmargin.attention import _judging, _stationary, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences
 
 
@@ -71,7 +71,7 @@ def test_a_settled_velocity_is_orthogonal_to_what_weighted_pairs_differ_by(rng):
     differences = [keys[b, 0, 2 : 1 + count] - keys[b, 0, 1] for b, count in enumerate((2, 3))]
     for b, apart in enumerate(differences):  # as rounding leaves it: nearly orthogonal
         force[b] -= (1 - 1e-5) * np.linalg.pinv(apart) @ (apart @ force[b])
-    velocity = _settled.settled_velocity(keys, signed, force)
+    velocity = _stationary.settled_velocity(keys, signed, force)
     np.testing.assert_allclose(np.linalg.norm(velocity, axis=1), 1.0)
     for b, apart in enumerate(differences):
         np.testing.assert_allclose(apart @ velocity[b], 0.0, atol=1e-12)

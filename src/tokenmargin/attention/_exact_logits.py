@@ -52,8 +52,8 @@ def shifted_gaps(keys: np.ndarray, present: np.ndarray, scores: np.ndarray, p: n
         (gaps of shape (n, T), infinite where masked; the shift).
     """
     whole, unit = exact_logits(keys, p)
-    first = np.array([max(np.flatnonzero(row), key=lambda t, i=i: whole[i, t]) for i, row in enumerate(present)])
-    each = np.arange(len(first))
+    each = np.arange(len(whole))
+    first = np.where(present, whole, whole.min() - 1).argmax(axis=1)
     gaps = whole[each, first][:, None] - whole
     pulls = present & (scores != scores[each, first][:, None])
     shift = max(min(gaps[pulls], default=0) - int(SATURATED / unit), 0)

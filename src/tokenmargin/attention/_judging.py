@@ -25,13 +25,16 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._evaluated import evaluated
-from tokenmargin.attention._lane_field import alike
+from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._points import lengths, unit_rows
 from tokenmargin.attention._repeats import same_key
-from tokenmargin.attention._settled import settled_velocity
-from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE, stationarity
+from tokenmargin.attention._stationary import (
+    CURVATURE_TOLERANCE,
+    NEWTON_TOLERANCE,
+    settled_velocity,
+    stationarity,
+)
 from tokenmargin.attention.field import Field, PairField
 from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
 from tokenmargin.data import Selection, tie_widths

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.field import Separation, pair_excess, tokens_behind
+from tokenmargin.attention.field import Field, Separation, pair_excess, tokens_behind
 from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
 
@@ -30,6 +30,9 @@ LaneNumbers = Float[Array | np.ndarray, "lanes"]
 
 #: Sums of at most so many terms are written out: the compiler then keeps the partial sums in registers.
 WRITTEN_OUT = 32
+
+#: Most points evaluated together: with as many problems or more, one compilation serves any number of them.
+EVALUATED = 128
 
 
 class LaneField(eqx.Module):
@@ -126,8 +129,10 @@ class LaneField(eqx.Module):
         spread = jnp.sum(jnp.abs(pairs) * uneven, axis=(0, 1, 2)) / 2 / unit
         falls = (self._of_first(reach, log_share) - reach) / unit[None, None]
         falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
-        feels = self.scores != self._of_first(self.scores, log_share)
-        behind = jnp.where(feels, jnp.max(log_weight, axis=(0, 1))[None, None] - log_weight, -log_share)
+        ahead = jnp.abs(self.scores - self._of_first(self.scores, log_share))
+        feels = ahead > 0
+        with_first = jnp.where(feels, log_weight + jnp.log(jnp.where(feels, ahead, 1.0)), -jnp.inf)
+        behind = jnp.where(feels, jnp.max(with_first, axis=(0, 1))[None, None] - with_first, -log_share)
         told = tokens_behind(falls, feels, behind, jnp.sum(jnp.abs(pairs), axis=2), share)
         return Separation(spread, *told[:-1], told[-1] / unit)
 
@@ -206,6 +211,26 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
         leaves, structure = jax.tree.flatten(system)
         groups.setdefault((structure, *((x.shape, str(x.dtype)) for x in leaves)), []).append(j)
     return list(groups.values())
+
+
+def evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
+    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
+    parts = []
+    for begin in range(0, len(points), size):
+        rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
+        some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
+        parts.append(jax.device_get(_evaluate(some, points[rows])))
+    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
+
+
+@eqx.filter_jit
+def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    def one(system: Field, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+        signed, _ = system.pair_weights(y)
+        return *system.field_and_jacobian(y), signed, system.seen(y).scores
+
+    return jax.vmap(one)(systems, points)
 
 
 def _apart(numbers: AnyArray) -> AnyArray:

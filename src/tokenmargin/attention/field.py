@@ -165,8 +165,12 @@ class Field(eqx.Module):
         falls = (jnp.take_along_axis(reach, first, axis=-1) - reach) / unit
         falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
         feels = seen.scores != jnp.take_along_axis(seen.scores, first, axis=-1)
-        behind = jnp.max(log_w) - jnp.take_along_axis(log_w, first[:, :, None], axis=1)[:, 0]
-        behind = jnp.where(feels, behind, jnp.max(seen.log_attention, axis=-1, keepdims=True) - seen.log_attention)
+        with_first = jnp.take_along_axis(log_w, first[:, :, None], axis=1)[:, 0]
+        behind = jnp.where(
+            feels,
+            jnp.max(with_first) - with_first,
+            jnp.max(seen.log_attention, axis=-1, keepdims=True) - seen.log_attention,
+        )
         load = jnp.sum(jnp.abs(signed), axis=-1)
         told = tokens_behind(falls, feels, behind, load, jnp.exp(seen.log_attention))
         return Separation(spread, *told[:-1], told[-1] / unit)

@@ -84,8 +84,8 @@ class AttentionRisk:
         Differences of logits are exact, so that it is right where rounding hides the logits themselves.
         """
         field = self.pair_field
-        present = np.isfinite(field.log_multiplicity)
-        parts = [shifted_gaps(self.sequences.keys, present, field.scores, point) for point in points]
+        present, scores = np.isfinite(field.log_multiplicity), np.asarray(field.scores)
+        parts = [shifted_gaps(self.sequences.keys, present, scores, point) for point in points]
         log_multiplicity = np.stack([np.where(present, field.log_multiplicity - gaps, -np.inf) for gaps, _ in parts])
         directions, log_scale = _directions(field, log_multiplicity)
         return np.asarray(directions), np.asarray(log_scale) - np.array([shift for _, shift in parts])

@@ -43,7 +43,7 @@ class Trajectory(PathOfPoints):
     times: np.ndarray = field(repr=False)
     outcome: Outcome
     n_steps: int
-    judged_at: Vector | None = None  #: where the limit is judged if not at the end: see `_far`
+    judged_at: Vector | None = None  #: where the limit is judged if not at the end: see `flows`
 
     @property
     def start(self) -> Vector:
