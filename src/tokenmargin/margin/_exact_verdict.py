@@ -53,7 +53,7 @@ def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> Le
         return _infeasible(shape, found.weights, found.tie_weights)
     point = _meeting(rows, asked, ties, found)
     if isinstance(point, str):
-        if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, found):
+        if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, ties, found):
             return _infeasible(shape, found.duals, found.tie_duals)
         return no_point(Status.UNDECIDED, *shape, reason=point.format(_log10(found.square) / 2))
     duals, tie_duals, exponent = _floats(found.duals, found.tie_duals, most=PLAIN_EXPONENT)
@@ -71,13 +71,28 @@ def _infeasible(shape: tuple[int, int, int], weights: Row, tie_weights: Row) -> 
     return no_point(Status.INFEASIBLE, *shape, (rounded, tie_rounded), exact)
 
 
-def _nearly_contradict(rows: list[Row], found: Shortest) -> bool:
+def _nearly_contradict(rows: list[Row], ties: list[Row], found: Shortest) -> bool:
     """Whether the multipliers cancel but for a share of `INFEASIBLE_MARGIN`: the last digits of the rows decide.
 
-    |sum of duals times rows| = |p| <= share * (largest of duals times |row|).
+    |sum of duals times rows| = |p| <= share * (largest of duals times |row|), of rows less their parts along the ties:
+    p is level on those, so that a row that nearly is a tie contradicts nothing.
     """
-    largest = max(w * w * dot(z, z) for z, w in zip(rows, found.duals, strict=True))
+    basis: list[Row] = []
+    for tie in ties:
+        rest = _outside(tie, basis)
+        if any(rest):
+            basis.append(rest)
+    parts = ((_outside(z, basis), w) for z, w in zip(rows, found.duals, strict=True) if w)
+    largest = max(w * w * dot(z, z) for z, w in parts)
     return found.square <= Fraction(INFEASIBLE_MARGIN) ** 2 * largest
+
+
+def _outside(row: Row, basis: list[Row]) -> Row:
+    """A row less its parts along vectors that are orthogonal to each other."""
+    for known in basis:
+        share = dot(row, known) / dot(known, known)
+        row = [x - share * y for x, y in zip(row, known, strict=True)]
+    return row
 
 
 def _meeting(rows: list[Row], asked: Row, ties: list[Row], found: Shortest) -> np.ndarray | str:
