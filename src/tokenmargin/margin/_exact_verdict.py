@@ -7,6 +7,7 @@ without rounding, and p is rounded to floats such that it still meets every row 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -19,7 +20,7 @@ from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
 from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Status
 
 #: Units in the last place of every product by which more is asked of a row, so that p may be rounded.
-SPARE_ULPS = (4, 32, 256)
+SPARE_ULPS = (1, 2, 8, 64)
 
 #: Share of what is asked of a row that p, exactly, may be short of, and of |p|^2 that it may be too long by.
 MISSED = Fraction(KKT_TOLERANCE)
@@ -55,7 +56,8 @@ def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> Le
     if isinstance(point, str):
         if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, ties, found):
             return _infeasible(shape, found.duals, found.tie_duals)
-        return no_point(Status.UNDECIDED, *shape, reason=point.format(_log10(found.square) / 2))
+        exact, reason = (tuple(found.duals), tuple(found.tie_duals)), point.format(_log10(found.square) / 2)
+        return replace(no_point(Status.UNDECIDED, *shape, reason=reason), exact=exact, least=_root(found.square))
     duals, tie_duals, exponent = _floats(found.duals, found.tie_duals, most=PLAIN_EXPONENT)
     residuals = _residuals(rows, asked, ties, found, _fractions(point))
     slacks = np.array([_nearest(dot(z, found.p) - b) for z, b in zip(rows, asked, strict=True)])
@@ -169,6 +171,12 @@ def _residuals(rows: list[Row], asked: Row, ties: list[Row], found: Shortest, p:
         complementarity=float(max(held) / square),
         gap=float(abs(dot(p, p) - gain) / square),
     )
+
+
+def _root(number: Fraction) -> float:
+    """The square root, rounded; infinite where it is no float."""
+    exponent = (number.numerator.bit_length() - number.denominator.bit_length()) // 2
+    return _nearest(Fraction(sqrt(number / Fraction(4) ** exponent)) * Fraction(2) ** exponent)
 
 
 def _log10(number: Fraction) -> float:
