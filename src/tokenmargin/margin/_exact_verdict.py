@@ -15,8 +15,8 @@ import numpy as np
 
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
-from tokenmargin.margin._rational_active_set import Contradiction, Row, Shortest, dot, rational_least_norm
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
+from tokenmargin.margin.rational_active_set import Contradiction, Row, Shortest, dot, rational_least_norm
 from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Status
 
 #: Units in the last place of every product by which more is asked of a row, so that p may be rounded.
