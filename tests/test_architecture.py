@@ -212,7 +212,12 @@ def test_layers(path):
 SOLVER = (
     "solution",
     "least_norm",
+    "least_norm_solution",
     "_least_norm_batch",
+    "_float_verdict",
+    "_exact_verdict",
+    "rational_active_set",
+    "_given_rows",
     "_nnls",
     "_daqp",
     "_constraint_generation",

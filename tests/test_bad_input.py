@@ -284,7 +284,8 @@ class TestVerdicts:
     def test_nearly_opposite_rows_of_which_nothing_is_asked(self):
         sequences, selection = svm_verdicts.nearly_infeasible(np.random.default_rng([0, 821]))
         relaxed = tm.relaxed_svm(sequences, selection, [True, True, False])
-        assert relaxed.status is Status.UNDECIDED  # it was called optimal, and no p satisfies it
+        assert relaxed.status is Status.INFEASIBLE  # it was called optimal, and no p satisfies it
+        assert relaxed.certificate.exact
 
 
 def test_the_engine_keeps_what_reaches_new_lines():

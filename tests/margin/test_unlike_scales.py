@@ -14,7 +14,6 @@ from tokenmargin.data import TokenDataset, optimal_selection, scores, selection_
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.margin import _given_rows as given_rows
-from tokenmargin.margin import _rational_active_set as rational
 from tokenmargin.margin import (
     att_svm_any,
     att_svm_arrays,
@@ -31,6 +30,7 @@ from tokenmargin.margin import (
     pair_svm,
     relaxed_svm,
 )
+from tokenmargin.margin import rational_active_set as rational
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.solution import KKT_TOLERANCE
 

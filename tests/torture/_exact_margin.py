@@ -134,7 +134,8 @@ def is_beyond(rows: list[Row], rhs: Row, ties: list[Row], weights: Row, tie_weig
     alone = max(b**2 / dot(z, z) for z, b in zip(rows, rhs, strict=True) if any(z))  # squared
     if gain <= 0 or gain**2 >= BEYOND**2 * alone * dot(pull, pull):
         return gain > 0
-    longest = max(w * w * dot(z, z) for z, w in zip(rows, weights, strict=True))
+    level = [moved_onto(z, ties) for z in rows]  # a row that nearly is a tie contradicts nothing
+    longest = max(w * w * dot(z, z) for z, w in zip(level, weights, strict=True))
     point = [Fraction(float(x * gain / dot(pull, pull))) for x in pull]
     return longest >= BEYOND**2 * dot(pull, pull) and not meets_its_margins(rows, rhs, point)
 

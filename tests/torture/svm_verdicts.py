@@ -17,6 +17,8 @@ import numpy as np
 from tests.torture._exact_margin import (
     ROUNDING,
     Row,
+    combined,
+    dot,
     exact,
     is_beyond,
     is_contradictory,
@@ -156,7 +158,10 @@ def judged_any(sequences: EmbeddedSequences, allowed: Selection) -> str:
         choice = Selection.from_indices(one, sequences.n_places)
         alone = of_keys(sequences.keys, sequences.mask & (~allowed.chosen | choice.chosen))
         solved.append(att_svm(alone, choice))
-    if answer.status in (Status.UNDECIDED, Status.BRACKETED) or any(map(is_undecided, solved)):
+    if answer.status in (Status.UNDECIDED, Status.BRACKETED):
+        return UNDECIDED
+    shortest = float(np.linalg.norm(answer.minimisers[0])) if len(answer.minimisers) else np.inf
+    if any(map(is_undecided, solved)) and shortest > 0.999 * min(map(proved_length, filter(is_undecided, solved))):
         return UNDECIDED
     if any(judged(one) == WRONG for one in solved):
         return WRONG
@@ -167,6 +172,18 @@ def judged_any(sequences: EmbeddedSequences, allowed: Selection) -> str:
         return WRONG if lengths else RIGHT
     found = float(np.linalg.norm(answer.minimisers[0]))
     return RIGHT if lengths and abs(found - min(lengths)) <= 1e-7 * found else WRONG
+
+
+def proved_length(solution: MarginSolution) -> float:
+    """What its multipliers, if it has exact ones, prove every feasible vector to be as long as; 0 otherwise."""
+    if solution.exact is None:
+        return 0.0
+    keys, (weights, tie_weights) = solution.sequences.keys, map(list, solution.exact)
+    rows = exact_differences(keys, solution.triples) + exact_differences(keys, solution.tie_triples)
+    pull = combined(rows, weights + tie_weights, keys.shape[2])
+    if min(weights) < 0 or not any(pull):
+        return 0.0
+    return float(sum(weights) ** 2 / dot(pull, pull)) ** 0.5
 
 
 def is_undecided(solution: MarginSolution) -> bool:

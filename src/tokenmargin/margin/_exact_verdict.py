@@ -7,6 +7,7 @@ without rounding, and p is rounded to floats such that it still meets every row 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 
@@ -14,12 +15,12 @@ import numpy as np
 
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
-from tokenmargin.margin._rational_active_set import Contradiction, Row, Shortest, dot, rational_least_norm
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
+from tokenmargin.margin.rational_active_set import Contradiction, Row, Shortest, dot, rational_least_norm
 from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Status
 
 #: Units in the last place of every product by which more is asked of a row, so that p may be rounded.
-SPARE_ULPS = (4, 32, 256)
+SPARE_ULPS = (1, 2, 8, 64)
 
 #: Share of what is asked of a row that p, exactly, may be short of, and of |p|^2 that it may be too long by.
 MISSED = Fraction(KKT_TOLERANCE)
@@ -53,9 +54,10 @@ def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> Le
         return _infeasible(shape, found.weights, found.tie_weights)
     point = _meeting(rows, asked, ties, found)
     if isinstance(point, str):
-        if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, found):
+        if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, ties, found):
             return _infeasible(shape, found.duals, found.tie_duals)
-        return no_point(Status.UNDECIDED, *shape, reason=point.format(_log10(found.square) / 2))
+        exact, reason = (tuple(found.duals), tuple(found.tie_duals)), point.format(_log10(found.square) / 2)
+        return replace(no_point(Status.UNDECIDED, *shape, reason=reason), exact=exact, least=_root(found.square))
     duals, tie_duals, exponent = _floats(found.duals, found.tie_duals, most=PLAIN_EXPONENT)
     residuals = _residuals(rows, asked, ties, found, _fractions(point))
     slacks = np.array([_nearest(dot(z, found.p) - b) for z, b in zip(rows, asked, strict=True)])
@@ -71,13 +73,28 @@ def _infeasible(shape: tuple[int, int, int], weights: Row, tie_weights: Row) -> 
     return no_point(Status.INFEASIBLE, *shape, (rounded, tie_rounded), exact)
 
 
-def _nearly_contradict(rows: list[Row], found: Shortest) -> bool:
+def _nearly_contradict(rows: list[Row], ties: list[Row], found: Shortest) -> bool:
     """Whether the multipliers cancel but for a share of `INFEASIBLE_MARGIN`: the last digits of the rows decide.
 
-    |sum of duals times rows| = |p| <= share * (largest of duals times |row|).
+    |sum of duals times rows| = |p| <= share * (largest of duals times |row|), of rows less their parts along the ties:
+    p is level on those, so that a row that nearly is a tie contradicts nothing.
     """
-    largest = max(w * w * dot(z, z) for z, w in zip(rows, found.duals, strict=True))
+    basis: list[Row] = []
+    for tie in ties:
+        rest = _outside(tie, basis)
+        if any(rest):
+            basis.append(rest)
+    parts = ((_outside(z, basis), w) for z, w in zip(rows, found.duals, strict=True) if w)
+    largest = max(w * w * dot(z, z) for z, w in parts)
     return found.square <= Fraction(INFEASIBLE_MARGIN) ** 2 * largest
+
+
+def _outside(row: Row, basis: list[Row]) -> Row:
+    """A row less its parts along vectors that are orthogonal to each other."""
+    for known in basis:
+        share = dot(row, known) / dot(known, known)
+        row = [x - share * y for x, y in zip(row, known, strict=True)]
+    return row
 
 
 def _meeting(rows: list[Row], asked: Row, ties: list[Row], found: Shortest) -> np.ndarray | str:
@@ -154,6 +171,12 @@ def _residuals(rows: list[Row], asked: Row, ties: list[Row], found: Shortest, p:
         complementarity=float(max(held) / square),
         gap=float(abs(dot(p, p) - gain) / square),
     )
+
+
+def _root(number: Fraction) -> float:
+    """The square root, rounded; infinite where it is no float."""
+    exponent = (number.numerator.bit_length() - number.denominator.bit_length()) // 2
+    return _nearest(Fraction(sqrt(number / Fraction(4) ** exponent)) * Fraction(2) ** exponent)
 
 
 def _log10(number: Fraction) -> float:

@@ -211,7 +211,7 @@ class _Search:
         if answer.status is Status.INFEASIBLE:
             return None
         if answer.status is Status.UNDECIDED:
-            self.undecided = min(self.undecided, parent.bound)
+            self.undecided = min(self.undecided, max(parent.bound, answer.least))
             return None
         norm = length(answer.p)
         chosen = parent.chosen | {i}

@@ -30,6 +30,7 @@ class LeastNormSolution(Solution):
     dual_exponent: int = 0  #: multipliers are `duals` times 2 to this power; 0 unless floats do not hold them
     known_slacks: RowNumbers | None = None  #: rows p - rhs of the shortest p before it was rounded, where it is known
     exact: ExactMultipliers | None = None  #: `duals`, or `weights`, of rows and of ties before they were rounded
+    least: float = 0.0  #: where it is undecided: no vector that satisfies the constraints is shorter
 
     def explain(self) -> str:
         """One or two sentences a person understands."""
