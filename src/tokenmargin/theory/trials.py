@@ -191,7 +191,8 @@ def _decide(
     risks, limits, points = _limits(study, problems, progress)
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
-    column["beyond"][:] = [limit.stalled and _is_beyond_reach(limit) for limit in limits]
+    pairs = zip(risks, limits, strict=True)
+    column["beyond"][:] = [limit.stalled and _is_beyond_reach(risk, limit.p) for risk, limit in pairs]
     column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
@@ -222,11 +223,11 @@ def _limits(
     return risks, [limits[j] for j in range(len(problems))], points
 
 
-def _is_beyond_reach(limit: Limit) -> bool:
+def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:
     """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
-    longest = float(np.linalg.norm(limit.risk.sequences.relative_keys, axis=-1).max())
-    pull = float(np.linalg.norm(limit.risk.field(limit.p)))
-    return bool(np.linalg.norm(limit.p) * pull >= SATURATED_GAP and pull < REACH * longest)
+    longest = float(np.linalg.norm(risk.sequences.relative_keys, axis=-1).max())
+    pull = float(np.linalg.norm(risk.field(p)))
+    return bool(np.linalg.norm(p) * pull >= SATURATED_GAP and pull < REACH * longest)
 
 
 def _selected(limits: list[Limit]) -> np.ndarray:

@@ -167,6 +167,17 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         ),
         _median_number("stable: median 1 - cos(p, p_mm)", stable.ended("error"), STABLE_MEDIAN),
         Number("stable: share of negative gaps, of saturated trials", stable.negative_gaps().saturated.value),
+        *_decided_numbers(decided),
+    ]
+    for d, row in zip(decided.widths, decided.counts(), strict=True):
+        numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))
+    said = printed.negative_gaps().sentence("As printed")
+    return numbers, [said, *(_conjecture(printed, decided, d) for d in decided.widths), _proxy(printed)]
+
+
+def _decided_numbers(decided: TrialTable) -> list[Number]:
+    """What is judged of the flows: that all are decided, and that those which diverge go where the theory says."""
+    numbers = [
         Number.exact(
             "decided: undecided trials, of margins that float64 resolves",
             float((decided.column("undecided") * (1 - decided.column("beyond"))).sum()),
@@ -189,10 +200,7 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
         numbers.append(
             Number.exact("decided: largest Newton step of a finite limit", float(np.nanmax(newton)), at_most=1e-7)
         )
-    for d, row in zip(decided.widths, decided.counts(), strict=True):
-        numbers.append(Number(f"decided, d = {d}: share of finite limits", row[1] / row[0]))
-    said = printed.negative_gaps().sentence("As printed")
-    return numbers, [said, *(_conjecture(printed, decided, d) for d in decided.widths), _proxy(printed)]
+    return numbers
 
 
 def ended_numbers(tables: Mapping[str, Sequence[TrialTable]]) -> list[Number]:
@@ -214,7 +222,7 @@ def _surprise(of_reference: int, ended: np.ndarray) -> float:
     law = betabinom(len(ended), of_reference + 0.5, REFERENCE - of_reference + 0.5)
     count = int(ended.sum())
     chance = 2 * min(float(law.cdf(count)), float(law.sf(count - 1)), 0.5)
-    return float(-np.log10(max(chance, np.finfo(float).tiny)))
+    return max(0.0, float(-np.log10(max(chance, np.finfo(float).tiny))))
 
 
 def _exceptions(flags: np.ndarray) -> float:
