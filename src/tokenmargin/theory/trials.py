@@ -40,6 +40,10 @@ FURTHER = (10.0, 100.0, 1000.0)
 SATURATED_GAP = 60.0
 REACH = float(np.cbrt(SATURATED_GAP * np.finfo(np.float64).eps))
 
+#: A flow stops where G vanishes to 1e-12; where the risk is flat that leaves a Newton step which certifies no finite
+#: limit. One up to this, relative to |p|, is taken: a few such steps land on the stationary point beside it.
+NEARLY_STILL, NEWTON_STEPS = 1e-3, 4
+
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
 
@@ -218,9 +222,23 @@ def _limits(
         points[left] = [end.final for end in ends]
         limits |= zip(left, limits_of(some, list(points[left])), strict=True)
         left = [j for j in left if limits[j].stalled]
+        for j in [j for j in left if limits[j].newton_step <= NEARLY_STILL]:
+            points[j] = _without_newton_step(risks[j], points[j])
+            limits[j] = limits_of([risks[j]], [points[j]])[0]
+        left = [j for j in left if limits[j].stalled]
         if not left:
             break
     return risks, [limits[j] for j in range(len(problems))], points
+
+
+def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
+    """The stationary point beside p: Newton's step taken, as long as it shortens G."""
+    for _ in range(NEWTON_STEPS):
+        nearer = p - np.linalg.lstsq(risk.jacobian(p), risk.field(p), rcond=None)[0]
+        if not np.linalg.norm(risk.field(nearer)) < np.linalg.norm(risk.field(p)):
+            break
+        p = nearer
+    return p
 
 
 def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:

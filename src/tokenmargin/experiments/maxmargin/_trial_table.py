@@ -30,8 +30,8 @@ STABLE_MEAN = 1e-3
 DECIDED_MEDIAN, STABLE_MEDIAN = 1e-11, 1e-4
 
 
-#: Trials that ended, of REFERENCE of each width, in the seeds 100 to 119 of the paper's preset: other seeds are held
-#: against them. Saturated as printed and stably, certified to diverge when decided.
+#: Trials that ended, of REFERENCE of each width, in twenty seeds of their own at the paper's sizes: any run is
+#: held against them. Saturated as printed and stably, certified to diverge when decided.
 REFERENCE = 20_000
 ENDED = {
     "printed": {2: 6215, 5: 19006, 10: 20000, 100: 19998, 300: 20000, 500: 20000},
