@@ -191,15 +191,19 @@ def trials(compute: Callable[..., Result], config: Settings) -> Fed:
         patch.setattr(fig09_10_trials, "run_trials", right_trials)
         patch.setattr(fig09_10_trials, "decide_trials", right_ends)
         replay = Replay(computed, [(fig09_10_trials, "run_trials"), (fig09_10_trials, "decide_trials")])
+    # As many trials end, wherever they go.
+    ends = (("wrong sign", "-log10"), ("shuffled", "-log10"))
+    if compute is fig09_10_trials.compute_gaps:
+        return Fed(replay.numbers, replay.places, pooled=("share of negative gaps, of",), blind=ends)
     return Fed(
         replay.numbers,
         replay.places,
-        # A trial in which nothing moved is decided; a finite limit is certified by its Newton step, or it is none.
-        of_the_solver=("undecided trials", "Newton step"),
-        # One block of one width: the rest may keep a median, and have the negative gaps that a mean is given.
+        # A trial in which nothing moved is decided.
+        of_the_solver=("undecided trials",),
+        # One width of four: the others may keep a median, and have the negative gaps that a mean is given.
         pooled=("median", "mean correlation", "share of negative gaps", "Newton step"),
-        # As many trials end, wherever they go; what never moved ends at no tolerance.
-        blind=(("wrong sign", "-log10"), ("shuffled", "-log10"), ("untrained", "share of trials that change")),
+        # What never moved ends at no tolerance.
+        blind=(*ends, ("untrained", "share of trials that change")),
     )
 
 

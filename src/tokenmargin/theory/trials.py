@@ -40,6 +40,10 @@ FURTHER = (10.0, 100.0, 1000.0)
 SATURATED_GAP = 60.0
 REACH = float(np.cbrt(SATURATED_GAP * np.finfo(np.float64).eps))
 
+#: A flow stops where G vanishes to 1e-12; where the risk is flat that leaves a Newton step which certifies no finite
+#: limit. One up to this, relative to |p|, is taken: a few such steps land on the stationary point beside it.
+NEARLY_STILL, NEWTON_STEPS = 1e-3, 4
+
 #: The constant that keeps the paper's normalised step finite.
 PRINTED_EPSILON = 1e-12
 
@@ -191,7 +195,8 @@ def _decide(
     risks, limits, points = _limits(study, problems, progress)
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
-    column["beyond"][:] = [limit.stalled and _is_beyond_reach(limit) for limit in limits]
+    pairs = zip(risks, limits, strict=True)
+    column["beyond"][:] = [limit.stalled and _is_beyond_reach(risk, limit.p) for risk, limit in pairs]
     column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
@@ -217,16 +222,30 @@ def _limits(
         points[left] = [end.final for end in ends]
         limits |= zip(left, limits_of(some, list(points[left])), strict=True)
         left = [j for j in left if limits[j].stalled]
+        for j in [j for j in left if limits[j].newton_step <= NEARLY_STILL]:
+            points[j] = _without_newton_step(risks[j], points[j])
+            limits[j] = limits_of([risks[j]], [points[j]])[0]
+        left = [j for j in left if limits[j].stalled]
         if not left:
             break
     return risks, [limits[j] for j in range(len(problems))], points
 
 
-def _is_beyond_reach(limit: Limit) -> bool:
+def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
+    """The stationary point beside p: Newton's step taken, as long as it shortens G."""
+    for _ in range(NEWTON_STEPS):
+        nearer = p - np.linalg.lstsq(risk.jacobian(p), risk.field(p), rcond=None)[0]
+        if not np.linalg.norm(risk.field(nearer)) < np.linalg.norm(risk.field(p)):
+            break
+        p = nearer
+    return p
+
+
+def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:
     """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
-    longest = float(np.linalg.norm(limit.risk.sequences.relative_keys, axis=-1).max())
-    pull = float(np.linalg.norm(limit.risk.field(limit.p)))
-    return bool(np.linalg.norm(limit.p) * pull >= SATURATED_GAP and pull < REACH * longest)
+    longest = float(np.linalg.norm(risk.sequences.relative_keys, axis=-1).max())
+    pull = float(np.linalg.norm(risk.field(p)))
+    return bool(np.linalg.norm(p) * pull >= SATURATED_GAP and pull < REACH * longest)
 
 
 def _selected(limits: list[Limit]) -> np.ndarray:

@@ -219,7 +219,7 @@ def _shape_numbers(where: str, outcome: TrainingOutcome, is_ours: bool) -> list[
     ]
 
 
-def _says(words: str, place: str, is_ours: bool) -> dict[str, str]:
+def _says(words: str, place: str, is_ours: bool) -> dict[str, Any]:
     """What makes a bound the paper's word; nothing where it is what we expect."""
     return {} if is_ours else {"says": words, "place": place}
 

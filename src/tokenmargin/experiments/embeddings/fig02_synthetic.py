@@ -36,7 +36,7 @@ from tokenmargin.training.training_run import TrainingRun
 SAME_PICTURE = 0.05
 
 #: What the paper says of the levels, and where.
-IN_ORDER = {"says": "more important tokens have larger overlaps", "place": "App. E, of Fig. 2"}
+IN_ORDER: dict[str, Any] = {"says": "more important tokens have larger overlaps", "place": "App. E, of Fig. 2"}
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ class NegativeGaps:
 
 
 def _against_the_paper(name: str, share: Share) -> Number:
-    printed = {"paper": PRINTED_BOUND, "place": PLACE, "relation": Relation.BELOW}
+    printed: dict[str, Any] = {"paper": PRINTED_BOUND, "place": PLACE, "relation": Relation.BELOW}
     return Number(name, share.value, at_most=OUR_BOUND, interval=share.interval, **printed)
 
 

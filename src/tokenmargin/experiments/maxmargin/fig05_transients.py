@@ -18,13 +18,14 @@ from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, Loss, NormalizedDescent, correlation, follow, logistic
 from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.theory import one_minus_cosine
 
 LOSSES: dict[str, Loss] = {"correlation": correlation, "logistic": logistic}
 
 #: Distance to the asymptote at |p| = 1e4: the flow approaches it exponentially, so what is left is its tolerance.
 ASYMPTOTE = 1e-6
 
-#: Share of |p| = 1e4 that p1 may lack at the end: 1 - cos is (p2/|p|)^2/2, and p2 goes to -48 at most.
+#: 1 - cos to (1, 0) at the end of a flow to |p| = 1e4: it is (p2/|p|)^2/2, and p2 goes to -48 at most.
 ALONG_THE_AXIS = 1e-4
 
 #: Share of the way of 1000 steps that does not lead along the axis: on the way p2 goes to -48, and p1 gets 82 of 100.
@@ -101,8 +102,8 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
             ),
             # At C = 1 the asymptote goes through the start: p that never moved is on it, too.
             Number.exact(
-                f"{name}: largest 1 - p1/R at the end of a flow to |p| = R",
-                max(1 - float(paths[name][f"{C:g}"][-1, 0]) / config.until_norm for C in config.scores),
+                f"{name}: largest 1 - cos of the end of a flow to (1, 0)",
+                float(np.max([one_minus_cosine(path[-1], (1.0, 0.0)) for path in paths[name].values()])),
                 at_most=ALONG_THE_AXIS,
             ),
             stated(

@@ -208,12 +208,16 @@ def compute_gaps(config: GapSettings, key: jax.Array, progress: Progress, map: M
     gaps = {name: table.ended("gap") for name, table in tables.items()}
     below = {name: table.negative_gaps() for name, table in tables.items()}
     stable, decided = below["stable"].saturated, below["decided"].saturated
-    known = {"at_most": OUR_BOUND, "interval": stable.interval}
     return Result(
         gaps,
         (
             *below["printed"].numbers("printed"),
-            Number("stable: share of negative gaps, of saturated trials", stable.value, **known),
+            Number(
+                "stable: share of negative gaps, of saturated trials",
+                stable.value,
+                at_most=OUR_BOUND,
+                interval=stable.interval,
+            ),
             Number.exact("decided: share of negative gaps, of diverging trials", decided.value, at_most=0.0),
             *_ended(_study(config), {name: [table] for name, table in tables.items()}),
         ),
