@@ -7,13 +7,18 @@ under which it must fail: a check that cannot fail checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from tokenmargin.theory.problem import Problem
+import numpy as np
+
+from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
+from tokenmargin.margin import Status
+from tokenmargin.theory.problem import Problem, given
 
 #: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
 ROUNDING = 1e-9
@@ -39,6 +44,62 @@ class ClaimOutcome:
     holds: bool | None  #: None unless the claim applies
     slack: float  #: how far inside its tolerance the conclusion is, negative when it fails; NaN if it does not apply
     because: str  #: one sentence
+
+
+class Solved(Protocol):
+    """A max-margin problem with its answer."""
+
+    @property
+    def status(self) -> Status:
+        """How it was decided."""
+
+    def explain(self) -> str:
+        """One sentence."""
+
+
+def unless_solved(solution: Solved, otherwise: str) -> tuple[Applies, str] | None:
+    """Why a claim that needs this max-margin solution does not apply; None where it was found.
+
+    Args:
+        solution: of (ATT-SVM) or its like.
+        otherwise: what is missing where the problem is infeasible, or asks nothing.
+    """
+    if solution.status is Status.OPTIMAL:
+        return None
+    decided = solution.status in (Status.INFEASIBLE, Status.TRIVIAL)
+    return (
+        Applies.NO if decided else Applies.NOT_DECIDED,
+        f"{otherwise} {solution.explain()}" if decided else solution.explain(),
+    )
+
+
+def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -> float:
+    """How far an inequality is missed: NaN, which decides nothing, where that is more than allowed and yet rounding.
+
+    Args:
+        miss: what was computed.
+        rounding: the most that its own rounding errors can make of 0.
+        tolerance: of the claim.
+    """
+    return float("nan") if tolerance < miss <= rounding else max(0.0, miss)
+
+
+@contextmanager
+def numbers_watched() -> Iterator[None]:
+    """Say that nothing is decided, by NotDecidedError, once a number leaves float64, whichever library met it.
+
+    NaN and infinity would otherwise pass through comparisons, and come out as a yes or a no.
+    """
+    try:
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            yield
+    except TokenMarginError:
+        raise
+    except (ArithmeticError, np.linalg.LinAlgError) as left:
+        raise NotDecidedError(
+            f"A number leaves float64 ({left}): scores, keys or points of this problem are too large, too small or too "
+            "far apart."
+        ) from left
 
 
 @dataclass(frozen=True)
@@ -83,15 +144,24 @@ class Claim(Generic[Instance, Observation]):
     of_problem: Callable[[Problem], Instance] | None = None
 
     def check(self, instance: Instance) -> ClaimOutcome:
-        """Examine the hypotheses, and if they hold, the conclusion."""
-        applies, because = self.hypotheses(instance)
-        if applies is not Applies.YES:
-            return ClaimOutcome(applies, None, float("nan"), because)
-        observation = self.observe(instance)
-        if not self.settled(observation):
-            unsettled = f"{because} But what happens was not found accurately enough to conclude anything."
-            return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), unsettled)
-        return self.conclude(instance, observation, because)
+        """Examine the hypotheses, and if they hold, the conclusion; what leaves float64 is not decided."""
+        try:
+            with numbers_watched():
+                applies, because = self.hypotheses(instance)
+                if applies is not Applies.YES:
+                    return ClaimOutcome(applies, None, float("nan"), because)
+                observation = self.observe(instance)
+                if not self.settled(observation):
+                    unsettled = f"{because} But what happens was not found accurately enough to conclude anything."
+                    return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), unsettled)
+                return self.conclude(instance, observation, because)
+        except (NotDecidedError, TooLargeError) as reason:
+            return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), str(reason))
+
+    def instance_of(self, problem: Problem) -> Instance:
+        """The instance of a problem that has what the claim needs, in units of keys of ordinary size."""
+        with numbers_watched():
+            return given(self.of_problem)(problem.in_ordinary_units())
 
     def conclude(self, instance: Instance, observation: Observation, because: str = "") -> ClaimOutcome:
         """Judge an observation."""

@@ -57,6 +57,6 @@ def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
     if claim.of_problem is None:
         raise InvalidInputError(f"{claim.key} has no `of_problem`: give the claim one to ask it of a problem.")
     try:
-        return ClaimAnswer(claim.key, claim.check(claim.of_problem(problem)))
+        return ClaimAnswer(claim.key, claim.check(claim.instance_of(problem)))
     except TokenMarginError as reason:
         return ClaimAnswer(claim.key, ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), str(reason)))

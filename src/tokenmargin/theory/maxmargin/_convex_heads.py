@@ -9,8 +9,12 @@ import jax
 import numpy as np
 
 from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import Curvature, QuadraticHead
+from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
 from tokenmargin.data import Selection, tie_widths
+
+#: Least positive score, and least lead over what is not allowed, in units of what is a tie (1e-12 of the terms of a
+#: score): logarithms of both are then known to 1e-10, a tenth of what Lemma 14 is judged to.
+RESOLVED_GAP = 1e6
 
 _token_slopes = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.grad(head)))(tokens))
 _pair_values = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.vmap(head)))(tokens))
@@ -33,7 +37,8 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     data, gamma, chosen = risk.sequences, risk.scores, allowed.chosen
     nu = np.where(chosen, gamma, -np.inf).max(axis=1)
     rest = np.where(chosen, -np.inf, gamma).max(axis=1)
-    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or nu.min() <= 0 or (rest >= nu).any():
+    widths = RESOLVED_GAP * score_widths(risk)
+    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or (np.minimum(nu, nu - rest) <= widths).any():
         return None
     slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
     tokens = risk.field.tokens
@@ -43,6 +48,17 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     steepest = np.where(relevant, falls, 0.0).max(axis=(1, 2))
     epsilon = min(1.0, float((1 - rest / nu).min()))
     return Mixing(epsilon, max(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
+
+
+def score_widths(risk: HeadRisk) -> np.ndarray:
+    """How near two scores of an input, or a score and 0, are one, shape (n,): relative to the terms of the sums."""
+    size, head = np.abs(risk.field.tokens), risk.head
+    if isinstance(head, LinearHead):
+        return tie_widths(size @ np.abs(np.asarray(head.weights)))
+    if isinstance(head, QuadraticHead):
+        terms = np.einsum("ntj,jk,ntk->nt", size, np.abs(np.asarray(head.matrix)), size)
+        return tie_widths(terms + size @ np.abs(np.asarray(head.weights)))
+    return tie_widths(risk.scores)
 
 
 def _convex(risk: HeadRisk) -> bool:
@@ -56,7 +72,7 @@ def _convex(risk: HeadRisk) -> bool:
 def _constant_on_hulls(risk: HeadRisk, allowed: Selection, nu: np.ndarray) -> bool:
     """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
     chosen = allowed.chosen
-    width = tie_widths(risk.scores)
+    width = score_widths(risk)
     if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():
         return False
     if allowed.is_single or risk.head.curvature is Curvature.AFFINE:
