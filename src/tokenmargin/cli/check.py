@@ -96,8 +96,8 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
     rows = []
     places = {id(one): place for key in {one.key for one in found} for place, one in enumerate(_of(found, key), 1)}
     for one in found:
-        counts = (one.key, str(places[id(one)]), f"{one.inside} of {one.drawn}", str(one.held), str(one.refuted))
-        counts = (*counts, str(one.not_decided))
+        numbers = (str(places[id(one)]), f"{one.inside} of {one.drawn}", one.held, one.refuted, one.not_decided)
+        counts = (one.key, *(str(number) for number in numbers))
         rows += [(*counts, name, f"{one.failed[name]} of {asked}") for name, asked in one.asked.items()]
         rows += [] if one.asked else [(*counts, "-", "-")]
     _console.table(("claim", "law", "inside", "held", "refuted", "not decided", "mutation", "failed"), rows)

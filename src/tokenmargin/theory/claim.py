@@ -12,17 +12,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
+import jax
 import numpy as np
 
+from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
-from tokenmargin.margin import Status
+from tokenmargin.margin import LabelSolution, MarginSolution, Status
 from tokenmargin.theory.problem import Problem, given
 
 #: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
 ROUNDING = 1e-9
 ROUNDING_REASON = "both sides are short sums in float64, scaled to order one"
+
+#: Largest score at which the slope of a loss is known: its logarithm is of the size of the score and carries 1e-16 of
+#: it, and gradients are compared to 1e-9.
+LARGEST_SCORE = 1e6
 
 Instance = TypeVar("Instance")
 Observation = TypeVar("Observation")
@@ -46,18 +52,7 @@ class ClaimOutcome:
     because: str  #: one sentence
 
 
-class Solved(Protocol):
-    """A max-margin problem with its answer."""
-
-    @property
-    def status(self) -> Status:
-        """How it was decided."""
-
-    def explain(self) -> str:
-        """One sentence."""
-
-
-def unless_solved(solution: Solved, otherwise: str) -> tuple[Applies, str] | None:
+def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> tuple[Applies, str] | None:
     """Why a claim that needs this max-margin solution does not apply; None where it was found.
 
     Args:
@@ -84,22 +79,46 @@ def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -
     return float("nan") if tolerance < miss <= rounding else max(0.0, miss)
 
 
+def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:
+    """Why a claim on gradients is not decided where scores are beyond `LARGEST_SCORE`; None where they are not."""
+    largest = float(np.abs(np.where(sequences.mask, scores(sequences), 0.0)).max())
+    if largest <= LARGEST_SCORE:
+        return None
+    return Applies.NOT_DECIDED, f"Scores of {largest:.1e} leave no digit of the slope of the loss: divide v."
+
+
 @contextmanager
 def numbers_watched() -> Iterator[None]:
-    """Say that nothing is decided, by NotDecidedError, once a number leaves float64, whichever library met it.
+    """Compute in float64, and say by NotDecidedError that nothing is decided once a number leaves it.
 
-    NaN and infinity would otherwise pass through comparisons, and come out as a yes or a no.
+    NaN and infinity would otherwise pass through comparisons, and come out as a yes or a no. NumPy only notes what
+    happens: an exception inside a library that calls it from C may end the process.
     """
+    left: list[str] = []
     try:
-        with np.errstate(over="raise", divide="raise", invalid="raise"):
+        with jax.enable_x64(True), np.errstate(over="call", divide="call", invalid="call", call=_noting(left)):
             yield
     except TokenMarginError:
         raise
-    except (ArithmeticError, np.linalg.LinAlgError) as left:
-        raise NotDecidedError(
-            f"A number leaves float64 ({left}): scores, keys or points of this problem are too large, too small or too "
-            "far apart."
-        ) from left
+    except (ArithmeticError, np.linalg.LinAlgError) as fault:
+        raise _left_float64(str(fault)) from fault
+    except ValueError as fault:
+        if left:  # as of a routine that was handed the infinity
+            raise _left_float64(left[0]) from fault
+        raise
+    if left:
+        raise _left_float64(left[0])
+
+
+def _noting(left: list[str]) -> Callable[[str, int], None]:
+    return lambda kind, _: left.append(kind)
+
+
+def _left_float64(how: str) -> NotDecidedError:
+    return NotDecidedError(
+        f"A number leaves float64 ({how}): scores, keys or points of this problem are too large, too small or too far "
+        "apart."
+    )
 
 
 @dataclass(frozen=True)

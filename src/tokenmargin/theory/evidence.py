@@ -168,10 +168,13 @@ def gather(
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise InvalidInputError(f"wanted must be a whole number from 1 on, got {wanted!r}.")
     share = -(-wanted // len(laws()[key]))
-    return [_gather_law(key, place, share, seed, map) for place in range(len(laws()[key]))]
+    return [gather_law(key, place, share, seed, map=map) for place in range(len(laws()[key]))]
 
 
-def _gather_law(key: str, place: int, wanted: int, seed: int, map: Callable[..., Iterable[Any]]) -> Evidence:
+def gather_law(
+    key: str, place: int, wanted: int, seed: int = SEED, *, map: Callable[..., Iterable[Any]] = builtins.map
+) -> Evidence:
+    """`gather` for the law at one place among those of a claim."""
     found: list[Sighting] = []
     while (inside := sum(one.applies is Applies.YES for one in found)) < wanted and len(found) < MOST_DRAWN * wanted:
         # Once too few are inside, as many more as the share so far asks for.

@@ -12,7 +12,7 @@ from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, secondary_selection, selection_of
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, unless_slopes_known
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.problem import given
@@ -196,7 +196,8 @@ def _lemma_17_applies(case: LocalDirection) -> tuple[Applies, str]:
         return Applies.NO, "Some token in the second place outscores the first: p is not locally optimal (Def. 16)."
     if case.solution.status is not Status.OPTIMAL:
         return Applies.NOT_DECIDED, "The max-margin problem of the selection was not solved."
-    return Applies.YES, f"mu = {case.local_gap:.3g} and tau_1 = {case.logit_gap:.3g} are positive."
+    told = f"mu = {case.local_gap:.3g} and tau_1 = {case.logit_gap:.3g} are positive."
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
 
 
 def _tied_direction() -> LocalDirection:

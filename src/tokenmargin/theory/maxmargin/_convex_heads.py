@@ -37,8 +37,7 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     data, gamma, chosen = risk.sequences, risk.scores, allowed.chosen
     nu = np.where(chosen, gamma, -np.inf).max(axis=1)
     rest = np.where(chosen, -np.inf, gamma).max(axis=1)
-    widths = RESOLVED_GAP * score_widths(risk)
-    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or (np.minimum(nu, nu - rest) <= widths).any():
+    if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or nu.min() <= 0 or (rest >= nu).any():
         return None
     slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
     tokens = risk.field.tokens
@@ -48,6 +47,13 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     steepest = np.where(relevant, falls, 0.0).max(axis=(1, 2))
     epsilon = min(1.0, float((1 - rest / nu).min()))
     return Mixing(epsilon, max(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
+
+
+def is_resolved(risk: HeadRisk, allowed: Selection) -> bool:
+    """Whether the score of every O_i, and its lead over the others, stand out from rounding, whatever their signs."""
+    nu = np.where(allowed.chosen, risk.scores, -np.inf).max(axis=1)
+    rest = np.where(allowed.chosen, -np.inf, risk.scores).max(axis=1)
+    return bool((np.minimum(np.abs(nu), np.abs(nu - rest)) > RESOLVED_GAP * score_widths(risk)).all())
 
 
 def score_widths(risk: HeadRisk) -> np.ndarray:

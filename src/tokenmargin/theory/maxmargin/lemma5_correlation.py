@@ -14,7 +14,7 @@ from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.margin import global_margin
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, unless_solved
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, unless_slopes_known, unless_solved
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
 from tokenmargin.theory.problem import given
 
@@ -45,6 +45,7 @@ def _lemma_5_applies(case: CorrelationCase) -> tuple[Applies, str]:
     if case.sequences.n_inputs != 1 or not assumption_b(case.sequences):
         return Applies.NO, "The lemma is about one input under Assumption B."
     missing = unless_solved(global_margin(case.sequences), "(ATT-SVM) for the optimal token has no solution.")
+    missing = missing or unless_slopes_known(case.sequences)
     if missing is not None:
         return missing
     radius, norm = correlation_radius(case.sequences, case.pi), float(np.linalg.norm(case.p))

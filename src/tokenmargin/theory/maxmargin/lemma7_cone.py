@@ -17,7 +17,7 @@ from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, unless_slopes_known
 from tokenmargin.theory.problem import given
 
 #: Rounding of a short dot product in units of the lengths of its vectors, their own rounding included.
@@ -72,7 +72,8 @@ def _lemma_7_applies(case: ConeCase) -> tuple[Applies, str]:
         return Applies.NO, "Some input has no SVM-neighbour, where the constants c and C are not defined."
     if not in_cone(case.p, solution.p, constants.mu, constants.radius) or not in_cone(case.q, solution.p, constants.mu):
         return Applies.NO, f"p or q lies outside the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
-    return Applies.YES, f"p and q lie in the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
+    told = f"p and q lie in the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
 
 
 def _lemma_7_error(case: ConeCase, seen: ConeGradient) -> float:

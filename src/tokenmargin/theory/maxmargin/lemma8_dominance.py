@@ -16,7 +16,7 @@ from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logi
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
-from tokenmargin.theory.claim import ROUNDING, Applies, Claim
+from tokenmargin.theory.claim import ROUNDING, Applies, Claim, unless_slopes_known
 from tokenmargin.theory.problem import Problem, given
 
 #: Least difference of margins along unit directions, in units of the longest key difference: a margin carries a
@@ -95,7 +95,10 @@ def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:
     radius = dominance_radius(case)
     if not (both or unique):
         return Applies.NO, "q and p are not both neighbour-optimal, nor has q one neighbour of higher score."
-    return (Applies.YES if case.norm > radius else Applies.NO), f"R = {case.norm:.4g}, and R(.) = {radius:.4g}."
+    told = f"R = {case.norm:.4g}, and R(.) = {radius:.4g}."
+    if not case.norm > radius:
+        return Applies.NO, told
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
 
 
 def _longest(sequences: EmbeddedSequences) -> float:

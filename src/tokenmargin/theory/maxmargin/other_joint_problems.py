@@ -60,8 +60,8 @@ def _whole_run(rng: Stream, balls: JointBalls) -> joint.JointRun:
 def _long_run(rng: Stream, balls: JointBalls) -> joint.JointRun:
     """From starts of up to a hundred times the ordinary size."""
     run, size = joint.random_run(rng, balls), 10.0 ** rng.uniform(-1, 2)
-    grown = {name: tuple((size * np.array(getattr(run, name))).tolist()) for name in ("start_v", "start_p")}
-    return replace(run, **grown)
+    start_v, start_p = (tuple((size * np.array(start)).tolist()) for start in (run.start_v, run.start_p))
+    return replace(run, start_v=start_v, start_p=start_p)
 
 
 def _tied_heads(rng: Stream) -> heads.HeadCase:

@@ -181,8 +181,8 @@ def _lemma_5(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
 def _lemma_7(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     solution = _local(rng, data)
     if solution is None:
-        p, q = (_numbers(_direction(rng, data.width, in_whole)) for _ in range(2))
-        return Problem(sequences=data, selection=_selection(rng, data), p=p, q=q)
+        p, q = (_direction(rng, data.width, in_whole) for _ in range(2))
+        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(p), q=_numbers(q))
     constants = cone_constants(solution)
     p, q = (_within(rng, solution, constants.mu, radius, 1e3) for radius in (constants.radius, 1.0))
     return Problem(sequences=data, selection=solution.selection, p=_numbers(p), q=_numbers(q))
@@ -191,8 +191,8 @@ def _lemma_7(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
 def _lemma_7_l3(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     solution, pi = _local(rng, data), float(10.0 ** rng.uniform(-3, 0))
     if solution is None:
-        p = _numbers(_direction(rng, data.width, in_whole))
-        return Problem(sequences=data, selection=_selection(rng, data), p=p, pi=pi)
+        p = _direction(rng, data.width, in_whole)
+        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(p), pi=pi)
     constants = cone_constants(solution)
     case = lemma7_cone.ComparisonCase(data, solution.selection, _numbers(solution.p), pi)
     radius = max(lemma7_cone.comparison_radius(case), constants.radius)

@@ -25,7 +25,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, sc
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim, unless_solved
+from tokenmargin.theory.claim import Applies, Claim, unless_slopes_known, unless_solved
 from tokenmargin.theory.maxmargin._path_bound import (
     RESOLVED_GAP,
     SAME_LOG_EXCESS,
@@ -233,6 +233,9 @@ def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
         found = local_margins(case.sequences)
     except (NotDecidedError, TooLargeError) as problem:
         return Applies.NOT_DECIDED, str(problem)
+    missing = unless_slopes_known(case.sequences)
+    if missing is not None:
+        return missing
     if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
         return Applies.NO, "The axis is a locally optimal max-margin direction."
     if general is None:

@@ -27,7 +27,7 @@ from tokenmargin.data import (
 )
 from tokenmargin.margin import att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim, unless_solved
+from tokenmargin.theory.claim import Applies, Claim, unless_slopes_known, unless_solved
 from tokenmargin.theory.maxmargin.cone_radius import (
     FARTHEST,
     POINTS,
@@ -114,7 +114,8 @@ def _theorem_2_applies(run: Run) -> tuple[Applies, str]:
         global_margin(run.sequences),
         "(ATT-SVM) for the optimal tokens has no solution, which the printed theorem overlooks.",
     )
-    return missing or (Applies.YES, "Assumption B holds and the optimal tokens can be separated.")
+    told = Applies.YES, "Assumption B holds and the optimal tokens can be separated."
+    return missing or unless_slopes_known(run.sequences) or told
 
 
 def _theorem_2_error(run: Run, limits: tuple[Limit | None, ...]) -> float:

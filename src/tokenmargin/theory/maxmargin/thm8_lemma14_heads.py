@@ -26,7 +26,7 @@ from tokenmargin.attention.heads import LinearHead, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim
-from tokenmargin.theory.maxmargin._convex_heads import Mixing, mixing_by_convexity, score_widths
+from tokenmargin.theory.maxmargin._convex_heads import Mixing, is_resolved, mixing_by_convexity, score_widths
 from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, check_constants, look
 from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
 from tokenmargin.theory.problem import Problem, given
@@ -74,7 +74,7 @@ def mixing_constants(case: HeadCase) -> MixingConstants | None:
     With (85), Y psi lies between -C and nu, so A and B are the least and the largest |l'| from there to there.
     """
     risk = case.risk
-    if not isinstance(risk.loss, Logistic | Exponential | Correlation):
+    if not isinstance(risk.loss, Logistic | Exponential | Correlation) or not is_resolved(risk, case.allowed):
         return None
     found = mixing_by_convexity(risk, case.allowed) or _by_search(case)
     if found is None:
@@ -104,8 +104,8 @@ def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
     if mixing_constants(case) is not None:
         return Applies.YES, "Tokens outside O_i can only lower the score, alone and mixed: (85) holds."
     nu = np.where(case.allowed.chosen, case.risk.scores, -np.inf).max(axis=1)
-    if (np.abs(nu) <= score_widths(case.risk)).any():
-        return Applies.NOT_DECIDED, "The optimal tokens of some input score 0, up to rounding."
+    if not is_resolved(case.risk, case.allowed):
+        return Applies.NOT_DECIDED, "Optimal tokens score 0, or as much as others, up to rounding."
     if nu.min() <= 0:
         return Applies.NO, "The optimal tokens of some input do not score above 0."
     mixes = (~case.allowed.chosen & case.risk.sequences.mask).any(axis=1)
