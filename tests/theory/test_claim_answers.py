@@ -16,7 +16,7 @@ from tokenmargin import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin import Status, global_margin, in_cone
 from tokenmargin.theory import Applies, problem_of_arrays
-from tokenmargin.theory.claim import ROUNDING, beyond_rounding, numbers_watched, unless_solved
+from tokenmargin.theory.claim import ROUNDING, beyond_rounding, numbers_watched, unless_solved, worst_of
 from tokenmargin.theory.embeddings.case import EmbeddingCase
 from tokenmargin.theory.embeddings.lemma2_12_first_step import LEMMA_12, small_dataset
 from tokenmargin.theory.embeddings.lemma13_17_descent import LEMMA_13, score_gap
@@ -120,6 +120,22 @@ def test_a_miss_that_rounding_explains_decides_nothing():
     assert beyond_rounding(1e-3, 1e-4) == 1e-3
 
 
+def test_what_is_missed_beyond_doubt_is_not_excused_by_what_is_not_known():
+    assert worst_of([0.0, 1e-12]) == 1e-12
+    assert np.isnan(worst_of([0.0, float("nan")]))
+    assert worst_of([0.5, float("nan")]) == 0.5
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e12])
+def test_inputs_of_other_sizes_refute_nothing(size):
+    """A float p meets the rows of the long keys to 1e-16 |p| of them, which may be more than the margin."""
+    base = problem((2, 3, 2), 3)
+    keys = base["keys"] * np.array([size, 1 / size])[:, None, None]
+    asked = problem_of_arrays(base | {"keys": keys})
+    for key in ("maxmargin-thm1", "maxmargin-thm8", "embeddings-lemma3", "embeddings-lemma20"):
+        assert said(key, asked) in ("holds", "no", "not decided"), key
+
+
 @pytest.mark.parametrize("gap", [1e-9, 1e-10, 1e-11, 2e-12, 1.1e-12])
 def test_scores_just_above_a_tie_are_not_decided(gap):
     """[M, Thm 1] was refuted there: the risk at R p_mm beside that of the best tokens is rounding."""
@@ -190,6 +206,15 @@ def test_lemma_13_where_a_dot_product_of_long_vectors_had_no_digits():
         asked = problem_of_arrays(counts | {"eta0": 1000.0, "log10_d": 120.0, "seed": seed})
         outcome = answer(claims()["embeddings-lemma13"], asked).outcome
         assert outcome.holds, outcome
+
+
+def test_documents_of_one_token_are_outside_the_theorem():
+    """They meet Assumption 4 and (10) as printed, and p stays where it was: |p| does not grow."""
+    asked = problem_of_arrays({"counts": [[1, 0], [0, 1]], "labels": [1, -1], "eta0": 1000.0, "log10_d": 120.0})
+    for number in ("thm5", "lemma13", "lemma14", "lemma18", "lemma19", "lemma21"):
+        outcome = answer(claims()[f"embeddings-{number}"], asked).outcome
+        assert outcome.applies is Applies.NO, number
+        assert "one token" in outcome.because
 
 
 def test_lemma_13_concludes_that_p_grows_and_its_proof_that_scores_are_apart():

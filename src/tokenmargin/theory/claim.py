@@ -7,7 +7,7 @@ under which it must fail: a check that cannot fail checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -77,6 +77,13 @@ def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -
         tolerance: of the claim.
     """
     return float("nan") if tolerance < miss <= rounding else max(0.0, miss)
+
+
+def worst_of(misses: Iterable[float], tolerance: float = ROUNDING) -> float:
+    """The largest miss, NaN where one decides nothing; but what is missed beyond doubt is not excused by another."""
+    found = list(misses)
+    known = max((one for one in found if not isnan(one)), default=0.0)
+    return known if known > tolerance or len(found) == sum(not isnan(one) for one in found) else float("nan")
 
 
 def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, selection_of
 from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, worst_of
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
@@ -79,7 +79,9 @@ def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
     square = float(seen.p @ seen.p)
     least = float(seen.duals @ seen.required) / float(np.linalg.norm(_pull(seen)))  # of any feasible point, by duality
     longer = float(np.sqrt(square)) / least - 1.0
-    return max(float(-seen.slacks.min()), longer, _farther(seen, feasible))
+    sizes = DOT_ROUNDING * float(np.sqrt(square)) * np.linalg.norm(rows, axis=1)
+    missed = [beyond_rounding(-slack, size) for slack, size in zip(seen.slacks.tolist(), sizes.tolist(), strict=True)]
+    return worst_of([*missed, longer, _farther(seen, feasible)])
 
 
 def _farther(seen: MarginSolution, feasible: np.ndarray) -> float:

@@ -214,8 +214,24 @@ class PathSeen:
         return max(0.0, sandwich, float(beyond), float((self.off / self.bounds - 1).max()))
 
 
+def known_levels(path: BoundedPath, levels: tuple[float, ...] = LEVELS) -> tuple[float, ...]:
+    """Those levels Xi R at which logits, whose rounding is 1e-16 of |p| times a key, are known as `LEVELS` needs them.
+
+    Raises:
+        NotDecidedError: when there are none, as where the keys of one input are 10^8 times as long as those of another.
+    """
+    longest = path.unit / path.solution.margin
+    known = tuple(one for one in levels if float(np.finfo(float).eps) * one * longest <= SAME_LOG_EXCESS / 10)
+    if not known:
+        raise NotDecidedError(
+            f"keys are {longest:.1e} times as long as the margin: no logit is known where softmax is saturated."
+        )
+    return known
+
+
 def look(path: BoundedPath, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> PathSeen:
     """Search for minimisers at each level, and look at the competitor and at many other points."""
+    levels = known_levels(path, levels)
     rng, margin, width = np.random.default_rng(seed), path.solution.margin, path.risk.width
     directions = rng.normal(size=(_STARTS, width))
     goals = np.array(levels)
