@@ -81,3 +81,27 @@ def test_the_help_of_check_says_what_a_file_may_hold(capsys):
     for name, what in FIELDS.items():
         assert f"  {name} " in shown
         assert what in shown
+
+
+def test_a_problem_of_large_scores_is_answered(tmp_path, capsys):
+    """A traceback with the exit code of a failed claim was the answer."""
+    import numpy as np
+
+    from tests.instances import fig1b
+
+    data, path = fig1b(), tmp_path / "large.npz"
+    np.savez(path, tokens=data.tokens, labels=data.labels, head=1000 * data.head, keys=data.keys)
+    assert run("check", "maxmargin-thm1", "maxmargin-thm8", "maxmargin-lemma14", "--problem", str(path)) == 0
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.err
+
+
+def test_a_fault_of_the_program_is_no_refutation(monkeypatch, capsys):
+    from tokenmargin.theory import registry
+
+    def broken():
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(registry, "claims", broken)
+    assert run("check") == 70
+    assert "nothing is refuted" in capsys.readouterr().err

@@ -22,6 +22,10 @@ NODES, WEIGHTS = (lambda rule: (0.5 + 0.5 * rule[0], 0.5 * rule[1]))(np.polynomi
 #: between the two points, which no quadrature sees, does no harm.
 DIRECT_ATTENTION = 1e-4
 
+#: Change of an output below which a difference of losses is not taken directly, whatever the attention: it would lose
+#: the digits that the change has less than 1, as it does between scores that nearly tie.
+DIRECT_CHANGE = 1e-4
+
 
 def log_mean_excess(
     loss: Loss, at: AnyArray, sign: AnyArray, log_change: AnyArray, direct: AnyArray
@@ -37,6 +41,7 @@ def log_mean_excess(
     """
     there = jnp.isfinite(log_change)
     change = sign * jnp.exp(log_change)  # may underflow, which its logarithm does not
+    direct = direct & (jnp.abs(change) > DIRECT_CHANGE)
     cost = jnp.where(direct, loss.value(at) - loss.value(at + change), 0.0)
     smooth = jnp.asarray(WEIGHTS) @ jnp.exp(loss.log_slope(at[None] + NODES[:, None] * change[None]))
     mean_slope = jnp.where(direct & (change != 0), cost / jnp.where(change != 0, change, 1.0), smooth)

@@ -1,7 +1,7 @@
 """The command line: fit, explain, predict, compare, planted, probe for people with texts, the others for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
-figure that was named lacks its data, and 130 when interrupted.
+figure that was named lacks its data, 70 for a fault of the program itself, and 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import platform
 import shlex
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ import jax
 
 from tokenmargin import __version__
 from tokenmargin.cli import check, compare, explain, fit, list_figures, planted, probe, report, reproduce, verify
-from tokenmargin.cli._exit import HOLDS, INTERRUPTED, MISUSE, Misuse
+from tokenmargin.cli._exit import HOLDS, INTERNAL, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
 
@@ -99,6 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return INTERRUPTED
+    except Exception as fault:  # Python's own exit code for it, 1, would read as a refuted claim
+        traceback.print_exc()
+        print(
+            f"tokenmargin: a fault of this program, {type(fault).__name__}; nothing is refuted by it. Please report "
+            "the lines above.",
+            file=sys.stderr,
+        )
+        return INTERNAL
 
 
 def _run(arguments: list[str]) -> int:

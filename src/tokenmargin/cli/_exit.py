@@ -8,6 +8,9 @@ HOLDS, FAILED, MISUSE = 0, 1, 2
 #: A figure that was named needs data that are not there.
 DATA_ABSENT = 3
 
+#: The program itself is at fault: an exception that no layer expected. Never 1, which says that a claim failed.
+INTERNAL = 70
+
 #: What shells report for a program that Ctrl-C ended: 128 + SIGINT.
 INTERRUPTED = 130
 

@@ -14,6 +14,7 @@ from tokenmargin.parallel import map_of
 if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
     from tokenmargin.theory.claim import Claim, ClaimOutcome
+    from tokenmargin.theory.evidence import Evidence
     from tokenmargin.theory.problem import Problem
     from tokenmargin.theory.problem_check import ClaimAnswer
 
@@ -84,7 +85,7 @@ def _answered(given: Problem, key: str) -> ClaimAnswer:
 
 
 def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path | None, scheduler: str | None) -> int:
-    """A row for every mutation of every claim: how often hypotheses and claim held, and the mutation failed."""
+    """A row for every mutation of every law: how often hypotheses and claim held, and the mutation failed."""
     from tokenmargin.theory.evidence import gather_all, read_evidence, write_evidence
     from tokenmargin.theory.registry import claims
 
@@ -93,15 +94,22 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
     with _console.progress("evidence") as progress, map_of(scheduler) as over:
         found = gather_all([claim.key for claim in chosen], wanted, map=over, progress=progress)
     rows = []
+    places = {id(one): place for key in {one.key for one in found} for place, one in enumerate(_of(found, key), 1)}
     for one in found:
-        counts = (one.key, f"{one.inside} of {one.drawn}", str(one.not_decided), f"{one.held} of {one.inside}")
+        numbers = (str(places[id(one)]), f"{one.inside} of {one.drawn}", one.held, one.refuted, one.not_decided)
+        counts = (one.key, *(str(number) for number in numbers))
         rows += [(*counts, name, f"{one.failed[name]} of {asked}") for name, asked in one.asked.items()]
         rows += [] if one.asked else [(*counts, "-", "-")]
-    _console.table(("claim", "inside", "not decided", "held", "mutation", "failed"), rows)
+    _console.table(("claim", "law", "inside", "held", "refuted", "not decided", "mutation", "failed"), rows)
     if out is not None:
-        table = (read_evidence(out) if out.is_file() else {}) | {one.key: one for one in found}
-        write_evidence([table[key] for key in claims() if key in table], out)
-    return FAILED if any(one.held < one.inside for one in found) else HOLDS
+        table = (read_evidence(out) if out.is_file() else {}) | {one.key: _of(found, one.key) for one in found}
+        write_evidence([one for key in claims() for one in table.get(key, ())], out)
+    return FAILED if any(one.refuted for one in found) else HOLDS
+
+
+def _of(found: list[Evidence], key: str) -> list[Evidence]:
+    """The laws of one claim."""
+    return [one for one in found if one.key == key]
 
 
 def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | None) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, positive
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.first_step.step import FirstStep
+from tokenmargin.first_step.step import FirstStep, log_mean_loss, outputs
 
 #: Least width in every bound of [E, App. C].
 LEAST_WIDTH = 256
@@ -66,10 +66,20 @@ def embedding_bounds(step: FirstStep) -> tuple[Inequality, Inequality]:
 @checked
 def loss_bound(step: FirstStep) -> Inequality:
     """L(E1, p1) <= mean log(1 + exp(-(1/T) sum_i eta0/2 y alpha_{x_i} + 1/(22 eta0))) [E, Lemma 12]."""
+    return Inequality(step.loss, float(np.logaddexp(0.0, -_bounding_outputs(step)).mean()))
+
+
+@checked
+def log_loss_bound(step: FirstStep) -> Inequality:
+    """The logarithms of both sides of `loss_bound`, which long steps put below the smallest float."""
+    own = step.dataset.labels * outputs(step.dataset, step.token_head, step.tokens @ step.query)
+    return Inequality(log_mean_loss(own), log_mean_loss(_bounding_outputs(step)))
+
+
+def _bounding_outputs(step: FirstStep) -> np.ndarray:
+    """(1/T) sum_i eta0/2 y alpha_{x_i} - 1/(22 eta0) of every document [E, Lemma 12], shape (n,)."""
     data = step.dataset
-    aligned = data.labels * (data.counts @ step.alpha) / data.lengths
-    exponent = -0.5 * step.eta0 * aligned + 1 / (22 * step.eta0)
-    return Inequality(step.loss, float(np.logaddexp(0.0, exponent).mean()))
+    return np.asarray(0.5 * step.eta0 * data.labels * (data.counts @ step.alpha) / data.lengths - 1 / (22 * step.eta0))
 
 
 @checked

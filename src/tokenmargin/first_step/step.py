@@ -32,6 +32,9 @@ UNIT_NORM_ROUNDING = 1e-12
 #: Centred logits up to this are small: their log-mean-exp is the log1p of a mean of expm1, with all its digits.
 SMALL_LOGIT = 1.0
 
+#: Signed outputs from which on the logistic loss is its tail exp(-u), to the last bit.
+FLAT_LOSS = 40.0
+
 #: Numbers (of 8 bytes) that `FirstStep.sequences` lays out at most: 2 GiB.
 MOST_NUMBERS = 2**28
 
@@ -228,13 +231,25 @@ def step_terms(
 
 def mean_loss(dataset: TokenDataset, token_head: np.ndarray, token_query: np.ndarray) -> float:
     """mean_i log(1 + exp(-y_i f_i)) [E, (2)], from E_s'v and E_s'p, each of shape (V,)."""
+    return float(np.logaddexp(0.0, -dataset.labels * outputs(dataset, token_head, token_query)).mean())
+
+
+def log_mean_loss(signed_outputs: np.ndarray) -> float:
+    """The logarithm of mean_i log(1 + exp(-u_i)): known where the mean itself is below the smallest float."""
+    small = signed_outputs > FLAT_LOSS  # there log(1 + exp(-u)) is exp(-u), to the last bit
+    value = np.logaddexp(0.0, -np.where(small, 0.0, signed_outputs))
+    logs = np.where(small, -signed_outputs, np.log(value))
+    return float(np.logaddexp.reduce(logs) - np.log(len(logs)))
+
+
+def outputs(dataset: TokenDataset, token_head: np.ndarray, token_query: np.ndarray) -> np.ndarray:
+    """f_i of every document [E, (2)], shape (n,)."""
     counts = dataset.counts
     begin, sizes = counts.indptr[:-1], np.diff(counts.indptr)
     logit, score = token_query[counts.indices], token_head[counts.indices]
     top = np.repeat(np.maximum.reduceat(logit, begin), sizes)
     weight = counts.data * np.exp(logit - top)
-    output = np.add.reduceat(weight * score, begin) / np.add.reduceat(weight, begin)
-    return float(np.logaddexp(0.0, -dataset.labels * output).mean())
+    return np.asarray(np.add.reduceat(weight * score, begin) / np.add.reduceat(weight, begin))
 
 
 def generator(key: jax.Array | np.random.Generator) -> np.random.Generator:

@@ -89,5 +89,8 @@ def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bo
     if point.shape != centre.shape or not centre.any():
         raise InvalidInputError(f"p has shape {point.shape}, axis {centre.shape}: give two vectors, axis not 0.")
     norm, axis_norm = length(point), length(centre)
-    cosine = float((point / norm) @ (centre / axis_norm)) if norm else 0.0
-    return norm >= radius and cosine >= 1.0 - mu
+    if not norm:
+        return not radius > 0 and mu >= 1.0
+    # 1 - cos as half the square of a distance: mu may be 1e-16, beside which the rounding of a cosine is not small.
+    away = length(point / norm - centre / axis_norm)
+    return norm >= radius and 0.5 * away**2 <= mu

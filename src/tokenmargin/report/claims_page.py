@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,10 +20,12 @@ happens inside. Statements are as corrected; what the paper has wrong stands bel
 """
 
 EVIDENCE = """
-Below it stands the evidence: random instances of a stated law, how often the hypotheses held, on how many of these the
-claim held, and on how many each false observation made it fail. A claim that *no training* passes is **vacuous** as a
-statement about training. `make evidence` draws the instances and writes this page and its table,
-`docs/results/evidence.json`; `tokenmargin check KEY --instances 50` draws those of one claim.
+Below it stands the evidence: random instances of three laws or more, which differ in shape, scale and degeneracy; of
+each how many were drawn, how many lay inside the hypotheses, on how many of these the claim held or was refuted, on how
+many of all hypotheses or conclusion could not be decided, and on how many each false observation made it fail. No law
+leaves out what our code cannot decide. A claim that *no training* passes is **vacuous** as a statement about training,
+in that law; the badge says so where it is in all of them. `make evidence` draws the instances and writes this page and
+its table, `docs/results/evidence.json`; `tokenmargin check KEY --instances 50` draws those of one claim.
 """
 
 TECHNICAL_HEADER = """
@@ -60,7 +62,7 @@ TECHNICAL = (
 )
 
 
-def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Evidence] | None = None) -> str:
+def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Sequence[Evidence]] | None = None) -> str:
     """Markdown, one section per claim, in the order given; every claim is checked while the page is written.
 
     Args:
@@ -77,43 +79,57 @@ def _pytest(path: str, words: str) -> str:
     return f"pytest {path} -k {words}" if words else f"pytest {path}"
 
 
-def _section(claim: Claim[Any, Any], evidence: Evidence | None) -> str:
+def _section(claim: Claim[Any, Any], evidence: Sequence[Evidence] | None) -> str:
     outcome = claim.check(claim.inside())
     badge = "does not apply" if outcome.holds is None else "**holds**" if outcome.holds else "**fails**"
-    if evidence is not None and evidence.is_vacuous:
+    if evidence and all(one.is_vacuous for one in evidence):
         badge += ", **vacuous**"
     lines = [
         f"\n## `{claim.key}` [{claim.paper}, {claim.label}]: {badge}\n",
         f"{claim.statement}\n",
         f"Checked in `{_file_of(claim)}`, tolerance {claim.tolerance:g} ({claim.tolerance_reason}).\n",
     ]
-    if evidence is not None:
-        lines.append(f"{evidence_sentence(evidence)}\n")
+    if evidence:
+        lines.append(f"{evidence_lines(evidence)}\n")
     if claim.correction:
         lines.append(f"Correction: {claim.correction}\n")
     return "\n".join(lines)
 
 
-def evidence_sentence(found: Evidence) -> str:
-    """The counts of one claim in words."""
-    undecided = f" ({found.not_decided} not decided)" if found.not_decided else ""
-    parts = [
-        f"Evidence: {found.law} Seed {found.seed}: the hypotheses held on {found.inside} of {found.drawn} "
-        f"drawn{undecided}, and the claim on {found.held} of these {found.inside}."
+def evidence_lines(found: Sequence[Evidence]) -> str:
+    """The counts of one claim: a row for each of its laws, and what is counted beside."""
+    rows = [
+        f"| {place}. {one.law} | {one.drawn} | {one.inside} | {one.held} | {one.refuted} | {one.not_decided} | "
+        f"{_mutations(one)} |"
+        for place, one in enumerate(found, 1)
     ]
+    head = f"| evidence, seed {found[0].seed}: law | drawn | inside | held | refuted | not decided | made it fail |"
+    beside = [sentence for place, one in enumerate(found, 1) for sentence in _beside(place, one)]
+    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows, *(["", " ".join(beside)] if beside else [])])
+
+
+def _mutations(found: Evidence) -> str:
+    """On how many instances each false observation made the claim fail."""
+    parts = []
     for name, asked in found.asked.items():
         failed = found.failed[name]
-        less = "" if failed >= TOLD_APART * asked else f", less than {TOLD_APART:.0%}"
-        parts.append(f"With *{name}* it failed on {failed} of {asked}{less}.")
+        less = "" if found.is_failed(name) else f", less than {TOLD_APART:.0%}"
+        parts.append(f"*{name}* {failed} of {asked}{less}")
+    return "; ".join(parts) or "-"
+
+
+def _beside(place: int, found: Evidence) -> list[str]:
+    """Sentences on what the table has no column for."""
+    parts = []
     if found.ratio is not None:
-        parts.append(f"Bound over quantity: {found.ratio:.3g} (median).")
+        parts.append(f"Bound over quantity in law {place}: {found.ratio:.3g} (median).")
     for says, (held, decided, drawn) in found.asides.items():
         open_ones = f" ({drawn - decided} more not decided)" if drawn > decided else ""
         parts.append(f"{says} {held} of {decided}{open_ones}.")
     parts += sizes_sentence(found)
     if found.is_vacuous:
-        parts.append(f"Vacuous: *{NO_TRAINING}* passes.")
-    return " ".join(parts)
+        parts.append(f"Vacuous in law {place}: *{NO_TRAINING}* passes.")
+    return parts
 
 
 def sizes_sentence(found: Evidence) -> list[str]:

@@ -7,19 +7,28 @@ under which it must fail: a check that cannot fail checks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from math import isnan
 from typing import Generic, TypeVar
 
+import jax
 import numpy as np
 
-from tokenmargin.theory.problem import Problem
+from tokenmargin.data import EmbeddedSequences, scores
+from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
+from tokenmargin.margin import LabelSolution, MarginSolution, Status
+from tokenmargin.theory.problem import Problem, given
 
 #: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
 ROUNDING = 1e-9
 ROUNDING_REASON = "both sides are short sums in float64, scaled to order one"
+
+#: Largest score at which the slope of a loss is known: its logarithm is of the size of the score and carries 1e-16 of
+#: it, and gradients are compared to 1e-9.
+LARGEST_SCORE = 1e6
 
 Instance = TypeVar("Instance")
 Observation = TypeVar("Observation")
@@ -51,6 +60,82 @@ class ClaimOutcome:
     holds: bool | None  #: None unless the claim applies
     slack: float  #: how far inside its tolerance the conclusion is, negative when it fails; NaN if it does not apply
     because: str  #: one sentence
+
+
+def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> tuple[Applies, str] | None:
+    """Why a claim that needs this max-margin solution does not apply; None where it was found.
+
+    Args:
+        solution: of (ATT-SVM) or its like.
+        otherwise: what is missing where the problem is infeasible, or asks nothing.
+    """
+    if solution.status is Status.OPTIMAL:
+        return None
+    decided = solution.status in (Status.INFEASIBLE, Status.TRIVIAL)
+    return (
+        Applies.NO if decided else Applies.NOT_DECIDED,
+        f"{otherwise} {solution.explain()}" if decided else solution.explain(),
+    )
+
+
+def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -> float:
+    """How far an inequality is missed: NaN, which decides nothing, where that is more than allowed and yet rounding.
+
+    Args:
+        miss: what was computed.
+        rounding: the most that its own rounding errors can make of 0.
+        tolerance: of the claim.
+    """
+    return float("nan") if tolerance < miss <= rounding else largest(0.0, miss)
+
+
+def worst_of(misses: Iterable[float], tolerance: float = ROUNDING) -> float:
+    """The largest miss, NaN where one decides nothing; but what is missed beyond doubt is not excused by another."""
+    found = list(misses)
+    known = max((one for one in found if not isnan(one)), default=0.0)
+    return known if known > tolerance or len(found) == sum(not isnan(one) for one in found) else float("nan")
+
+
+def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:
+    """Why a claim on gradients is not decided where scores are beyond `LARGEST_SCORE`; None where they are not."""
+    longest = float(np.abs(np.where(sequences.mask, scores(sequences), 0.0)).max())
+    if longest <= LARGEST_SCORE:
+        return None
+    return Applies.NOT_DECIDED, f"Scores of {longest:.1e} leave no digit of the slope of the loss: divide v."
+
+
+@contextmanager
+def numbers_watched() -> Iterator[None]:
+    """Compute in float64, and say by NotDecidedError that nothing is decided once a number leaves it.
+
+    NaN and infinity would otherwise pass through comparisons, and come out as a yes or a no. NumPy only notes what
+    happens: an exception inside a library that calls it from C may end the process.
+    """
+    left: list[str] = []
+    try:
+        with jax.enable_x64(True), np.errstate(over="call", divide="call", invalid="call", call=_noting(left)):
+            yield
+    except TokenMarginError:
+        raise
+    except (ArithmeticError, np.linalg.LinAlgError) as fault:
+        raise _left_float64(str(fault)) from fault
+    except ValueError as fault:
+        if left:  # as of a routine that was handed the infinity
+            raise _left_float64(left[0]) from fault
+        raise
+    if left:
+        raise _left_float64(left[0])
+
+
+def _noting(left: list[str]) -> Callable[[str, int], None]:
+    return lambda kind, _: left.append(kind)
+
+
+def _left_float64(how: str) -> NotDecidedError:
+    return NotDecidedError(
+        f"A number leaves float64 ({how}): scores, keys or points of this problem are too large, too small or too far "
+        "apart."
+    )
 
 
 @dataclass(frozen=True)
@@ -98,15 +183,24 @@ class Claim(Generic[Instance, Observation]):
     size: tuple[str, Callable[[Instance], float]] | None = None
 
     def check(self, instance: Instance) -> ClaimOutcome:
-        """Examine the hypotheses, and if they hold, the conclusion."""
-        applies, because = self.hypotheses(instance)
-        if applies is not Applies.YES:
-            return ClaimOutcome(applies, None, float("nan"), because)
-        observation = self.observe(instance)
-        if not self.settled(observation):
-            unsettled = f"{because} But what happens was not found accurately enough to conclude anything."
-            return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), unsettled)
-        return self.conclude(instance, observation, because)
+        """Examine the hypotheses, and if they hold, the conclusion; what leaves float64 is not decided."""
+        try:
+            with numbers_watched():
+                applies, because = self.hypotheses(instance)
+                if applies is not Applies.YES:
+                    return ClaimOutcome(applies, None, float("nan"), because)
+                observation = self.observe(instance)
+                if not self.settled(observation):
+                    unsettled = f"{because} But what happens was not found accurately enough to conclude anything."
+                    return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), unsettled)
+                return self.conclude(instance, observation, because)
+        except (NotDecidedError, TooLargeError) as reason:
+            return ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), str(reason))
+
+    def instance_of(self, problem: Problem) -> Instance:
+        """The instance of a problem that has what the claim needs, in units of keys of ordinary size."""
+        with numbers_watched():
+            return given(self.of_problem)(problem.in_ordinary_units())
 
     def conclude(self, instance: Instance, observation: Observation, because: str = "") -> ClaimOutcome:
         """Judge an observation."""

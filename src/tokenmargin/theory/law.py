@@ -1,4 +1,4 @@
-"""The law of random instances of a claim: where its evidence comes from, in words and as a function of a stream."""
+"""A law of random instances of a claim: where its evidence comes from, in words and as a function of a stream."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Law:
 
 
 def aside(u: np.ndarray) -> np.ndarray:
-    """A unit vector orthogonal to u."""
+    """A unit vector orthogonal to u; on a line there is none, and it is turned back."""
+    if len(u) == 1:
+        return -u
     axis = np.eye(len(u))[int(np.abs(u).argmin())]
     rest = axis - (axis @ u) * u / (u @ u)
     return np.asarray(rest / np.linalg.norm(rest))

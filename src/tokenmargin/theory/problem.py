@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +11,10 @@ import numpy as np
 
 from tokenmargin._arrays import read_arrays
 from tokenmargin._checks import checked
+from tokenmargin._isometry import power_of_two
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.first_step.wishart import check_width
 
 #: What a file may hold, in the order in which the help lists it, and what each array is.
@@ -44,6 +45,10 @@ BESIDE = {
     "tokens": ("head", "keys", "mask", "start", "selection", "start_v", "speeds", "p", "q", "head_matrix", "allowed"),
     "counts": ("eta0", "log10_d", "seed", "delta"),
 }
+
+#: Sizes of keys and of tokens that are taken as they are. Beyond, a power of two is taken out, and put into p, q and v:
+#: logits and scores stay what they were to the last bit, and no square of a key leaves float64.
+ORDINARY_SIZES = (2.0**-16, 2.0**16)
 
 Numbers = tuple[float, ...]
 Value = TypeVar("Value")
@@ -82,6 +87,55 @@ class Problem:
     def any_start(self) -> Numbers:
         """The start, or 0 where none was given."""
         return self.start if self.start is not None else (0.0,) * given(self.sequences).width
+
+    def in_ordinary_units(self) -> Problem:
+        """The same problem with keys and tokens of ordinary size: itself, or by exact powers of two.
+
+        With keys divided by c, and p, q and the speed of p times c, every logit is what it was; with tokens divided by
+        c, and v and its speed times c, every score. Ratios of norms, angles and margins times norms are the same.
+
+        Raises:
+            NotDecidedError: when p, q or v leave float64 in these units.
+        """
+        if self.sequences is None:
+            return self
+        data = self.sequences
+        of_tokens = _unit(data.tokens[data.mask])
+        of_keys = of_tokens if data.keys_are_tokens else _unit(data.relative_keys[data.mask], data.keys[data.mask])
+        if of_tokens == of_keys == 1.0:
+            return self
+        with np.errstate(over="ignore"):
+            tokens, head = data.tokens / of_tokens, data.head * of_tokens
+            keys = None if data.keys_are_tokens else data.keys / of_keys
+            parts: dict[str, Any] = {
+                name: None if vector is None else tuple((np.array(vector) * unit).tolist())
+                for name, vector, unit in (
+                    ("start", self.start, of_keys),
+                    ("p", self.p, of_keys),
+                    ("q", self.q, of_keys),
+                    ("start_v", self.start_v, of_tokens),
+                    ("speeds", self.speeds, np.array([of_tokens, of_keys])),
+                )
+            }
+            matrix = None if self.head_matrix is None else self.head_matrix * of_tokens * of_tokens
+        moved = [head, *(np.array(part) for part in parts.values() if part is not None)]
+        if not all(np.isfinite(one).all() for one in (*moved, *(() if matrix is None else (matrix,)))):
+            raise NotDecidedError(
+                f"keys of size {of_keys:.1e} and tokens of size {of_tokens:.1e} ask for numbers beyond 1e308: divide "
+                "them, and multiply p, q and v."
+            )
+        mask = None if data.is_unmasked else data.mask
+        sequences = EmbeddedSequences(tokens, data.labels, head, keys=keys, mask=mask)
+        return replace(self, sequences=sequences, head_matrix=matrix, **parts)
+
+
+def _unit(*arrays: np.ndarray) -> float:
+    """The power of two that makes the first array that is not 0 of order one; 1 where it is of ordinary size."""
+    sizes = [float(np.abs(one).max(initial=0.0)) for one in arrays]
+    size = next((one for one in sizes if one > 0), 1.0)
+    if ORDINARY_SIZES[0] <= size <= ORDINARY_SIZES[1] or not np.isfinite(size):
+        return 1.0
+    return float(power_of_two(np.asarray(size)))
 
 
 def given(value: Value | None) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tokenmargin._checks import checked
@@ -57,6 +57,9 @@ def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
     if claim.of_problem is None:
         raise InvalidInputError(f"{claim.key} has no `of_problem`: give the claim one to ask it of a problem.")
     try:
-        return ClaimAnswer(claim.key, claim.check(claim.of_problem(problem)))
+        outcome = claim.check(claim.instance_of(problem))
+        if problem.in_ordinary_units() is not problem:
+            outcome = replace(outcome, because=f"{outcome.because} Lengths are in units of keys of order one.")
+        return ClaimAnswer(claim.key, outcome)
     except TokenMarginError as reason:
         return ClaimAnswer(claim.key, ClaimOutcome(Applies.NOT_DECIDED, None, float("nan"), str(reason)))

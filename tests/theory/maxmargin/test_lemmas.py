@@ -5,6 +5,8 @@ The page of claims lists those that are tested here and in other files.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -87,18 +89,26 @@ class TestLemma3:
         assert LEMMA_3.check(case).holds is True
         gamma, a = sequences.tokens[0] @ sequences.head, sequences.keys[0] @ q
         s = AttentionRisk(sequences).attention(p)[0]
-        exact = abs((a[0] - a @ s) * (gamma[0] - gamma @ s)) / (size * np.ptp(gamma))
-        assert key_lemma_terms(case).remainder == pytest.approx(exact, abs=1e-13)
+        exact = abs((a[0] - a @ s) * (gamma[0] - gamma @ s)) / (2 * size * np.ptp(gamma) * (1 - s[0]) ** 2)
+        assert key_lemma_terms(case).remainder == pytest.approx(exact, rel=1e-10)
 
     def test_the_last_display_as_printed_is_false(self):
         terms = key_lemma_terms(key_lemma_case(read_with_q=True))
-        assert terms.printed_display > 1.5 * terms.missing**2
+        assert terms.printed_display > 1.5
 
     def test_two_is_the_best_constant_and_A_needs_the_norm_of_q(self):
         terms = key_lemma_terms(key_lemma_case(read_with_q=True))
-        assert terms.remainder == pytest.approx(2 * terms.missing**2, rel=1e-12)
+        assert terms.remainder == pytest.approx(1.0, rel=1e-12)
         short = key_lemma_terms(key_lemma_case(read_with_q=False))
-        assert short.remainder > 2.9 * 2 * short.missing**2
+        assert short.remainder > 2.9
+
+    def test_both_sides_keep_their_digits_where_no_float_has_any(self):
+        """Logits 600 apart: (1 - s_1)^2 is 1e-521."""
+        for ahead in (10.0, 600.0):
+            terms = key_lemma_terms(replace(key_lemma_case(read_with_q=True), p=(ahead / 2,)))
+            assert terms.remainder == pytest.approx(1.0, rel=1e-12)
+        far = LEMMA_3.check(replace(key_lemma_case(read_with_q=True), p=(1e5,)))
+        assert far.applies is Applies.NOT_DECIDED
 
 
 @given(seeds, st.floats(0.0, 200.0))

@@ -143,6 +143,8 @@ def examine(
     if single_relevant and not (found := assumption4(case.dataset)):
         document, why = next(iter(found.broken.items()))
         return Applies.NO, f"Assumption 4 fails: document {document} {why}."
+    if single_relevant and int(case.dataset.lengths.max()) == 1:
+        return Applies.NO, "Every document holds one token: p never moves, which the paper overlooks. Take T >= 2."
     if case.eta0 < eta0:
         return Applies.NO, f"eta0 = {case.eta0:g} is below {eta0:g}."
     if case.log10_d < log10_d:

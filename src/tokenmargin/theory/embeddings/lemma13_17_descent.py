@@ -9,17 +9,20 @@ import numpy as np
 
 from tokenmargin.attention import AttentionRisk, Limit
 from tokenmargin.attention.limit import LimitKind
-from tokenmargin.data import EmbeddedSequences, scores, secondary_selection, selection_of
+from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, secondary_selection, selection_of
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.theory.claim import (
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    beyond_rounding,
+    unless_slopes_known,
+)
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.problem import given
-
-#: Logit of two tokens of a document over its others at which descent is looked at: they hold all but 1e-8 of the
-#: softmax, and their own pair decides the sign.
-RAISED = 20.0
 
 #: Share of the remainder that [E, Lemma 17] leaves, in the instances here.
 EPSILON = 0.1
@@ -27,6 +30,9 @@ EPSILON = 0.1
 #: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied
 #: pairs, 1e-16 each, would be a hundredth of it.
 RESOLVED = 1e-13
+
+#: Rounding of the descent along a vector, in units of their lengths.
+DOT_ROUNDING = 1e-14
 
 
 def printed_log10_d(case: EmbeddingCase) -> float:
@@ -41,46 +47,28 @@ def lemma_13_log10_d(case: EmbeddingCase) -> float:
     return max(printed_log10_d(case), 4 * float(np.log10(8 * nT * (1 + 11 * case.eta0) / case.eta0)))
 
 
-@dataclass(frozen=True, eq=False)
-class NoStationaryPoint:
-    """Where the flow goes, and what keeps it from stopping."""
+def score_gap(case: EmbeddingCase) -> float:
+    """Least score of an important token over another of its document, in units of eta0/(4nT).
 
-    limit: Limit
-    least_gap: float  #: least score of an important token over another of its document, in units of eta0/(4nT)
-    least_descent: float  #: least cosine of -grad L(p) with the proof's direction of a token, over points p
-
-
-def least_descent(case: EmbeddingCase) -> float:
-    """Least cosine of -grad L(p) with p_hat, over documents and their tokens j.
-
-    p_hat has p_hat'E_s = 1 on the important token s of the document and 0 on every other token; p raises s and j. By
-    [E, Lemma 8] the sign is that of gamma_s - gamma_j.
+    The step of the proof of [E, Lemma 13]: where it is 1 or more, the direction that raises the important token of a
+    document alone descends at every p [E, Lemma 8]. Scores are products with v, kept apart from the long rest of the
+    embeddings, so that no sum cancels.
     """
-    data, E = case.sequences, case.step.tokens
-    inverse, risk, least = np.linalg.pinv(E), AttentionRisk(data), np.inf
-    ids = np.repeat(case.dataset.counts.indices, case.dataset.counts.data).reshape(data.n_inputs, data.n_places)
-    for i in range(data.n_inputs):
-        important = int(ids[i, case.important.chosen[i]][0])
-        towards = inverse[:, important]
-        for j in set(ids[i].tolist()) - {important}:
-            field = risk.field(RAISED * (inverse[:, important] + inverse[:, j]))
-            least = np.minimum(least, towards @ field / (np.linalg.norm(towards) * np.linalg.norm(field)))
-    return float(least)
+    counts, nT = case.dataset.counts, case.dataset.n_documents * int(case.dataset.lengths.max())
+    tokens = np.repeat(counts.indices, counts.data)
+    start = np.concatenate([[0], np.cumsum(case.dataset.lengths)])
+    gaps = []
+    for i, label in enumerate(case.dataset.labels.tolist()):
+        own, important = label * case.step.token_head[tokens[start[i] : start[i + 1]]], case.important.chosen[i]
+        important = important[: len(own)]
+        if important.any() and not important.all():
+            gaps.append(float(own[important].min() - own[~important].max()))
+    return min(gaps, default=float("inf")) * 4 * nT / case.eta0
 
 
-def no_stationary_point(case: EmbeddingCase) -> NoStationaryPoint:
-    """Follow the flow, and look at the scores and the descent that [E, Lemma 13] rests on."""
-    gamma, chosen = scores(case.sequences), case.important.chosen
-    gap = np.where(chosen, gamma, np.inf).min(axis=1) - np.where(chosen, -np.inf, gamma).max(axis=1)
-    nT = case.dataset.n_documents * int(case.dataset.lengths.max())
-    return NoStationaryPoint(case.limit, float(gap.min()) * 4 * nT / case.eta0, least_descent(case))
-
-
-def _lemma_13_error(_: EmbeddingCase, seen: NoStationaryPoint) -> float:
-    """How far the least score gap is below eta0/(4nT); infinite unless p diverges and every direction descends."""
-    if not seen.limit.diverges or seen.least_descent <= 0:
-        return float("inf")
-    return float("nan") if np.isnan(seen.least_descent) else largest(0.0, 1.0 - seen.least_gap)
+def _grows(_: EmbeddingCase, limit: Limit) -> float:
+    """0 where |p| grows without bound, which is what [E, Lemma 13] concludes; infinite else."""
+    return 0.0 if limit.diverges else float("inf")
 
 
 def _at_lemma_13_width(shift: float) -> EmbeddingCase:
@@ -88,24 +76,23 @@ def _at_lemma_13_width(shift: float) -> EmbeddingCase:
     return replace(case, log10_d=lemma_13_log10_d(case) + shift)
 
 
-LEMMA_13: Claim[EmbeddingCase, NoStationaryPoint] = Claim(
+LEMMA_13: Claim[EmbeddingCase, Limit] = Claim(
     key="embeddings-lemma13",
     paper="E",
     label="Lemma 13",
-    statement="With one relevant token a document and d >= (8nT(1 + 11 eta0)/eta0)^4 beside what is printed, the "
-    "important token outscores every other of its document by eta0/(4nT) or more, the direction that raises it alone "
-    "descends at every p, and |p| grows without bound.",
+    statement="With one relevant token a document and d >= (8nT(1 + 11 eta0)/eta0)^4 beside what is printed, |p| grows "
+    "without bound.",
     tolerance=ROUNDING,
-    tolerance_reason=ROUNDING_REASON,
+    tolerance_reason="|p| grows or it does not",
     hypotheses=lambda case: examine(case, lemma_13_log10_d(case), single_relevant=True),
-    observe=no_stationary_point,
-    error=_lemma_13_error,
+    observe=lambda case: case.limit,
+    error=_grows,
     inside=lambda: _at_lemma_13_width(0.0),
     outside=lambda: _at_lemma_13_width(-JUST_BELOW),
-    mutate=lambda seen: replace(seen, limit=replace(seen.limit, kind=LimitKind.FINITE)),
+    mutate=lambda limit: replace(limit, kind=LimitKind.FINITE),
     correction="The printed conditions on d do not give the score gap: the initial scores and the errors of (6) must "
     "be small beside eta0/nT, too.",
-    settled=lambda seen: not seen.limit.stalled,
+    settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
 )
@@ -147,7 +134,7 @@ class LocalDirection:
     def logit_gap(self) -> float:
         """tau_1 of [E, (22)]: the least logit between neighbouring places, along the unit direction."""
         first, second, behind = self.places
-        logits = self.sequences.keys @ self.unit
+        logits = self.sequences.relative_keys @ self.unit
         ends = [np.where(place, logits, np.nan) for place in (first, second, behind)]
         gaps = [np.nanmin(one, axis=1) - np.nanmax(other, axis=1) for one, other in _neighbours(ends)]
         return float(np.nanmin(np.concatenate(gaps)))
@@ -177,6 +164,7 @@ class PlacesCompared:
     total: float
     leading: float
     resolved: bool  #: whether the leading part stands out from rounding
+    rounding: float  #: the most that rounding can change their ratio by
 
 
 def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> PlacesCompared:
@@ -185,7 +173,11 @@ def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> 
     hat = case.solution.p if towards is None else towards
     point = radius(case) * case.unit
     direction, log_unit = AttentionRisk(data).descent_direction(point)
-    gamma, logits, raised = scores(data), np.where(data.mask, data.keys @ point, -np.inf), data.keys @ hat
+    gamma, logits, raised = (
+        scores(data),
+        np.where(data.mask, data.relative_keys @ point, -np.inf),
+        data.relative_keys @ hat,
+    )
     shares = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
     slope = -np.logaddexp(0.0, (np.exp(shares) * np.where(data.mask, gamma, 0.0)).sum(axis=1))
     leading = 0.0
@@ -194,7 +186,10 @@ def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> 
         weights = np.exp(slope[k] + shares[k, i] + shares[k, j] - log_unit) / data.n_inputs
         leading += float((weights * (raised[k, i] - raised[k, j]) * (gamma[k, i] - gamma[k, j])).sum())
     size = float(np.linalg.norm(hat) * np.linalg.norm(direction))
-    return PlacesCompared(float(hat @ direction), leading, leading > RESOLVED * size)
+    resolved = leading > RESOLVED * size
+    return PlacesCompared(
+        float(hat @ direction), leading, resolved, DOT_ROUNDING * size / leading if resolved else float("inf")
+    )
 
 
 def _lemma_17_applies(case: LocalDirection) -> tuple[Applies, str]:
@@ -202,11 +197,14 @@ def _lemma_17_applies(case: LocalDirection) -> tuple[Applies, str]:
         return Applies.NO, "0 is no direction."
     if not case.places[1].any():
         return Applies.NO, "p selects every token: there is no second place."
+    if abs(case.local_gap) <= case.sequences.n_places * float(score_tie_widths(case.sequences).max()):
+        return Applies.NOT_DECIDED, "Some token in the second place scores as the first do, up to rounding."
     if not case.local_gap > 0:
         return Applies.NO, "Some token in the second place outscores the first: p is not locally optimal (Def. 16)."
     if case.solution.status is not Status.OPTIMAL:
         return Applies.NOT_DECIDED, "The max-margin problem of the selection was not solved."
-    return Applies.YES, f"mu = {case.local_gap:.3g} and tau_1 = {case.logit_gap:.3g} are positive."
+    told = f"mu = {case.local_gap:.3g} and tau_1 = {case.logit_gap:.3g} are positive."
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
 
 
 def _tied_direction() -> LocalDirection:
@@ -226,7 +224,7 @@ LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_17_applies,
     observe=places_compared,
-    error=lambda case, seen: largest(0.0, abs(seen.total / seen.leading - 1.0) - case.epsilon),
+    error=lambda case, seen: beyond_rounding(abs(seen.total / seen.leading - 1.0) - case.epsilon, seen.rounding),
     inside=_tied_direction,
     outside=lambda: replace(_tied_direction(), p=(0.0, -1.0, 0.0)),
     mutate=lambda seen: replace(seen, total=2.0 * seen.leading),

@@ -11,11 +11,11 @@ from tokenmargin.first_step.bounds import (
     Inequality,
     embedding_bounds_log10_d,
     error_bound,
-    loss_bound,
+    log_loss_bound,
     loss_bound_log10_d,
 )
 from tokenmargin.first_step.step import FirstStep
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 
 #: Least share of the border of a condition on d by which the instance outside misses it (in log10 d).
@@ -86,6 +86,12 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
 )
 
 
+def _log_miss(_: EmbeddingCase, bound: Inequality) -> float:
+    """How far left exceeds right, in units of right, both given by their logarithms, which carry their last digits."""
+    rounding = 16 * float(np.finfo(float).eps) * max(abs(bound.left), abs(bound.right))
+    return beyond_rounding(float(np.expm1(min(bound.left - bound.right, 700.0))), rounding)
+
+
 def _lemma_12_log10_d(case: EmbeddingCase) -> float:
     return loss_bound_log10_d(case.dataset.vocabulary_size, case.delta, case.eta0)
 
@@ -108,11 +114,11 @@ LEMMA_12: Claim[EmbeddingCase, Inequality] = Claim(
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_12_applies,
-    observe=lambda case: loss_bound(case.step),
-    error=lambda _, bound: _miss(bound),
+    observe=lambda case: log_loss_bound(case.step),
+    error=_log_miss,
     inside=lambda: _at_loss_width(0.0),
     outside=lambda: _at_loss_width(-JUST_BELOW),
-    mutate=lambda bound: replace(bound, left=bound.left * 1.1),
+    mutate=lambda bound: replace(bound, left=bound.left + float(np.log(1.1))),
     needs=CASE_NEEDS,
     of_problem=case_of,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, selection_of
 from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest, worst_of
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
@@ -17,6 +17,10 @@ from tokenmargin.theory.problem import given
 #: |E0_s|^2 must exceed this for the proof of [E, Lemma 21]: 2|E0_s|^2 less errors of at most 44/(44 + sqrt(2 log .))
 #: must leave a margin of 1.
 LEAST_SQUARED_NORM = 0.99
+
+
+#: Rounding of a product with a feasible point, in units of the lengths.
+DOT_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,18 @@ def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
     square = float(seen.p @ seen.p)
     least = float(seen.duals @ seen.required) / float(np.linalg.norm(_pull(seen)))  # of any feasible point, by duality
     longer = float(np.sqrt(square)) / least - 1.0
-    return largest(0.0, float(-seen.slacks.min()), (square - float(seen.p @ feasible)) / square, longer)
+    sizes = DOT_ROUNDING * float(np.sqrt(square)) * np.linalg.norm(rows, axis=1)
+    missed = [beyond_rounding(-slack, size) for slack, size in zip(seen.slacks.tolist(), sizes.tolist(), strict=True)]
+    return worst_of([*missed, longer, _farther(seen, feasible)])
+
+
+def _farther(seen: MarginSolution, feasible: np.ndarray) -> float:
+    """By how much p_hat'(q - p_hat) >= 0 is missed at q, in units of |p_hat|^2; q ties its tokens to rounding only."""
+    square, (j, a, b) = float(seen.p @ seen.p), seen.tie_triples.reshape(-1, 3).T
+    untied = np.abs((seen.sequences.keys[j, a] - seen.sequences.keys[j, b]) @ feasible)
+    product = float(np.linalg.norm(seen.p) * np.linalg.norm(feasible))
+    rounding = (DOT_ROUNDING * product + float(np.abs(seen.tie_duals) @ untied)) / square
+    return beyond_rounding(1.0 - float(seen.p @ feasible) / square, rounding)
 
 
 def _pull(seen: MarginSolution) -> np.ndarray:
@@ -147,6 +162,13 @@ def _lemma_21_applies(case: EmbeddingCase) -> tuple[Applies, str]:
     return found, because
 
 
+def _lemma_21_error(case: EmbeddingCase, seen: MarginSolution) -> float:
+    """By how much |p_hat| exceeds 4n, as a share of it; infinite where there is no p_hat."""
+    if seen.status is not Status.OPTIMAL:
+        return float("inf")
+    return largest(0.0, float(np.linalg.norm(seen.p)) / (4 * case.dataset.n_documents) - 1.0)
+
+
 def _at_lemma_21_width(shift: float) -> EmbeddingCase:
     case = replace(on_the_border(), eta0=least_step(on_the_border().dataset))
     return replace(case, log10_d=lemma_21_log10_d(case) + shift)
@@ -162,7 +184,7 @@ LEMMA_21: Claim[EmbeddingCase, MarginSolution] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_21_applies,
     observe=lambda case: att_svm(case.sequences, case.important),
-    error=lambda case, seen: largest(0.0, float(np.linalg.norm(seen.p)) / (4 * case.dataset.n_documents) - 1.0),
+    error=_lemma_21_error,
     inside=lambda: _at_lemma_21_width(0.0),
     outside=lambda: _at_lemma_21_width(-JUST_BELOW),
     mutate=lambda seen: replace(seen, p=seen.p * 4 * (len(seen.selection.chosen) + 1) / np.linalg.norm(seen.p)),

@@ -18,12 +18,19 @@ from tokenmargin.data import EmbeddedSequences, Selection, selection_of
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.theory.agreement import one_minus_cosine
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.lemma3_20_21_margin import lemma_21_log10_d
-from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import SAME_VELOCITY, SAME_VELOCITY_REASON, on_the_border
+from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import (
+    SAME_VELOCITY,
+    SAME_VELOCITY_REASON,
+    direction_error,
+    on_the_border,
+)
+
+#: Rounding of the product of a direction that ties all tokens with one of their differences, in units of the longest.
+DOT_ROUNDING = 1e-14
 
 #: Most selections that `rivals` enumerates: each costs a quadratic program of about a millisecond.
 MOST_RIVALS = 5000
@@ -43,6 +50,7 @@ class Alignment:
 
     with_gradient: float
     with_limit: float
+    rounding: float = 0.0  #: the most that rounding can make of an angle that is right
 
 
 def tying_direction(sequences: EmbeddedSequences) -> np.ndarray:
@@ -53,6 +61,8 @@ def tying_direction(sequences: EmbeddedSequences) -> np.ndarray:
     """
     differences = sequences.relative_keys.reshape(-1, sequences.width)  # zeros where padded, which tie anything
     _, values, right = np.linalg.svd(differences)
+    if not values.any():
+        return np.asarray(right[-1])
     rank = int((values > 1e-12 * values[0]).sum())
     if rank == sequences.width:
         raise InvalidInputError(
@@ -65,6 +75,8 @@ def tying_direction(sequences: EmbeddedSequences) -> np.ndarray:
 def _lemma_6_applies(instance: TiedDirection) -> tuple[Applies, str]:
     if not np.any(instance.direction):
         return Applies.NO, "0 is no direction."
+    if not instance.case.sequences.relative_keys.any():
+        return Applies.NO, "Every document holds one token: there is nothing to tie, and p never moves."
     chosen = selection_of(instance.case.sequences, instance.direction)
     if not (chosen.chosen | ~instance.case.sequences.mask).all():
         return Applies.NO, f"The direction does not select every token: {chosen}."
@@ -74,12 +86,15 @@ def _lemma_6_applies(instance: TiedDirection) -> tuple[Applies, str]:
 def _aligned(instance: TiedDirection) -> Alignment:
     sequences, u = instance.case.sequences, instance.direction / np.linalg.norm(instance.direction)
     risk, rng = AttentionRisk(sequences), np.random.default_rng(instance.case.seed)
-    fields = [risk.field(instance.case.step.query)]
-    fields += [risk.field(scale * rng.standard_normal(len(u))) for scale in (0.1, 1.0, 10.0)]
-    limit = instance.case.limit
+    points = [instance.case.step.query, *(scale * rng.standard_normal(len(u)) for scale in (0.1, 1.0, 10.0))]
+    fields = [risk.descent_direction(p)[0] for p in points]
+    limit, longest = instance.case.limit, float(np.linalg.norm(sequences.relative_keys, axis=-1).max())
+    # The gradient is a sum of differences of tokens, to which u is orthogonal up to the rounding of the longest.
+    shortest = min(float(np.linalg.norm(G)) for G in fields)
     return Alignment(
         largest(*(abs(float(u @ G)) / float(np.linalg.norm(G)) for G in fields)),
         abs(float(u @ limit.velocity)) if limit.diverges else 0.0,
+        DOT_ROUNDING * max(longest / shortest, 1.0),
     )
 
 
@@ -93,7 +108,7 @@ LEMMA_6: Claim[TiedDirection, Alignment] = Claim(
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_6_applies,
     observe=_aligned,
-    error=lambda _, seen: largest(seen.with_gradient, seen.with_limit),
+    error=lambda _, seen: beyond_rounding(largest(seen.with_gradient, seen.with_limit), seen.rounding),
     inside=lambda: TiedDirection(case := on_the_border(), tying_direction(case.sequences)),
     outside=lambda: TiedDirection(case := on_the_border(), case.limit.velocity),
     mutate=lambda seen: replace(seen, with_limit=1.0),
@@ -108,7 +123,7 @@ def only_important_error(case: EmbeddingCase, limit: Limit) -> float:
     """1 - cos of the velocity to the max-margin direction of the important tokens alone."""
     if not limit.diverges or limit.selection != case.important:
         return float("inf")
-    return one_minus_cosine(limit.velocity, att_svm(case.sequences, case.important).direction)
+    return direction_error(case, limit)
 
 
 def _lemma_19_applies(case: EmbeddingCase) -> tuple[Applies, str]:

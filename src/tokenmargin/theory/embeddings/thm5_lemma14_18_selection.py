@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenmargin.attention import Limit
 from tokenmargin.first_step.bounds import loss_bound_log10_d, theorem_log10_d
-from tokenmargin.margin import att_svm
+from tokenmargin.margin import Status, att_svm
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
@@ -25,10 +25,13 @@ TIED_LOGITS_REASON = "logits along a unit velocity carry 1e-16 times the longest
 
 
 def direction_error(case: EmbeddingCase, limit: Limit) -> float:
-    """1 - cos of the velocity to the solution of (9) for what the limit selects; infinite unless p diverges."""
+    """1 - cos of the velocity to the solution of (9) for what the limit selects; infinite unless both are there."""
     if not limit.diverges:
         return float("inf")
-    return one_minus_cosine(limit.velocity, att_svm(case.sequences, limit.selection).direction)
+    solution = att_svm(case.sequences, limit.selection)
+    if solution.status is Status.UNDECIDED:
+        return float("nan")
+    return one_minus_cosine(limit.velocity, solution.direction) if solution.status is Status.OPTIMAL else float("inf")
 
 
 def missed_importance(case: EmbeddingCase, limit: Limit) -> float:

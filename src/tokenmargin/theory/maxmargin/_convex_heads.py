@@ -9,9 +9,13 @@ import jax
 import numpy as np
 
 from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import Curvature, QuadraticHead
+from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
 from tokenmargin.data import Selection, tie_widths
 from tokenmargin.theory.claim import largest, least
+
+#: Least positive score, and least lead over what is not allowed, in units of what is a tie (1e-12 of the terms of a
+#: score): logarithms of both are then known to 1e-10, a tenth of what Lemma 14 is judged to.
+RESOLVED_GAP = 1e6
 
 _token_slopes = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.grad(head)))(tokens))
 _pair_values = eqx.filter_jit(lambda head, tokens: jax.vmap(jax.vmap(jax.vmap(head)))(tokens))
@@ -46,6 +50,24 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     return Mixing(epsilon, largest(0.0, float((steepest - nu).max())), float((nu - steepest).min()))
 
 
+def is_resolved(risk: HeadRisk, allowed: Selection) -> bool:
+    """Whether the score of every O_i, and its lead over the others, stand out from rounding, whatever their signs."""
+    nu = np.where(allowed.chosen, risk.scores, -np.inf).max(axis=1)
+    rest = np.where(allowed.chosen, -np.inf, risk.scores).max(axis=1)
+    return bool((np.minimum(np.abs(nu), np.abs(nu - rest)) > RESOLVED_GAP * score_widths(risk)).all())
+
+
+def score_widths(risk: HeadRisk) -> np.ndarray:
+    """How near two scores of an input, or a score and 0, are one, shape (n,): relative to the terms of the sums."""
+    size, head = np.abs(risk.field.tokens), risk.head
+    if isinstance(head, LinearHead):
+        return tie_widths(size @ np.abs(np.asarray(head.weights)))
+    if isinstance(head, QuadraticHead):
+        terms = np.einsum("ntj,jk,ntk->nt", size, np.abs(np.asarray(head.matrix)), size)
+        return tie_widths(terms + size @ np.abs(np.asarray(head.weights)))
+    return tie_widths(risk.scores)
+
+
 def _convex(risk: HeadRisk) -> bool:
     """Whether Y_i psi is known to be convex for every label present."""
     curvature, labels = risk.head.curvature, set(risk.sequences.labels.tolist())
@@ -57,7 +79,7 @@ def _convex(risk: HeadRisk) -> bool:
 def _constant_on_hulls(risk: HeadRisk, allowed: Selection, nu: np.ndarray) -> bool:
     """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
     chosen = allowed.chosen
-    width = tie_widths(risk.scores)
+    width = score_widths(risk)
     if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():
         return False
     if allowed.is_single or risk.head.curvature is Curvature.AFFINE:

@@ -39,6 +39,7 @@ from tokenmargin._types import AnyArray, Path
 from tokenmargin.attention import Correlation, Exponential, Logistic
 from tokenmargin.attention.head_risk import HeadField, HeadRisk, Numbers
 from tokenmargin.data import Selection
+from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin import AnyOfSolution, Status, att_svm_any, least_norm_batch
 from tokenmargin.margin.any_of import SAME_MINIMISER
 from tokenmargin.theory.claim import largest
@@ -51,6 +52,10 @@ LEVELS = (1e2, 1e3, 1e4, 1e5)
 
 #: How much log(L - L_*) of two points may differ by rounding, at logits of `LEVELS`; it is added to c.
 SAME_LOG_EXCESS = 1e-6
+
+#: Least score gap in units of what is a tie, 1e-12 of the terms of a score. A gap carries a rounding error of 1e-16 of
+#: those, so from here on its logarithm is known to a hundredth of `SAME_LOG_EXCESS`.
+RESOLVED_GAP = 1e4
 
 #: Choices of one optimal token per input that are solved to see which can compete.
 MOST_CHOICES = 4096
@@ -139,6 +144,16 @@ class BoundedPath:
         return np.array([(self.solution.distance(p / level) * margin) ** 2 / 2 for p, level in scaled])
 
 
+def check_constants(lower: float, upper: float) -> tuple[float, float]:
+    """(C_-, C_+) as they are, or NotDecidedError where the slope of the loss over the scores leaves float64."""
+    if not np.finfo(float).tiny <= lower <= upper < np.inf:
+        raise NotDecidedError(
+            f"the loss is so flat over these scores that the bounds of its slope leave float64 (from {lower:.3g} to "
+            f"{upper:.3g}): divide the scores."
+        )
+    return lower, upper
+
+
 def score_gap_sandwich(risk: HeadRisk, best: Selection) -> tuple[float, float] | None:
     """(C_-, C_+) for a linear head and one best token per input, from its score gaps; None for other losses than [M]'s.
 
@@ -153,10 +168,12 @@ def score_gap_sandwich(risk: HeadRisk, best: Selection) -> tuple[float, float] |
     others = mask & ~best.chosen
     asks = others.any(axis=1)
     gaps = np.where(others, top[:, None] - gamma, np.nan)[asks]
+    if not asks.any():
+        return None
     slopes = np.exp(np.asarray(risk.loss.log_slope(np.stack([top, lowest])))).astype(float)[:, asks]
     n = risk.sequences.n_inputs
     least, most = slopes.min(axis=0) * np.nanmin(gaps, axis=1), slopes.max(axis=0) * np.nanmax(gaps, axis=1)
-    return float(least.min()) / n, float(most.sum()) / n
+    return check_constants(float(least.min()) / n, float(most.sum()) / n)
 
 
 # --- What can fail ----------------------------------------------------------------------------------------------------
@@ -200,8 +217,24 @@ class PathSeen:
         return largest(0.0, sandwich, float(beyond), float((self.off / self.bounds - 1).max()))
 
 
+def known_levels(path: BoundedPath, levels: tuple[float, ...] = LEVELS) -> tuple[float, ...]:
+    """Those levels Xi R at which logits, whose rounding is 1e-16 of |p| times a key, are known as `LEVELS` needs them.
+
+    Raises:
+        NotDecidedError: when there are none, as where the keys of one input are 10^8 times as long as those of another.
+    """
+    longest = path.unit / path.solution.margin
+    known = tuple(one for one in levels if float(np.finfo(float).eps) * one * longest <= SAME_LOG_EXCESS / 10)
+    if not known:
+        raise NotDecidedError(
+            f"keys are {longest:.1e} times as long as the margin: no logit is known where softmax is saturated."
+        )
+    return known
+
+
 def look(path: BoundedPath, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> PathSeen:
     """Search for minimisers at each level, and look at the competitor and at many other points."""
+    levels = known_levels(path, levels)
     rng, margin, width = np.random.default_rng(seed), path.solution.margin, path.risk.width
     directions = rng.normal(size=(_STARTS, width))
     goals = np.array(levels)

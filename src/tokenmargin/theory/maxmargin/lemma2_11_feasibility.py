@@ -50,9 +50,20 @@ def _lemma_2_applies(sequences: EmbeddedSequences) -> tuple[Applies, str]:
         return Applies.NO, "Two tokens of an input share the highest score."
     if (optimal_selection(sequences).chosen | ~sequences.mask).all():
         return Applies.NO, "Every input has one token only: there is nothing to separate."
-    if separator_from_head(sequences) is None:
+    separator = separator_from_head(sequences)
+    if separator is None:
         return Applies.NO, "v is not in the range of W' (or the keys are no linear map of the tokens)."
+    if _least_margin(sequences, separator) < 1 - ROUNDING / 2:
+        return Applies.NOT_DECIDED, "W'p = v is solved, but not to the digits that the least score gap asks for."
     return Applies.YES, "All labels are 1, the optimal tokens are unique and v is in the range of W'."
+
+
+def _least_margin(sequences: EmbeddedSequences, p: Vector) -> float:
+    """Smallest p'(k_opt - k_t) over inputs and other tokens."""
+    best = optimal_selection(sequences)
+    first = sequences.keys[np.arange(sequences.n_inputs), best.representatives]
+    margins = (first[:, None] - sequences.keys) @ p
+    return float(margins[sequences.mask & ~best.chosen].min())
 
 
 def _lemma_2_error(sequences: EmbeddedSequences, solution: MarginSolution) -> float:

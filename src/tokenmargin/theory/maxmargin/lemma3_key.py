@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from math import ceil
 
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.errors import NotDecidedError
+from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest
 from tokenmargin.theory.problem import Problem, given
+
+#: Digits beside those that cancel, and the most that are asked for: both sides of the lemma are of the order of
+#: (1 - s_1)^2, and are differences of numbers of order one.
+SPARE_DIGITS, MOST_DIGITS = 40, 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,47 +31,67 @@ class KeyLemmaCase:
 
 @dataclass(frozen=True)
 class KeyLemmaTerms:
-    """The two inequalities of Lemma 3 in units of Gamma A, so that their bounds are 2 (1-s_1)^2 and (1-s_1)^2."""
+    """The two inequalities of Lemma 3 as shares of their bounds, 2 Gamma A (1-s_1)^2 and Gamma A (1-s_1)^2."""
 
     remainder: float  #: |a'diag(s)gamma - a'ss'gamma - sum_{t>=2} (a_1 - a_t) s_t (gamma_1 - gamma_t)|
     display: float  #: |sum_{t>=2} (a_1 s_1 - a_1) s_t (gamma_1 - gamma_t)|, the last display as it must read
     printed_display: float  #: the same with a_1 s_1 - a_t, as printed
-    missing: float  #: 1 - s_1
+    covariance: float  #: |a'diag(s)gamma - a'ss'gamma|, in the unit of the remainder
 
 
 def key_lemma_terms(case: KeyLemmaCase) -> KeyLemmaTerms:
-    """Both sides of [M, Lemma 3], term by term."""
-    keys, p, q = case.sequences.keys[0], np.array(case.p), np.array(case.q)
-    gamma = case.sequences.tokens[0] @ case.sequences.head
-    s = case.sequences.attention(p)[0]
-    a = keys @ q
-    unit = case.size * float(np.ptp(gamma))
-    first = float(((a[0] - a[1:]) * s[1:] * (gamma[0] - gamma[1:])).sum())
-    mean_a, mean_gamma = float(a @ s), float(gamma @ s)
-    covariance = float(((a - mean_a) * (gamma - mean_gamma) * s).sum())
-    ahead = s[1:] * (gamma[0] - gamma[1:])
-    return KeyLemmaTerms(
-        abs(covariance - first) / unit,
-        abs(float(((a[0] * s[0] - a[0]) * ahead).sum())) / unit,
-        abs(float(((a[0] * s[0] - a[1:]) * ahead).sum())) / unit,
-        float(s[1:].sum()),
-    )
+    """Both sides of [M, Lemma 3], term by term, in as many digits as cancel and `SPARE_DIGITS` more.
+
+    Raises:
+        NotDecidedError: when logits differ by so much that more than `MOST_DIGITS` would cancel.
+    """
+    spread = float(np.ptp(case.sequences.keys[0] @ np.array(case.p)))
+    digits = SPARE_DIGITS + 2 * spread / np.log(10.0)
+    if not digits <= MOST_DIGITS:
+        raise NotDecidedError(
+            f"logits differ by {spread:.3g}: the two sides are less than 1e-{MOST_DIGITS} of their terms."
+        )
+    with localcontext() as context:
+        context.prec = ceil(digits)
+        keys = [_exactly(key) for key in case.sequences.keys[0]]
+        p, q = _exactly(case.p), _exactly(case.q)
+        gamma = [_dot(_exactly(token), _exactly(case.sequences.head)) for token in case.sequences.tokens[0]]
+        a, logits = [_dot(key, q) for key in keys], [_dot(key, p) for key in keys]
+        weights = [(logit - max(logits)).exp() for logit in logits]
+        s = [weight / sum(weights) for weight in weights]
+        ahead = [share * (gamma[0] - one) for share, one in zip(s, gamma, strict=True)]
+        first = _dot([a[0] - one for one in a], ahead)
+        covariance = _dot(s, [x * y for x, y in zip(a, gamma, strict=True)]) - _dot(s, a) * _dot(s, gamma)
+        unit = Decimal(case.size) * (max(gamma) - min(gamma)) * sum(s[1:]) ** 2
+        display, printed = (
+            _dot([a[0] * s[0] - one for one in less], ahead[1:]) for less in ([a[0]] * (len(a) - 1), a[1:])
+        )
+        shares = (covariance - first) / (2 * unit), display / unit, printed / unit, covariance / (2 * unit)
+        return KeyLemmaTerms(*(float(abs(share)) for share in shares))
+
+
+def _exactly(vector: Sequence[float] | np.ndarray) -> list[Decimal]:
+    return [Decimal(float(x)) for x in vector]
+
+
+def _dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
+    return sum((a * b for a, b in zip(x, y, strict=True)), Decimal(0))
 
 
 def _lemma_3_applies(case: KeyLemmaCase) -> tuple[Applies, str]:
     needed = float(np.linalg.norm(case.sequences.keys[0], axis=1).max() * np.linalg.norm(case.q))
     if case.sequences.n_inputs != 1:
         return Applies.NO, "The lemma is about one input."
-    if needed == 0 or np.ptp(case.sequences.tokens[0] @ case.sequences.head) == 0:
+    if case.size == 0 or needed == 0 or np.ptp(case.sequences.tokens[0] @ case.sequences.head) == 0:
         return Applies.NO, "Gamma A is 0 (q or all keys are 0, or all tokens score alike): there is nothing to bound."
     if not case.size >= needed * (1 - ROUNDING):
         return Applies.NO, f"A = {case.size:.4g} is less than sup |k_t| |q| = {needed:.4g}."
     return Applies.YES, f"A = {case.size:.4g} is at least sup |k_t| |q|."
 
 
-def _lemma_3_error(case: KeyLemmaCase, terms: KeyLemmaTerms) -> float:
-    bound = terms.missing**2
-    return largest(0.0, terms.remainder - 2 * bound, terms.display - bound)
+def _lemma_3_error(_: KeyLemmaCase, terms: KeyLemmaTerms) -> float:
+    """By how much either side exceeds its bound, as a share of it."""
+    return largest(0.0, terms.remainder - 1.0, terms.display - 1.0)
 
 
 def key_lemma_case(read_with_q: bool) -> KeyLemmaCase:
@@ -90,7 +118,7 @@ LEMMA_3: Claim[KeyLemmaCase, KeyLemmaTerms] = Claim(
     "(a_1 - a_t) s_t (gamma_1 - gamma_t) by at most 2 Gamma A (1 - s_1)^2, and the sum of (a_1 s_1 - a_1) s_t "
     "(gamma_1 - gamma_t) is at most Gamma A (1 - s_1)^2.",
     tolerance=ROUNDING,
-    tolerance_reason=ROUNDING_REASON,
+    tolerance_reason="A itself is a float; both sides are known to forty digits",
     hypotheses=_lemma_3_applies,
     observe=key_lemma_terms,
     error=_lemma_3_error,

@@ -13,8 +13,16 @@ import numpy as np
 from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, toys
-from tokenmargin.margin import Status, global_margin
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
+from tokenmargin.margin import global_margin
+from tokenmargin.theory.claim import (
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    largest,
+    unless_slopes_known,
+    unless_solved,
+)
 from tokenmargin.theory.maxmargin.thm2_3_convergence import assumption_b
 from tokenmargin.theory.problem import given
 
@@ -44,8 +52,10 @@ def correlation_radius(sequences: EmbeddedSequences, pi: float) -> float:
 def _lemma_5_applies(case: CorrelationCase) -> tuple[Applies, str]:
     if case.sequences.n_inputs != 1 or not assumption_b(case.sequences):
         return Applies.NO, "The lemma is about one input under Assumption B."
-    if global_margin(case.sequences).status is not Status.OPTIMAL:
-        return Applies.NO, "(ATT-SVM) for the optimal token is infeasible."
+    missing = unless_solved(global_margin(case.sequences), "(ATT-SVM) for the optimal token has no solution.")
+    missing = missing or unless_slopes_known(case.sequences)
+    if missing is not None:
+        return missing
     radius, norm = correlation_radius(case.sequences, case.pi), float(np.linalg.norm(case.p))
     return (Applies.YES if norm >= radius else Applies.NO), f"|p| = {norm:.4g} and R_pi = {radius:.4g}."
 
@@ -74,7 +84,7 @@ LEMMA_5: Claim[CorrelationCase, Vector] = Claim(
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_5_applies,
-    observe=lambda case: AttentionRisk(case.sequences).field(case.p),
+    observe=lambda case: AttentionRisk(case.sequences).descent_direction(case.p)[0],
     error=_lemma_5_error,
     inside=lambda: _beyond_the_radius(1.001),
     outside=lambda: _beyond_the_radius(0.999),

@@ -17,8 +17,20 @@ from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest, least
+from tokenmargin.theory.claim import (
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    beyond_rounding,
+    largest,
+    least,
+    unless_slopes_known,
+)
 from tokenmargin.theory.problem import given
+
+#: Rounding of a short dot product in units of the lengths of its vectors, their own rounding included.
+DOT_ROUNDING = 1e-14
 
 InputNumbers = Float[np.ndarray, "n"]
 
@@ -69,7 +81,8 @@ def _lemma_7_applies(case: ConeCase) -> tuple[Applies, str]:
         return Applies.NO, "Some input has no SVM-neighbour, where the constants c and C are not defined."
     if not in_cone(case.p, solution.p, constants.mu, constants.radius) or not in_cone(case.q, solution.p, constants.mu):
         return Applies.NO, f"p or q lies outside the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
-    return Applies.YES, f"p and q lie in the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
+    told = f"p and q lie in the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
 
 
 def _lemma_7_error(case: ConeCase, seen: ConeGradient) -> float:
@@ -86,7 +99,8 @@ def _lemma_7_error(case: ConeCase, seen: ConeGradient) -> float:
     keys = np.where(case.sequences.mask[:, :, None], case.sequences.keys, np.nan)
     spread = float(np.nanmax(np.linalg.norm(keys[:, :, None] - keys[:, None], axis=-1)))
     size = float(np.linalg.norm(seen.direction))
-    return largest(0.0, (lower - gain) / lower, gain / upper - 1, size / (spread * upper) - 1)
+    missed = largest((lower - gain) / lower, gain / upper - 1, size / (spread * upper) - 1)
+    return beyond_rounding(missed, DOT_ROUNDING * size * float(np.linalg.norm(q)) / lower)
 
 
 def _across_the_cone(scale: float) -> ConeCase:
@@ -179,7 +193,8 @@ def _comparison_error(case: ComparisonCase, seen: ConeGradient) -> float:
     """By how much the descent along p exceeds 1 + pi times that along p_mm, relative to the latter."""
     axis, p = att_svm(case.sequences, case.selection).direction, np.array(case.p)
     along_p, along_axis = float(seen.direction @ p) / float(np.linalg.norm(p)), float(seen.direction @ axis)
-    return largest(0.0, (along_p - (1 + case.pi) * along_axis) / abs(along_axis))
+    rounding = DOT_ROUNDING * float(np.linalg.norm(seen.direction)) / abs(along_axis)
+    return beyond_rounding((along_p - (1 + case.pi) * along_axis) / abs(along_axis), rounding)
 
 
 def _on_the_border(scale: float) -> ComparisonCase:

@@ -11,12 +11,20 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._isometry import lengths
 from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.data import EmbeddedSequences, scores, toys
+from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
-from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest, least
+from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest, least, unless_slopes_known
 from tokenmargin.theory.problem import Problem, given
+
+#: Least difference of margins along unit directions, in units of the longest key difference: a margin carries a
+#: rounding error of 1e-16 of that, and at R(.), which grows like one over the difference, it would be felt below this.
+APART = 1e-11
+
+#: Rounding of log(L - L_star) for each unit of R times the longest key difference, several units in the last place.
+LOG_ROUNDING = 2e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +65,7 @@ def dominance_radius(case: DominanceCase) -> float:
     margins = (data.keys[np.arange(n), alpha][:, None] - data.keys) @ q
     rest = np.where(seen_q.selection.chosen | seen_q.neighbors | ~data.mask, np.inf, margins)
     gaps = np.where(data.mask, gamma[np.arange(n), alpha][:, None] - gamma, 0.0)
-    kappa = float(np.abs(gaps[seen_q.neighbors]).min())
+    kappa = float(np.abs(gaps[seen_q.neighbors]).min(initial=np.inf))
     slopes = np.asarray(case.loss.log_slope(jnp.asarray([gamma[data.mask].min(), gamma[data.mask].max()])))
     ratio = 4 * n * data.n_places * float(np.abs(gaps).max()) * float(np.exp(np.ptp(slopes)))
     apart = least(seen_p.margin - seen_q.margin, float(rest.min()) - seen_q.margin)
@@ -74,14 +82,33 @@ def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:
     seen_q, seen_p = (directional_margin(case.sequences, x) for x in (case.q, case.p))
     if not (seen_q.selection.is_single and seen_q.selection == seen_p.selection):
         return Applies.NO, "q and p do not select the same single tokens."
+    if not np.isfinite(seen_q.margin):
+        return Applies.NO, "q and p select every token: there is no margin."
+    if abs(seen_p.margin - seen_q.margin) <= APART * _longest(case.sequences):
+        return Applies.NOT_DECIDED, "The margins of q and p differ by no more than rounding."
     if not seen_q.margin < seen_p.margin:
         return Applies.NO, "The margin of q is not smaller than that of p."
+    if not _gaps_known(case.sequences, seen_q.neighbors | seen_p.neighbors, seen_q.selection.indices):
+        return Applies.NOT_DECIDED, "A neighbour scores as the selected token does, up to rounding."
     both = seen_q.is_neighbor_optimal and seen_p.is_neighbor_optimal
     unique = not seen_q.is_neighbor_optimal and int(seen_q.neighbors.sum()) == 1
     radius = dominance_radius(case)
     if not (both or unique):
         return Applies.NO, "q and p are not both neighbour-optimal, nor has q one neighbour of higher score."
-    return (Applies.YES if case.norm > radius else Applies.NO), f"R = {case.norm:.4g}, and R(.) = {radius:.4g}."
+    told = f"R = {case.norm:.4g}, and R(.) = {radius:.4g}."
+    if not case.norm > radius:
+        return Applies.NO, told
+    return unless_slopes_known(case.sequences) or (Applies.YES, told)
+
+
+def _longest(sequences: EmbeddedSequences) -> float:
+    return float(lengths(sequences.relative_keys).max())
+
+
+def _gaps_known(sequences: EmbeddedSequences, near: np.ndarray, alpha: np.ndarray) -> bool:
+    """Whether each score gap of a neighbour is far from its rounding, and so has the sign that it seems to have."""
+    gamma, (i, t) = scores(sequences), np.nonzero(near)
+    return bool((np.abs(gamma[i, alpha[i]] - gamma[i, t]) > 10 * score_tie_widths(sequences)[i]).all())
 
 
 def excess_risks(case: DominanceCase) -> tuple[Excess, Excess]:
@@ -93,9 +120,11 @@ def excess_risks(case: DominanceCase) -> tuple[Excess, Excess]:
 
 
 def _lemma_8_error(case: DominanceCase, seen: tuple[Excess, Excess]) -> float:
-    """0 when the right direction has the lower risk, else by how much (in log) it has not."""
+    """0 when the right direction has the lower risk, else by how much (in log) it has not; NaN within rounding."""
     at_q, at_p = seen
     ahead = at_q.above(at_p) if directional_margin(case.sequences, case.q).is_neighbor_optimal else at_p.above(at_q)
+    if abs(ahead) <= LOG_ROUNDING * case.norm * _longest(case.sequences):
+        return float("nan")
     return 0.0 if ahead > 0 else 1.0 - ahead
 
 

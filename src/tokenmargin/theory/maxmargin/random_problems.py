@@ -177,12 +177,9 @@ def _lemma_3(rng: Stream) -> Problem:
     return Problem(sequences=data, p=_numbers(p * rng.uniform(5, 8) / ahead), q=_numbers(rng.normal(size=d)))
 
 
-def _without_first_order(case: lemma3_key.KeyLemmaCase, seen: lemma3_key.KeyLemmaTerms) -> lemma3_key.KeyLemmaTerms:
+def _without_first_order(_: lemma3_key.KeyLemmaCase, seen: lemma3_key.KeyLemmaTerms) -> lemma3_key.KeyLemmaTerms:
     """The covariance itself in place of what is left of it beside the sum of first order."""
-    keys, gamma = case.sequences.keys[0], case.sequences.tokens[0] @ case.sequences.head
-    s, a = case.sequences.attention(np.array(case.p))[0], keys @ np.array(case.q)
-    covariance = float((s * (a - a @ s) * (gamma - gamma @ s)).sum())
-    return replace(seen, remainder=abs(covariance) / (case.size * float(np.ptp(gamma))))
+    return replace(seen, remainder=seen.covariance)
 
 
 def _lemma_5(rng: Stream) -> Problem:
@@ -235,11 +232,8 @@ def _law(
     claim: Claim[Any, Any], says: str, draw: Callable[[Stream], Problem], mutations: dict[str, Mutation] | None = None
 ) -> Law:
     """A law of problems, of which the claim makes its instances."""
-    make = claim.of_problem
-    if make is None:
-        raise TypeError(f"{claim.key} makes no instance of a problem.")
     times = 2 if claim in _BRACKETED else 1
-    return Law(claim.key, says, lambda rng: make(draw(rng)), mutations or {}, times=times)
+    return Law(claim.key, says, lambda rng: claim.instance_of(draw(rng)), mutations or {}, times=times)
 
 
 _SCORED = "keys N(0, I), scores N(0, 1), random labels, "

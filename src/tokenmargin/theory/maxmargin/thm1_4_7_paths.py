@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import comb
@@ -24,14 +25,22 @@ from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, sc
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim
-from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look, score_gap_sandwich
+from tokenmargin.theory.claim import Applies, Claim, unless_slopes_known, unless_solved
+from tokenmargin.theory.maxmargin._path_bound import (
+    RESOLVED_GAP,
+    SAME_LOG_EXCESS,
+    BoundedPath,
+    PathSeen,
+    look,
+    score_gap_sandwich,
+)
 from tokenmargin.theory.problem import Problem, given
 
 #: 1 - cos below which a distance is rounding: the KKT residual of a path is down to 1e-10, and 1 - cos is its square.
 DISTANCE_FLOOR = 1e-19
 
-#: Smallest singular value, relative to the largest, of differences in general position.
+#: Smallest singular value, relative to the largest, from which on differences are independent beyond doubt; below it
+#: their rank is taken in exact arithmetic.
 GENERAL_POSITION = 1e-9
 
 #: Share of 1 - cos to the axis that a local path which stays away may still lose as R grows without bound, extrapolated
@@ -163,22 +172,50 @@ def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
 
 
 def _all_independent(rows: np.ndarray, size: int) -> bool:
-    """Whether any `size` rows are independent."""
+    """Whether any `size` rows are independent: by their singular values, and exactly where one is small."""
     if size == 0:
         return True
     matrices = rows[np.array(list(combinations(range(len(rows)), size)))]
     values = np.linalg.svd(matrices, compute_uv=False)
-    return bool((values[:, -1] > GENERAL_POSITION * values[:, 0]).all())
+    doubtful = ~(values[:, -1] > GENERAL_POSITION * values[:, 0])
+    return all(_exact_rank(one) == size for one in matrices[doubtful])
+
+
+def _exact_rank(rows: np.ndarray) -> int:
+    """The rank of a matrix of floats, by elimination in fractions."""
+    left = [[Fraction(x) for x in row] for row in rows.tolist()]
+    rank = 0
+    for column in range(rows.shape[1]):
+        pivot = next((row for row in left if row[column]), None)
+        if pivot is None:
+            continue
+        left.remove(pivot)
+        left = [
+            [x - row[column] / pivot[column] * y for x, y in zip(row, pivot, strict=True)] if row[column] else row
+            for row in left
+        ]
+        rank += 1
+    return rank
+
+
+def gaps_resolved(sequences: EmbeddedSequences) -> bool:
+    """Whether the best token of every input is ahead of the others by `RESOLVED_GAP` times what is a tie."""
+    best = optimal_selection(sequences).chosen
+    gaps = scores(sequences).max(axis=1)[:, None] - np.where(sequences.mask & ~best, scores(sequences), -np.inf)
+    return bool((gaps.min(axis=1) >= RESOLVED_GAP * score_tie_widths(sequences)).all())
 
 
 def _theorem_1_applies(case: PathCase) -> tuple[Applies, str]:
     if not optimal_selection(case.sequences).is_single:
         return Applies.NO, "Two tokens of an input share the highest score."
-    solution = global_margin(case.sequences)
-    if solution.status is Status.UNDECIDED:
-        return Applies.NOT_DECIDED, solution.explain()
-    if solution.status is not Status.OPTIMAL:
-        return Applies.NO, f"(ATT-SVM) for the optimal tokens has no GMM direction. {solution.explain()}"
+    missing = unless_solved(global_margin(case.sequences), "(ATT-SVM) for the optimal tokens has no GMM direction.")
+    if missing is not None:
+        return missing
+    if not gaps_resolved(case.sequences):
+        return (
+            Applies.NOT_DECIDED,
+            "A token scores so nearly as much as the optimal one that rounding is felt in the risk.",
+        )
     if case.bounded is None:
         return Applies.NOT_DECIDED, "The slope of this loss is not known between the scores, so there is no bound."
     return Applies.YES, "Every input has one token of highest score, and these can be separated."
@@ -219,6 +256,9 @@ def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
         found = local_margins(case.sequences)
     except (NotDecidedError, TooLargeError) as problem:
         return Applies.NOT_DECIDED, str(problem)
+    missing = unless_slopes_known(case.sequences)
+    if missing is not None:
+        return missing
     if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
         return Applies.NO, "The axis is a locally optimal max-margin direction."
     if general is None:

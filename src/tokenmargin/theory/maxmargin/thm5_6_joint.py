@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._types import HeadVector, Vector
-from tokenmargin.attention import Flow, JointRisk, JointTrajectory, Outcome, follow
+from tokenmargin.attention import Flow, JointRisk, JointTrajectory, follow
 from tokenmargin.data import EmbeddedSequences, Selection, toys
-from tokenmargin.margin import Status, att_svm
+from tokenmargin.margin import att_svm
 from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, selected_label_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim, largest
+from tokenmargin.theory.claim import Applies, Claim, largest, unless_solved
 from tokenmargin.theory.maxmargin._joint_bracket import JointBracket
 from tokenmargin.theory.maxmargin.assumption_c import assumption_c, on_support
 from tokenmargin.theory.maxmargin.joint_balls import (
@@ -50,11 +50,9 @@ FLOW_TOLERANCE_REASON = (
 
 def _common_hypotheses(sequences: EmbeddedSequences, selection: Selection) -> tuple[Applies, str] | None:
     """What both theorems ask before Assumption C; None when it is there."""
-    if selected_label_svm(sequences, selection).status is not Status.OPTIMAL:
-        return Applies.NO, "No classifier separates the selected tokens by label."
-    if att_svm(sequences, selection).status is not Status.OPTIMAL:
-        return Applies.NO, "(ATT-SVM) is infeasible: attention cannot select these tokens."
-    return None
+    return unless_solved(
+        selected_label_svm(sequences, selection), "The selected tokens have no max-margin classifier."
+    ) or unless_solved(att_svm(sequences, selection), "(ATT-SVM) has no direction that selects these tokens.")
 
 
 def _too_slow(sequences: EmbeddedSequences, selection: Selection, rate: float) -> str | None:
@@ -236,11 +234,15 @@ class JointRun:
         )
 
     @property
+    def is_settled(self) -> bool:
+        """Whether v and p have found their velocities: all that carries weight loses it at one rate."""
+        return self.trajectory.limit.diverges
+
+    @property
     def selects(self) -> bool:
-        """Whether the run diverges with all attention on the selected tokens."""
+        """Whether the run ends with all attention on the selected tokens."""
         attention = self.trajectory.objective.attention(self.trajectory.points[-1])
-        reached = self.trajectory.outcome is Outcome.NORM_REACHED
-        return reached and bool(attention[self.selection.chosen].min() >= SELECTED)
+        return bool(attention[self.selection.chosen].min() >= SELECTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,6 +268,8 @@ def _run_applies(run: JointRun, of_support: bool) -> tuple[Applies, str]:
     assumption = assumption_c(*asked)
     if assumption.applies is not Applies.YES:
         return assumption.applies, assumption.because
+    if not run.is_settled:
+        return Applies.NOT_DECIDED, f"The run has not settled, and shows no limit. {run.trajectory.limit.reason}"
     if not run.selects:
         return Applies.NO, "This run does not end with all attention on the tokens of the theorem."
     return Applies.YES, f"Assumption C holds with nu = {assumption.nu:.4g} and the run selects these tokens."

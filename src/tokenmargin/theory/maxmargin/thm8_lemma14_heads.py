@@ -26,8 +26,8 @@ from tokenmargin.attention.heads import LinearHead, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim, largest
-from tokenmargin.theory.maxmargin._convex_heads import Mixing, mixing_by_convexity
-from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
+from tokenmargin.theory.maxmargin._convex_heads import Mixing, is_resolved, mixing_by_convexity, score_widths
+from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, check_constants, look
 from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
 from tokenmargin.theory.problem import Problem, given
 
@@ -74,7 +74,7 @@ def mixing_constants(case: HeadCase) -> MixingConstants | None:
     With (85), Y psi lies between -C and nu, so A and B are the least and the largest |l'| from there to there.
     """
     risk = case.risk
-    if not isinstance(risk.loss, Logistic | Exponential | Correlation):
+    if not isinstance(risk.loss, Logistic | Exponential | Correlation) or not is_resolved(risk, case.allowed):
         return None
     found = mixing_by_convexity(risk, case.allowed) or _by_search(case)
     if found is None:
@@ -84,7 +84,7 @@ def mixing_constants(case: HeadCase) -> MixingConstants | None:
     sizes = np.exp(np.asarray(risk.loss.log_slope(ends)))
     n = risk.sequences.n_inputs
     lower = float(sizes.min()) * found.epsilon * float(nu.min()) / n
-    return MixingConstants(lower, float(sizes.max()) * (found.C + float(nu.max())))
+    return MixingConstants(*check_constants(lower, float(sizes.max()) * (found.C + float(nu.max()))))
 
 
 def _by_search(case: HeadCase) -> Mixing | None:
@@ -104,10 +104,12 @@ def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
     if mixing_constants(case) is not None:
         return Applies.YES, "Tokens outside O_i can only lower the score, alone and mixed: (85) holds."
     nu = np.where(case.allowed.chosen, case.risk.scores, -np.inf).max(axis=1)
+    if not is_resolved(case.risk, case.allowed):
+        return Applies.NOT_DECIDED, "Optimal tokens score 0, or as much as others, up to rounding."
     if nu.min() <= 0:
         return Applies.NO, "The optimal tokens of some input do not score above 0."
     mixes = (~case.allowed.chosen & case.risk.sequences.mask).any(axis=1)
-    if ((_probed_outputs(case) > nu * (1 + ROUNDING)) & mixes).any():
+    if ((_probed_outputs(case) > nu * (1 + ROUNDING) + score_widths(case.risk)) & mixes).any():
         return Applies.NO, "At some p, attention outside O_i raises the score above that of O_i: (85) fails there."
     return Applies.NOT_DECIDED, "Neither convexity of Y psi nor a search of the simplex settles (85)."
 
