@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, lcm
+from math import gcd, isqrt, lcm, ldexp
 
 Whole = list[int]
+
+#: A prime of the size of a machine word.
+PRIME = (1 << 61) - 1
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,30 @@ def combine(weights: Sequence[int], rows: Sequence[Sequence[int]], width: int) -
 
 
 def independent(rows: Sequence[Sequence[int]]) -> list[int]:
-    """Numbers of the rows that are independent of those before them, in order: a basis of all, the first ones first."""
+    """Numbers of the rows that are independent of those before them, in order: a basis of all, the first ones first.
+
+    What is independent modulo a prime is independent; only where a row is not, which is rare, are long numbers needed.
+    """
+    kept = _independent_modulo(rows)
+    if len(kept) == len(rows):
+        return kept
+    return _eliminated([list(column) for column in zip(*rows, strict=True)], len(rows))[1]
+
+
+def _independent_modulo(rows: Sequence[Sequence[int]]) -> list[int]:
+    """The same modulo `PRIME`: some of the rows, and as a rule all, that are independent of those before them."""
     kept: list[int] = []
     echelon: list[tuple[int, Whole]] = []
     for number, row in enumerate(rows):
-        rest = list(row)
+        rest = [x % PRIME for x in row]
         for place, other in echelon:
-            if rest[place]:
-                rest = _primitive([other[place] * x - rest[place] * y for x, y in zip(rest, other, strict=True)])
+            factor = rest[place]
+            if factor:
+                rest = [(x - factor * y) % PRIME for x, y in zip(rest, other, strict=True)]
         lead = next((place for place, x in enumerate(rest) if x), None)
         if lead is not None:
-            echelon.append((lead, rest))
+            inverse = pow(rest[lead], -1, PRIME)
+            echelon.append((lead, [x * inverse % PRIME for x in rest]))
             kept.append(number)
     return kept
 
@@ -116,9 +132,14 @@ def shortest_change(rows: Sequence[Sequence[int]], misses: Sequence[int]) -> Exa
     return change if held else None
 
 
-def _primitive(row: Whole) -> Whole:
-    common = gcd(*row)
-    return row if common <= 1 else [x // common for x in row]
+def root_below(number: Fraction) -> float:
+    """The square root of a rational, rounded down, or 2^1000 if it is more."""
+    above, below = number.as_integer_ratio()
+    shift = max(0, 60 + (below.bit_length() - above.bit_length()) // 2)
+    found = isqrt((above << (2 * shift)) // below)
+    spare = max(0, found.bit_length() - 53)
+    exponent = spare - shift
+    return ldexp(found >> spare, exponent) if exponent + 53 < 1000 else ldexp(1.0, 1000)
 
 
 def _eliminated(system: list[Whole], width: int) -> tuple[list[Whole], list[int]]:

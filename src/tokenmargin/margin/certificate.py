@@ -7,19 +7,20 @@ Keys are floats, floats are rationals, so the sum can be taken exactly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, inf, lcm, ldexp, sqrt
+from math import gcd, inf
 
 import numpy as np
 
+from tokenmargin._rationals import null_space, root_below, whole_rows
 from tokenmargin._types import EqualityTriples, Keys, Triples
+from tokenmargin.margin.exact_shortest import ROWS_LIMIT, WholeRows, exact_shortest
+from tokenmargin.margin.solution import Status
 
 #: Weights and multipliers below this fraction of the largest are rounding debris of the solver and do not count.
 DEBRIS = 1e-9
-
-#: Largest number of weighted rows for which the exact null vector is attempted: elimination is cubic, on long integers.
-EXACT_LIMIT = 80
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class FarkasCertificate:
     tie_weights: tuple[Fraction, ...]
     exact: bool
     norm_bound: float
+    required: tuple[Fraction, ...]  #: margins of the pairs, not all 0
 
     def residual(self, keys: Keys) -> list[Fraction]:
         """The weighted sum of key differences, exactly; all zeros for an exact certificate."""
@@ -51,11 +53,12 @@ class FarkasCertificate:
         """Check in rational arithmetic: right signs, something asked, and a sum that is 0 (or as short as claimed)."""
         if not self.weights or min(self.weights) <= 0:
             return False
+        gain = sum((w * b for w, b in zip(self.weights, self.required, strict=True)), Fraction(0))
         square = sum((r * r for r in self.residual(keys)), Fraction(0))
-        if self.exact:
-            return square == 0
-        # p'(sum) >= sum of weights for every feasible p, so |p| >= (sum of weights) / |sum|.
-        return square * Fraction(self.norm_bound) ** 2 <= sum(self.weights) ** 2
+        if self.exact or gain <= 0:
+            return square == 0 and gain > 0
+        # p'(sum) >= gain for every feasible p, so |p| >= gain / |sum|.
+        return square * Fraction(self.norm_bound) ** 2 <= gain**2
 
 
 def farkas_certificate(
@@ -64,103 +67,77 @@ def farkas_certificate(
     weights: np.ndarray,
     ties: EqualityTriples,
     tie_weights: np.ndarray,
+    required: np.ndarray | None = None,
 ) -> FarkasCertificate:
     """Turn a solver's approximate weights into a certificate, exact whenever the keys allow one.
 
-    The rows that carry weight form a circuit (drop one and they are independent), so their exact null vector is
-    unique; it is found by elimination over the rationals and kept if its signs are right.
+    The rows that carry weight form a circuit as a rule (drop one and they are independent), so their exact null vector
+    is unique; it is found by elimination over the rationals and kept if its signs are right. Otherwise the problem is
+    solved exactly from these rows on. Where that finds a p after all, its own multipliers bound |p| best; where it is
+    too large, the weights stand as they are, or those of one row, if this row asks for more.
+
+    Args:
+        keys: shape (n, T, d).
+        pairs: (input, selected, other), shape (m, 3).
+        weights: of the pairs, not negative.
+        ties: (input, selected, selected'), shape (q, 3).
+        tie_weights: of the ties.
+        required: the margin of each pair, shape (m,); 1 when absent.
     """
-    active = np.flatnonzero(weights > DEBRIS * weights.max())
+    rows = WholeRows(keys, pairs.tolist(), ties.tolist(), [1.0] * len(pairs) if required is None else required.tolist())
+    sizes = np.array([root_below(Fraction(square, rows.unit**2)) for square in rows.squares]) * weights
+    active = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()]
     tie_size = np.abs(tie_weights)
-    active_ties = np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))
-    chosen = [tuple(row) for row in pairs[active].tolist()]
-    chosen_ties = [tuple(row) for row in ties[active_ties].tolist()]
-    if len(chosen) + len(chosen_ties) <= EXACT_LIMIT:
-        vector = _null_vector([_difference(keys, triple) for triple in chosen + chosen_ties])
-        if vector is not None:
-            inequality = vector[: len(chosen)]
-            if max(inequality) <= 0:
-                vector = [-x for x in vector]
-                inequality = vector[: len(chosen)]
-            if min(inequality) >= 0 and max(inequality) > 0:
-                return _exact_certificate(chosen, chosen_ties, vector)
-    rough = [Fraction(w) for w in weights[active].tolist()]
-    rough_ties = [Fraction(w) for w in tie_weights[active_ties].tolist()]
-    certificate = FarkasCertificate(
-        tuple(chosen), tuple(rough), tuple(chosen_ties), tuple(rough_ties), exact=False, norm_bound=0.0
-    )
-    square = sum((r * r for r in certificate.residual(keys)), Fraction(0))
-    if square == 0:
-        return FarkasCertificate(
-            certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, True, inf
-        )
-    bound = _root(sum(rough, Fraction(0)) ** 2 / square) * (1 - 1e-12)
-    return FarkasCertificate(
-        certificate.pairs, certificate.weights, certificate.ties, certificate.tie_weights, False, bound
-    )
+    used = [int(k) for k in np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))]
+    circuit = _circuit(rows, active, used)
+    if circuit is not None:
+        return circuit
+    found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, active)
+    if found.status is not Status.UNDECIDED:
+        return _certificate(rows, found.active, found.duals.whole, found.tie_duals.whole)
+    (rough,), _ = whole_rows([[*weights.tolist(), *tie_weights.tolist()]])
+    kept = [k for k in range(len(pairs)) if rough[k] > 0]
+    whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(pairs) :])
+    alone = [_certificate(rows, [k], [1], [0] * len(ties)) for k, b in enumerate(rows.asked.whole) if b > 0]
+    return max([whole, *alone], key=lambda one: one.norm_bound)
 
 
-def _root(number: Fraction) -> float:
-    """The square root of a positive rational, also where it is too large or small for a float; at most 2^1000 then."""
-    exponent = (number.numerator.bit_length() - number.denominator.bit_length()) // 2
-    return ldexp(sqrt(number / Fraction(4) ** exponent), min(exponent, 1000))
-
-
-def _exact_certificate(
-    pairs: list[tuple[int, ...]], ties: list[tuple[int, ...]], vector: list[Fraction]
-) -> FarkasCertificate:
-    """Scale to coprime integers and drop rows of weight zero."""
-    denominator = lcm(*(x.denominator for x in vector))
-    whole = [int(x * denominator) for x in vector]
-    divisor = gcd(*whole)
-    whole = [x // divisor for x in whole]
-    kept = [(row, Fraction(x)) for row, x in zip(pairs, whole[: len(pairs)], strict=True) if x]
-    kept_ties = [(row, Fraction(x)) for row, x in zip(ties, whole[len(pairs) :], strict=True) if x]
-    return FarkasCertificate(
-        tuple((r[0], r[1], r[2]) for r, _ in kept),
-        tuple(x for _, x in kept),
-        tuple((r[0], r[1], r[2]) for r, _ in kept_ties),
-        tuple(x for _, x in kept_ties),
-        exact=True,
-        norm_bound=inf,
-    )
-
-
-def _difference(keys: np.ndarray, triple: tuple[int, ...]) -> list[Fraction]:
-    """k_selected - k_other without rounding."""
-    i, s, t = triple
-    return [Fraction(a) - Fraction(b) for a, b in zip(keys[i, s].tolist(), keys[i, t].tolist(), strict=True)]
-
-
-def _null_vector(rows: list[list[Fraction]]) -> list[Fraction] | None:
-    """The weights that make the rows cancel, when there is exactly one such vector up to scale; else None.
-
-    Fraction-free (Bareiss) elimination of the columns of the transposed system, on integers.
-    """
-    k = len(rows)
-    scale = lcm(*(x.denominator for row in rows for x in row))
-    system = [[int(rows[j][c] * scale) for j in range(k)] for c in range(len(rows[0]))]
-    pivots: list[int] = []
-    previous, top = 1, 0
-    for column in range(k):
-        lead = next((r for r in range(top, len(system)) if system[r][column]), None)
-        if lead is None:
-            continue
-        system[top], system[lead] = system[lead], system[top]
-        pivot = system[top][column]
-        for r in range(top + 1, len(system)):
-            factor = system[r][column]
-            system[r] = [(pivot * x - factor * y) // previous for x, y in zip(system[r], system[top], strict=True)]
-        previous, top = pivot, top + 1
-        pivots.append(column)
-        if top == len(system):
-            break
-    free = [column for column in range(k) if column not in pivots]
-    if len(free) != 1:
+def _circuit(rows: WholeRows, active: Sequence[int], used: Sequence[int]) -> FarkasCertificate | None:
+    """The one way in which these rows and ties cancel, if there is one and its signs are right."""
+    if len(active) + len(used) > ROWS_LIMIT:
         return None
-    vector = [Fraction(0)] * k
-    vector[free[0]] = Fraction(1)
-    for r in range(len(pivots) - 1, -1, -1):
-        row, column = system[r], pivots[r]
-        vector[column] = -sum((row[j] * vector[j] for j in range(column + 1, k)), Fraction(0)) / row[column]
-    return vector
+    chosen = [*(rows.rows[k] for k in active), *(rows.ties[k] for k in used)]
+    found = null_space(list(zip(*chosen, strict=True)))
+    if len(found) != 1:
+        return None
+    vector = found[0].whole if max(found[0].whole[: len(active)]) > 0 else [-x for x in found[0].whole]
+    weights = vector[: len(active)]
+    if min(weights) < 0 or rows.gain(active, weights) <= 0:
+        return None
+    tie_weights = [0] * len(rows.ties)
+    for k, w in zip(used, vector[len(active) :], strict=True):
+        tie_weights[k] = w
+    return _certificate(rows, active, weights, tie_weights)
+
+
+def _certificate(
+    rows: WholeRows, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]
+) -> FarkasCertificate:
+    """Weights as coprime whole numbers, without zeros, and the bound on |p| that they prove."""
+    common = gcd(*weights, *tie_weights) or 1
+    low = rows.low(active, weights, tie_weights)
+    kept = [(k, w // common) for k, w in zip(active, weights, strict=True) if w]
+    kept_ties = [(k, w // common) for k, w in enumerate(tie_weights) if w]
+    return FarkasCertificate(
+        tuple(_triple(rows.pairs[k]) for k, _ in kept),
+        tuple(Fraction(w) for _, w in kept),
+        tuple(_triple(rows.tie_pairs[k]) for k, _ in kept_ties),
+        tuple(Fraction(w) for _, w in kept_ties),
+        exact=low is None,
+        norm_bound=inf if low is None else root_below(low),
+        required=tuple(Fraction(rows.asked.whole[k], rows.asked.over) for k, _ in kept),
+    )
+
+
+def _triple(numbers: Sequence[int]) -> tuple[int, int, int]:
+    return numbers[0], numbers[1], numbers[2]

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tokenmargin._rationals import Exact, Whole, combine, dot, exact, independent, solve
+from tokenmargin._rationals import Exact, Whole, combine, dot, exact, independent, solve, whole_rows
+from tokenmargin._types import Keys
 from tokenmargin.margin.solution import Status
 
 #: Rows that may hold p back, ties among them: elimination is cubic, on whole numbers as long as there are rows.
@@ -26,6 +27,42 @@ STEPS_LIMIT = 200
 
 #: No numbers.
 NONE = Exact([])
+
+#: (input, token, token), as triples of an array are in a list.
+Triple = Sequence[int]
+
+
+class WholeRows:
+    """Differences of keys in whole numbers, k_s - k_t times `unit`, and what is asked of them."""
+
+    def __init__(
+        self, keys: Keys, pairs: Sequence[Triple], ties: Sequence[Triple], required: Sequence[float | Fraction]
+    ) -> None:
+        """Keys of shape (n, T, d), triples (input, selected, other) and (input, selected, selected'), margins."""
+        self.pairs, self.tie_pairs, self.asked = pairs, ties, exact(required)
+        self.width = int(keys.shape[2])
+        used = sorted({(i, t) for i, *ends in (*pairs, *ties) for t in ends})
+        whole, self.unit = whole_rows([keys[i, t].tolist() for i, t in used])
+        places = dict(zip(used, whole, strict=True))
+
+        def differences(triples: Sequence[Triple]) -> list[Whole]:
+            return [[x - y for x, y in zip(places[i, s], places[i, t], strict=True)] for i, s, t in triples]
+
+        self.rows, self.ties = differences(pairs), differences(ties)
+        self.squares = [dot(row, row) for row in self.rows]
+
+    def pull(self, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]) -> Whole:
+        """Weighted sum of some rows and of all ties."""
+        return combine([*weights, *tie_weights], [*(self.rows[k] for k in active), *self.ties], self.width)
+
+    def gain(self, active: Sequence[int], weights: Sequence[int]) -> Fraction:
+        """Weighted sum of what is asked of some rows."""
+        return Fraction(sum(w * self.asked.whole[k] for k, w in zip(active, weights, strict=True)), self.asked.over)
+
+    def low(self, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]) -> Fraction | None:
+        """(gain / |pull|)^2, which no |p|^2 that does what is asked is less than; None if the pull is 0."""
+        rest = self.pull(active, weights, tie_weights)
+        return self.gain(active, weights) ** 2 * self.unit**2 / dot(rest, rest) if any(rest) else None
 
 
 @dataclass(frozen=True)

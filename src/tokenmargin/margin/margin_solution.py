@@ -96,7 +96,9 @@ class MarginSolution(Solution):
         """When infeasible, weights on token pairs that prove it, in exact arithmetic; else None."""
         if self.status is not Status.INFEASIBLE or self.weights is None or self.tie_weights is None:
             return None
-        return farkas_certificate(self.sequences.keys, self.triples, self.weights, self.tie_triples, self.tie_weights)
+        return farkas_certificate(
+            self.sequences.keys, self.triples, self.weights, self.tie_triples, self.tie_weights, self.required
+        )
 
     def explain(self) -> str:
         """One or two sentences a person understands."""
