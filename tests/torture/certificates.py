@@ -160,7 +160,10 @@ def main(count: int = COUNT, seed: int = 0) -> int:
             proved = sum(tally[kind] for kind in EXACT)
             total += Counter({True: proved, False: asked - proved})
             failures += proved < LEAST_EXACT * asked
-            print(f"{law.__name__}: {proved} of {asked} proved exactly, slowest {slowest:.2f} s; {dict(tally)}", flush=True)
+            print(
+                f"{law.__name__}: {proved} of {asked} proved exactly, slowest {slowest:.2f} s; {dict(tally)}",
+                flush=True,
+            )
     print(f"in all {total[True]} of {total.total()} proved exactly")
     return failures
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -54,6 +55,15 @@ class Proof:
         square = sum((x * x for x in off), Fraction(0)) / Fraction(dot(self.p.whole, self.p.whole), self.p.over**2)
         return sqrt(min(square, Fraction(10**300)))
 
+    def from_the_first(self, first: Sequence[int]) -> Proof:
+        """The same pull by pairs from the first selected token of an input, and by its ties with the others."""
+        pairs, ties = Counter[tuple[int, ...]](), Counter[tuple[int, ...]]()
+        for (i, s, t), weight in self.weights:
+            pairs[i, first[i], t] += weight
+            if s != first[i]:
+                ties[i, first[i], s] -= weight
+        return replace(self, weights=tuple(pairs.items()), tie_weights=tuple(ties.items()))
+
     def sine_square(self, velocity: Vector) -> list[str]:
         """A bound of the squared sine of the angle between a velocity and the shortest p, rounded up."""
         assert self.p is not None
@@ -101,7 +111,8 @@ def _bracketed(asked: WholeRows, p: Exact, duals: np.ndarray, tie_duals: np.ndar
     active = [k for k in range(len(duals)) if whole[k]]
     weights, tie_weights = [whole[k] for k in active], whole[len(duals) :]
     low = asked.low(active, weights, tie_weights)
-    assert low is not None
+    if low is None:
+        return Proof("bound", (), (), None, Fraction(0))  # proves nothing, and will be refused
     alone = Proof("bound", _weighted(asked, active, weights), _of_ties(asked, tie_weights), None, low)
     feasible = _scaled(asked, _projected(asked, p))
     if feasible is None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tokenmargin._atomic import complete_file
 from tokenmargin._checks import checked
+from tokenmargin._rationals import dot
 from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.errors import InvalidInputError
@@ -91,15 +92,7 @@ def _limit(limit: Limit) -> dict[str, Any]:
     problem = _problem(whole, limit.selection, np.ones(whole.n_inputs))
     gamma = _scores(whole, limit.selection)
     problem["scores"] = [_texts(row) for row in gamma]
-    chosen = limit.selection.chosen
-    first = limit.selection.representatives
-    felt = limit.sequences.mask & ~chosen
-    pairs = [[i, int(first[i]), t] for i, t in np.argwhere(felt).tolist()]
-    ties = [[i, int(first[i]), s] for i, s in np.argwhere(chosen).tolist() if s != first[i]]
-    asked = WholeRows(whole.keys, pairs, ties, [1.0] * len(pairs))
-    weight = {(i, t): w for (i, _, t), w in zip(limit.support, limit.support_weights.tolist(), strict=True)}
-    duals = np.array([weight.get((i, t), 0.0) for i, _, t in pairs])
-    found = exact_proof(asked, limit.velocity, duals, np.zeros(len(ties)))
+    found = _separation(limit, whole)
     if found.p is None:
         raise InvalidInputError(
             "there is nothing to certify: no p is proved to separate the tokens that the velocity selects, exactly."
@@ -110,6 +103,27 @@ def _limit(limit: Limit) -> dict[str, Any]:
         **Proof("limit", found.weights, found.tie_weights, found.p).as_json(),
     }
     return {"kind": "limit", "problem": problem, "proof": proof}
+
+
+def _separation(limit: Limit, sequences: EmbeddedSequences) -> Proof:
+    """The shortest p that separates every selected token from those of another score; from the first, if they tie.
+
+    Where p keeps selected tokens tied, a multiplier of one of them is one of the first, and of the tie between the two.
+    """
+    chosen, first = limit.selection.chosen, limit.selection.representatives.tolist()
+    felt = limit.sequences.mask & ~chosen
+    ties = [[i, first[i], s] for i, s in np.argwhere(chosen).tolist() if s != first[i]]
+    pairs = [[i, s, t] for i, t in np.argwhere(felt).tolist() for s in np.flatnonzero(chosen[i]).tolist()]
+    weight = dict(zip(limit.support, limit.support_weights.tolist(), strict=True))
+    every = WholeRows(sequences.keys, pairs, [], [1.0] * len(pairs))
+    found = exact_proof(every, limit.velocity, np.array([weight.get((i, s, t), 0.0) for i, s, t in pairs]), np.zeros(0))
+    if not ties:
+        return found
+    pairs = [pair for pair in pairs if pair[1] == first[pair[0]]]
+    asked = WholeRows(sequences.keys, pairs, ties, [1.0] * len(pairs))
+    if found.p is not None and not any(dot(tie, found.p.whole) for tie in asked.ties):
+        return found.from_the_first(first)
+    return exact_proof(asked, limit.velocity, np.zeros(len(pairs)), np.zeros(len(ties)))
 
 
 def _scores(sequences: EmbeddedSequences, selection: Selection) -> np.ndarray:
