@@ -365,24 +365,90 @@ def unequal_ties(rng: random.Random, known: Known) -> dict[str, Any]:
     return made
 
 
-def pulling_ties(rng: random.Random, known: Known) -> dict[str, Any]:
-    """Two selected tokens on one side of what separates them best: tied by force, they would part at once."""
-    a = rng.randint(1, 50)
-    # p = (1, 0) separates (1, y) and (1, y') from 0; with y, y' > 0 both pull upward, and nothing pulls back.
-    y, z = (real(a), real(a + rng.randint(1, 9)))
-    made = content(known, "limit")
-    keys = [[[real(1), y], [real(1), z], [real(0), real(0)]]]
-    made["problem"] |= {"keys": keys, "selected": [[0, 1]], "margins": [real(1)], "blocks": [["p", 2]]}
-    made["problem"]["scores"] = [[real(1), real(1), real(0)]]
-    step = float.fromhex(z) - float.fromhex(y)
-    tie = int(float.fromhex(y))  # k_0 + (y/step) (k_0 - k_1) = (1, 0)
-    made["proof"] = {
-        "velocity": [real(1), real(0)],
-        "sine_square": ["0x0", "0x1"],
-        "p": {"whole": ["0x1", "0x0"], "over": "0x1"},
-        "duals": [[0, 0, 2, hex(int(step))]],
-        "tie_duals": [[0, 0, 1, hex(tie)]],
+def planted(
+    known: Known, kind: str, keys: Any, selected: Any, scores: Any = None, margins: Any = None
+) -> dict[str, Any]:
+    """A certificate about other keys, its proof still to be written."""
+    made = content(known, kind)
+    made["problem"] |= {
+        "keys": [[[real(x) for x in key] for key in tokens] for tokens in keys],
+        "selected": selected,
+        "margins": [real(x) for x in margins or [1] * len(keys)],
+        "blocks": [["p", len(keys[0][0])]],
     }
+    if scores is not None:
+        made["problem"]["scores"] = [[real(x) for x in row] for row in scores]
+    return made
+
+
+def direction(
+    p: list[int], duals: list[list[Any]], tie_duals: list[list[Any]], sine_square: str = "0x0"
+) -> dict[str, Any]:
+    """A proof of a limit along p."""
+    return {
+        "velocity": [real(x) for x in p],
+        "sine_square": [sine_square, hex(2**80)],
+        "p": {"whole": [hex(x) for x in p], "over": "0x1"},
+        "duals": duals,
+        "tie_duals": tie_duals,
+    }
+
+
+def pulling_ties(rng: random.Random, known: Known) -> dict[str, Any]:
+    """Two selected tokens on one side of what separates them best: tied by force, they would part at once.
+
+    p = (1, 0) separates (1, y) and (1, y + step) from 0; both pull upward, nothing pulls back: k_0 + (y/step) (k_0 -
+    k_1) = (1, 0). Where y is small the tie may be left out, and p is nearly the pull of the rest.
+    """
+    y, step = rng.randint(1, 50), rng.randint(1, 9)
+    small = Fraction(1, 2**60) if rng.random() < 0.5 else Fraction(1)
+    keys = [[[1, y * small], [1, (y + step) * small], [0, 0]]]
+    made = planted(known, "limit", keys, [[0, 1]], [[1, 1, 0]])
+    if small < 1 and rng.random() < 0.5:
+        made["proof"] = direction([1, 0], [[0, 0, 2, "0x1"]], [], hex(1))
+        made["proof"]["sine_square"] = ratio(Fraction(1, 2**50))
+    else:
+        made["proof"] = direction([1, 0], [[0, 0, 2, hex(step)]], [[0, 0, 1, hex(y)]])
+    return made
+
+
+def parting_ties(rng: random.Random, known: Known) -> dict[str, Any]:
+    """Selected tokens of two scores, held in balance: the better one draws attention at a speed that does not fade."""
+    y = rng.randint(1, 50)
+    scores = [[3, 3 + rng.choice([-1, 1, 2]), 0]]
+    made = planted(known, "limit", [[[1, y], [1, -y], [0, 0]]], [[0, 1]], scores)
+    made["proof"] = direction([1, 0], [[0, 0, 2, "0x2"]], [[0, 0, 1, "-0x1"]])
+    return made
+
+
+def other_margins(rng: random.Random, known: Known) -> dict[str, Any]:
+    """A limit along the shortest p of other margins than 1, which is another direction."""
+    a, b = rng.sample(range(1, 9), 2)
+    made = planted(known, "limit", [[[1, 0], [0, 0]], [[0, 1], [0, 0]]], [[0], [0]], [[1, 0]] * 2, [a, b])
+    made["proof"] = direction([a, b], [[0, 0, 1, hex(a)], [1, 0, 1, hex(b)]], [])
+    return made
+
+
+def negative_weight(rng: random.Random, known: Known) -> dict[str, Any]:
+    """Rows r and c r, which one p meets: with a weight below 0 they cancel, or bound |p| by more than there is."""
+    row = [rng.randint(-9, 9) or 1 for _ in known.p]
+    c = rng.randint(2, 9)
+    keys = [[row, [0] * len(row)], [[c * x for x in row], [0] * len(row)]]
+    made = planted(known, rng.choice(["infeasible", "bound"]), keys, [[0], [0]])
+    cancel = made["kind"] == "infeasible"
+    made["proof"] = {"weights": [[0, 0, 1, hex(c + (not cancel))], [1, 0, 1, "-0x1"]], "tie_weights": []}
+    if not cancel:  # the sum is r, and c is asked of it; 1/|r| is enough
+        made["proof"]["low"] = ratio(Fraction(c * c, int(times(row, row))))
+    return made
+
+
+def negative_denominator(rng: random.Random, known: Known) -> dict[str, Any]:
+    """-p, as p over a number below 0, which turns every comparison round."""
+    made = content(known, rng.choice(["shortest", "bracket"]))
+    square = times(known.p, known.p)
+    if made["kind"] == "bracket":
+        made["proof"] |= {"low": ratio(square), "high": ratio(square)}
+    made["proof"]["p"]["over"] = "-" + made["proof"]["p"]["over"]
     return made
 
 
@@ -406,6 +472,10 @@ FALSE: tuple[Callable[[random.Random, Known], dict[str, Any]], ...] = (
     repelling_elsewhere,
     unequal_ties,
     pulling_ties,
+    parting_ties,
+    other_margins,
+    negative_weight,
+    negative_denominator,
 )
 
 

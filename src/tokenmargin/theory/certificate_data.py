@@ -10,12 +10,12 @@ from tokenmargin._checks import checked
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory.problem import Problem
-from tokenmargin.verify import Verdict
+from tokenmargin.verify import Verdict, verify
 
 
 @checked
 def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
-    """Whether the problem in a certificate that was verified is that of these data.
+    """Whether the problem in a certificate is that of these data; not if the certificate is not verified.
 
     The keys, and for a limit the scores, must be equal to the last bit, and so must the selection where the data name
     one. Margins are the certificate's own: data name none.
@@ -28,6 +28,9 @@ def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
         raise InvalidInputError(
             "these data hold no tokens, of which a certificate could speak: add tokens, labels, head."
         )
+    verdict = verify(content)
+    if not verdict.verified:
+        return verdict
     said, data = content["problem"], given.sequences
     differs = _difference(said["keys"], _texts(data, data.keys), "key")
     if differs is None and "scores" in said:

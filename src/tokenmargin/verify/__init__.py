@@ -115,33 +115,35 @@ def _limit(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> st
     demand(kernel.within(*sines, stated), "the velocity is further from p than is stated")
     demand(stated <= kernel.SINE_LIMIT**2, "the velocity is not that of p: the sine of their angle is stated too large")
     of = "" if found.low == found.high else f" ({_between(found.low, found.high)})"
-    besides = f" (less {found.left_out} of a token that ties in score)" if found.left_out else ""
+    besides = f" and leaves {found.left_out} behind that tie in score" if found.left_out else ""
     means = (
-        "its direction is locally optimal [M, Def. 2]"
+        f"its direction is locally optimal [M, Def. 2]{' without these' if found.left_out else ''}"
         if found.single
         else "its direction is stationary with tokens tied, and whether it attracts is not proved"
     )
     return (
         f"up to an angle of sine {_root(stated, up=True, digits=3)} the velocity points along the shortest p* that "
-        f"{_asked(problem)}{besides}{of}, and each token that holds p* back scores less than the selected one: {means}"
+        f"{_asked(problem, found.left_out)}{besides}{of}, and each token that holds p* back scores less than the "
+        f"selected one: {means}"
     )
 
 
 _JUDGES = {"shortest": _shortest, "bracket": _wide, "bound": _bound, "infeasible": _infeasible, "limit": _limit}
 
 
-def _asked(problem: Problem) -> str:
+def _asked(problem: Problem, left_out: int = 0) -> str:
     """The predicate that was checked: what p does."""
     ties, least, most = len(problem.ties()), min(problem.margins), max(problem.margins)
     by = _margin(most, problem.over)
     margins = f"by {by}" if least == most else f"by margins of {_margin(least, problem.over)} to {by}"
-    pairs = "1 pair" if len(problem.pairs()) == 1 else f"{len(problem.pairs())} pairs"
-    return f"separates {pairs} {margins}" + (f" and keeps {ties} tied" if ties else "")
+    count = len(problem.pairs()) - left_out
+    tied = f" and keeps {ties} tied" if ties else ""
+    return f"separates {count} {'pair' if count == 1 else 'pairs'} {margins}{tied}"
 
 
 def _between(low: Fraction, high: Fraction) -> str:
-    width = 0.0 if low == high else float((high - low) / low) / 2
-    return f"{_root(low)} <= |p*| <= {_root(high, up=True)} (relative width {width:.1e})"
+    width = _root(((high - low) / (2 * low)) ** 2, up=True, digits=2)  # (b - a)/a is at most (b^2 - a^2) / 2 a^2
+    return f"{_root(low)} <= |p*| <= {_root(high, up=True)} (relative width {width})"
 
 
 def _bracket(problem: Problem, proof: dict[str, Any]) -> tuple[Fraction, Fraction]:

@@ -23,8 +23,8 @@ FORMAT, VERSION = "tokenmargin certificate", 2
 #: The one norm whose certificates can be checked, and the one block of parameters.
 NORM, BLOCK = "L2", "p"
 
-#: Bytes of a file, bits of a number of a proof, and products of 30-bit digits that a check may take: some ten seconds.
-BYTES_LIMIT, BITS_LIMIT, WORK_LIMIT = 1 << 26, 1 << 18, 10**10
+#: Bytes of a file, bits of a number of a proof, and products of 30-bit digits that a check may take: within a minute.
+BYTES_LIMIT, BITS_LIMIT, WORK_LIMIT = 1 << 26, 1 << 18, 4 * 10**9
 
 #: What stands in a file: all of it, and nothing else.
 FIELDS = ("format", "version", "kind", "problem", "proof", "seal")
@@ -103,7 +103,7 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
     scored = ("scores",) if kind == "limit" else ()
     fields(given, (*PROBLEM_FIELDS, *scored), "the problem")
     demand(given["norm"] == NORM, f"the norm is {str(given['norm'])[:60]!r}, and only {NORM!r} can be checked here")
-    keys = [[None if key is None else floats(key) for key in listed(tokens)] for tokens in listed(given["keys"])]
+    keys = [[None if key is None else _ratios(key) for key in listed(tokens)] for tokens in listed(given["keys"])]
     widths = {len(key) for tokens in keys for key in tokens if key is not None}
     demand(len(widths) == 1 and 0 not in widths, "the keys have no width, or several")
     known = given["blocks"] == [[BLOCK, *widths]] and type(given["blocks"][0][1]) is int
@@ -111,10 +111,10 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
     selected = [[count(s) for s in listed(chosen)] for chosen in listed(given["selected"])]
     margins = floats(given["margins"])
     demand(given["digest"] == digest(given), "the digest is not that of the problem")
-    unit = lcm(*(x.denominator for tokens in keys for key in tokens if key is not None for x in key))
+    unit = max(below for tokens in keys for key in tokens if key is not None for _, below in key)  # powers of two
     over = lcm(*(x.denominator for x in margins))
     return Problem(
-        [[None if key is None else [int(x * unit) for x in key] for key in tokens] for tokens in keys],
+        [[None if key is None else [a * (unit // b) for a, b in key] for key in tokens] for tokens in keys],
         unit,
         selected,
         [int(x * over) for x in margins],
@@ -156,7 +156,7 @@ def count(value: Any) -> int:
     return int(value)
 
 
-def real(text: Any) -> Fraction:
+def real(text: Any) -> float:
     """A float as float.hex() writes it: no other text of the same number, and no minus before 0."""
     try:
         value = float.fromhex(text) if type(text) is str and len(text) < 40 else None
@@ -164,12 +164,17 @@ def real(text: Any) -> Fraction:
         value = None
     exact = value is not None and value - value == 0 and value.hex() == text and text != "-0x0.0p+0"
     demand(exact, f"{str(text)[:60]!r} stands where a float is needed, as float.hex() writes it")
-    return Fraction(value or 0.0)
+    return value or 0.0
 
 
 def floats(texts: Any) -> list[Fraction]:
     """A list of floats in hexadecimal."""
-    return [real(text) for text in listed(texts)]
+    return [Fraction(real(text)) for text in listed(texts)]
+
+
+def _ratios(texts: Any) -> list[tuple[int, int]]:
+    """The same, each as two whole numbers."""
+    return [real(text).as_integer_ratio() for text in listed(texts)]
 
 
 def whole(text: Any) -> int:
