@@ -14,6 +14,7 @@ from math import gcd, inf
 
 import numpy as np
 
+from tokenmargin._isometry import lengths
 from tokenmargin._rationals import null_space, root_below, whole_rows
 from tokenmargin._types import EqualityTriples, Keys, Triples
 from tokenmargin.margin.exact_shortest import ROWS_LIMIT, WholeRows, exact_shortest
@@ -21,6 +22,10 @@ from tokenmargin.margin.solution import Status
 
 #: Weights and multipliers below this fraction of the largest are rounding debris of the solver and do not count.
 DEBRIS = 1e-9
+
+
+#: Numbers of keys above which only rows that carry weight are looked at, and no other is taken into the exact problem.
+EXACT_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -84,40 +89,40 @@ def farkas_certificate(
         tie_weights: of the ties.
         required: the margin of each pair, shape (m,); 1 when absent.
     """
-    rows = WholeRows(keys, pairs.tolist(), ties.tolist(), [1.0] * len(pairs) if required is None else required.tolist())
-    sizes = np.array([root_below(Fraction(square, rows.unit**2)) for square in rows.squares]) * weights
-    active = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()]
+    asked = np.ones(len(pairs)) if required is None else required
+    i, s, t = pairs.T
+    sizes = lengths((keys[i, s] - keys[i, t]).astype(np.float64)) * weights
+    active = np.array([k for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()], dtype=np.int64)
     tie_size = np.abs(tie_weights)
-    used = [int(k) for k in np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))]
-    circuit = _circuit(rows, active, used)
+    used = np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))
+    circuit = _circuit(WholeRows(keys, pairs[active].tolist(), ties[used].tolist(), asked[active].tolist()))
     if circuit is not None:
         return circuit
-    found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, active)
+    others = np.setdiff1d(np.arange(len(pairs)) if keys.size <= EXACT_NUMBERS else np.flatnonzero(weights > 0), active)
+    order = np.concatenate([active, others])
+    rows = WholeRows(keys, pairs[order].tolist(), ties.tolist(), asked[order].tolist())
+    found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, range(len(active)))
     if found.status is not Status.UNDECIDED:
         return _certificate(rows, found.active, found.duals.whole, found.tie_duals.whole)
-    (rough,), _ = whole_rows([[*weights.tolist(), *tie_weights.tolist()]])
-    kept = [k for k in range(len(pairs)) if rough[k] > 0]
-    whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(pairs) :])
+    (rough,), _ = whole_rows([[*weights[order].tolist(), *tie_weights.tolist()]])
+    kept = [k for k in range(len(order)) if rough[k] > 0]
+    whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(order) :])
     alone = [_certificate(rows, [k], [1], [0] * len(ties)) for k, b in enumerate(rows.asked.whole) if b > 0]
     return max([whole, *alone], key=lambda one: one.norm_bound)
 
 
-def _circuit(rows: WholeRows, active: Sequence[int], used: Sequence[int]) -> FarkasCertificate | None:
+def _circuit(rows: WholeRows) -> FarkasCertificate | None:
     """The one way in which these rows and ties cancel, if there is one and its signs are right."""
-    if len(active) + len(used) > ROWS_LIMIT:
+    count = len(rows.rows)
+    if not 0 < count <= ROWS_LIMIT - len(rows.ties):
         return None
-    chosen = [*(rows.rows[k] for k in active), *(rows.ties[k] for k in used)]
-    found = null_space(list(zip(*chosen, strict=True)))
+    found = null_space(list(zip(*rows.rows, *rows.ties, strict=True)))
     if len(found) != 1:
         return None
-    vector = found[0].whole if max(found[0].whole[: len(active)]) > 0 else [-x for x in found[0].whole]
-    weights = vector[: len(active)]
-    if min(weights) < 0 or rows.gain(active, weights) <= 0:
+    vector = found[0].whole if max(found[0].whole[:count]) > 0 else [-x for x in found[0].whole]
+    if min(vector[:count]) < 0 or rows.gain(range(count), vector[:count]) <= 0:
         return None
-    tie_weights = [0] * len(rows.ties)
-    for k, w in zip(used, vector[len(active) :], strict=True):
-        tie_weights[k] = w
-    return _certificate(rows, active, weights, tie_weights)
+    return _certificate(rows, range(count), vector[:count], vector[count:])
 
 
 def _certificate(
