@@ -53,7 +53,7 @@ def verify(content: dict[str, Any]) -> Verdict:
         sealed = content["seal"] == seal(content)
         demand(sealed, "the file was changed after it was written: its seal does not fit what it says")
         kind = content["kind"]
-        demand(type(kind) is str and kind in _JUDGES, f"it states {str(kind)[:60]!r}, which is not known here")
+        demand(type(kind) is str and kind in _JUDGES, f"it states {_reading.shown(kind)!r}, which is not known here")
         proof = _reading.fields(content["proof"], _reading.PROOF_FIELDS[kind], "the proof")
         problem = _reading.problem_of(content["problem"], kind)
         name = f" (problem {content['problem']['digest'][:12]})."

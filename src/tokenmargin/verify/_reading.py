@@ -65,9 +65,9 @@ def check_format(content: Any) -> None:
         raise InvalidInputError(f"a certificate is a dict, as JSON holds it; got a {type(content).__name__}.")
     named, version = content.get("format"), content.get("version")
     if type(named) is not str or named != FORMAT:
-        raise InvalidInputError(f"its format is {str(named)[:60]!r} and not {FORMAT!r}")
+        raise InvalidInputError(f"its format is {shown(named)!r} and not {FORMAT!r}")
     if type(version) is not int or version != VERSION:
-        raise InvalidInputError(f"its version is {str(version)[:60]} and not {VERSION}: write it again")
+        raise InvalidInputError(f"its version is {shown(version)} and not {VERSION}: write it again")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -88,13 +88,18 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def shown(value: Any) -> str:
+    """The beginning of a value, as a sentence names it."""
+    return str(value)[:60] if type(value) is not int or abs(value) < 10**18 else "a large number"
+
+
 def fields(content: Any, names: Sequence[str], where: str) -> dict[str, Any]:
     """An object with these names and no others."""
     demand(type(content) is dict, f"{where} is not an object")
     for name in names:
         demand(name in content, f"{where} does not say {name!r}")
     for name in content:
-        demand(name in names, f"{where} says {str(name)[:60]!r}, which is not known here")
+        demand(name in names, f"{where} says {shown(name)!r}, which is not known here")
     return dict(content)
 
 
@@ -102,7 +107,7 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
     """The problem in whole numbers, if its norm and block are known and its digest fits."""
     scored = ("scores",) if kind == "limit" else ()
     fields(given, (*PROBLEM_FIELDS, *scored), "the problem")
-    demand(given["norm"] == NORM, f"the norm is {str(given['norm'])[:60]!r}, and only {NORM!r} can be checked here")
+    demand(given["norm"] == NORM, f"the norm is {shown(given['norm'])!r}, and only {NORM!r} can be checked here")
     keys = [[None if key is None else _ratios(key) for key in listed(tokens)] for tokens in listed(given["keys"])]
     widths = {len(key) for tokens in keys for key in tokens if key is not None}
     demand(len(widths) == 1 and 0 not in widths, "the keys have no width, or several")
@@ -146,13 +151,13 @@ def demand_affordable(problem: Problem, numbers: Sequence[int]) -> None:
 
 def listed(value: Any) -> list[Any]:
     """A list of JSON."""
-    demand(type(value) is list, f"{str(value)[:60]!r} stands where a list is needed")
+    demand(type(value) is list, f"{shown(value)!r} stands where a list is needed")
     return list(value)
 
 
 def count(value: Any) -> int:
     """A whole number of JSON, and no truth value."""
-    demand(type(value) is int and value >= 0, f"{str(value)[:60]!r} stands where the number of a token is needed")
+    demand(type(value) is int and value >= 0, f"{shown(value)!r} stands where the number of a token is needed")
     return int(value)
 
 
@@ -163,7 +168,7 @@ def real(text: Any) -> float:
     except (ValueError, OverflowError):
         value = None
     exact = value is not None and value - value == 0 and value.hex() == text and text != "-0x0.0p+0"
-    demand(exact, f"{str(text)[:60]!r} stands where a float is needed, as float.hex() writes it")
+    demand(exact, f"{shown(text)!r} stands where a float is needed, as float.hex() writes it")
     return value or 0.0
 
 
@@ -180,9 +185,7 @@ def _ratios(texts: Any) -> list[tuple[int, int]]:
 def whole(text: Any) -> int:
     """A whole number in hexadecimal, 0x... or -0x..."""
     fits = type(text) is str and len(text) <= BITS_LIMIT // 4 and re.fullmatch(r"-?0x[0-9a-f]+", text) is not None
-    demand(
-        fits, f"{str(text)[:60]!r} stands where a whole number in hexadecimal of {BITS_LIMIT} bits at most is needed"
-    )
+    demand(fits, f"{shown(text)!r} stands where a whole number in hexadecimal of {BITS_LIMIT} bits at most is needed")
     return int(text, 16)
 
 
