@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "_arrays": {"errors", "_atomic"},
     "_precision": set(),
     "_isometry": set(),
+    "_rationals": set(),
     "_provenance": set(),
     "_fingerprint": {"errors", "_provenance"},
     "_archive": {"errors", "_atomic", "_arrays"},
@@ -51,8 +52,9 @@ ALLOWED: dict[str, set[str]] = {
         "models",
     },
     "first_step": {"_types", "errors", "_checks", "data"},
-    "margin": {"_types", "errors", "_checks", "_progress", "_isometry", "data"},
+    "margin": {"_types", "errors", "_checks", "_progress", "_isometry", "_rationals", "data"},
     "theory": {
+        "_rationals",
         "_types",
         "errors",
         "_checks",

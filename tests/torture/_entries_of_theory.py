@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +26,7 @@ def theory_entries() -> Entries:
     grid = theory.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
     small = theory.Study(2, 3, 10)
     problem = theory.load_problem(folder() / "problem.npz")
+    theory.write_certificate(tm.att_svm(seq, best), folder() / "written.json")
     return {
         "check": (tm.check, {"problem": problem, "keys": ["maxmargin-lemma3-key"]}),
         "compare": (tm.compare, {"limit": limit}),
@@ -76,6 +79,10 @@ def theory_entries() -> Entries:
             {"sets": 1, "sizes": ((2, 2),), "delta": 0.1, "explicit_log10_d": None},
         ),
         "theorem5_study": (theory.theorem5_study, {"study": theory.Theorem5Study(1, ((2, 2),)), "seed": 0}),
+        "speaks_of": (
+            theory.speaks_of,
+            {"content": json.loads((folder() / "written.json").read_text()), "given": problem},
+        ),
         "write_certificate": (
             theory.write_certificate,
             {"answer": tm.att_svm(seq, best), "path": folder() / "certificate.json"},

@@ -8,19 +8,24 @@ Keys are floats, floats are rationals, so the sum can be taken exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd, inf, lcm, ldexp, sqrt
+from math import gcd, inf
 
 import numpy as np
 
+from tokenmargin._isometry import lengths
+from tokenmargin._rationals import exact, null_space, root_below, whole_rows
 from tokenmargin._types import EqualityTriples, Keys, Triples
+from tokenmargin.margin.exact_shortest import ROWS_LIMIT, WholeRows, exact_shortest
+from tokenmargin.margin.solution import Status
 
 #: Weights and multipliers below this fraction of the largest are rounding debris of the solver and do not count.
 DEBRIS = 1e-9
 
-#: Largest number of weighted rows for which the exact null vector is attempted: elimination is cubic, on long integers.
-EXACT_LIMIT = 80
+
+#: Numbers of keys above which only rows that carry weight are looked at, and no other is taken into the exact problem.
+EXACT_NUMBERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class FarkasCertificate:
     tie_weights: tuple[Fraction, ...]
     exact: bool
     norm_bound: float
+    required: tuple[Fraction, ...]  #: margins of the pairs, not all 0
 
     def residual(self, keys: Keys) -> list[Fraction]:
         """The weighted sum of key differences, exactly; all zeros for an exact certificate."""
@@ -52,11 +58,12 @@ class FarkasCertificate:
         """Check in rational arithmetic: right signs, something asked, and a sum that is 0 (or as short as claimed)."""
         if not self.weights or min(self.weights) <= 0:
             return False
+        gain = sum((w * b for w, b in zip(self.weights, self.required, strict=True)), Fraction(0))
         square = sum((r * r for r in self.residual(keys)), Fraction(0))
-        if self.exact:
-            return square == 0
-        # p'(sum) >= sum of weights for every feasible p, so |p| >= (sum of weights) / |sum|.
-        return square * Fraction(self.norm_bound) ** 2 <= sum(self.weights) ** 2
+        if self.exact or gain <= 0:
+            return square == 0 and gain > 0
+        # p'(sum) >= gain for every feasible p, so |p| >= gain / |sum|.
+        return square * Fraction(self.norm_bound) ** 2 <= gain**2
 
 
 def farkas_certificate(
@@ -65,113 +72,81 @@ def farkas_certificate(
     weights: np.ndarray | Sequence[Fraction],
     ties: EqualityTriples,
     tie_weights: np.ndarray | Sequence[Fraction],
+    required: np.ndarray | None = None,
 ) -> FarkasCertificate:
     """Turn a solver's approximate weights into a certificate, exact whenever the keys allow one; fractions are kept.
 
-    The rows that carry weight form a circuit (drop one and they are independent), so their exact null vector is
-    unique; it is found by elimination over the rationals and kept if its signs are right.
+    The rows that carry weight form a circuit as a rule (drop one and they are independent), so their exact null vector
+    is unique; it is found by elimination over the rationals and kept if its signs are right. Otherwise the problem is
+    solved exactly from these rows on. Where that finds a p after all, its own multipliers bound |p| best; where it is
+    too large, the weights stand as they are, or those of one row, if this row asks for more.
+
+    Args:
+        keys: shape (n, T, d).
+        pairs: (input, selected, other), shape (m, 3).
+        weights: of the pairs, not negative.
+        ties: (input, selected, selected'), shape (q, 3).
+        tie_weights: of the ties.
+        required: the margin of each pair, shape (m,); 1 when absent.
     """
+    asked = np.ones(len(pairs)) if required is None else required
     if not isinstance(weights, np.ndarray) or not isinstance(tie_weights, np.ndarray):
-        held, held_ties = [k for k, w in enumerate(weights) if w], [k for k, w in enumerate(tie_weights) if w]
-        named = [tuple(row) for row in pairs[held].tolist()], [tuple(row) for row in ties[held_ties].tolist()]
-        exact = [Fraction(weights[k]) for k in held], [Fraction(tie_weights[k]) for k in held_ties]
-        certificate = _bounding(keys, named, exact)
-        return _exact_certificate(*named, exact[0] + exact[1]) if certificate.exact else certificate
-    active = np.flatnonzero(weights > DEBRIS * weights.max())
+        held, own = [k for k, w in enumerate(weights) if w], exact([*weights, *tie_weights])
+        rows = WholeRows(keys, pairs[held].tolist(), ties.tolist(), asked[held].tolist())
+        return _certificate(rows, range(len(held)), [own.whole[k] for k in held], own.whole[len(pairs) :])
+    i, s, t = pairs.T
+    sizes = lengths((keys[i, s] - keys[i, t]).astype(np.float64)) * weights
+    active = np.array([k for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()], dtype=np.int64)
     tie_size = np.abs(tie_weights)
-    active_ties = np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))
-    chosen = [tuple(row) for row in pairs[active].tolist()]
-    chosen_ties = [tuple(row) for row in ties[active_ties].tolist()]
-    if len(chosen) + len(chosen_ties) <= EXACT_LIMIT:
-        vector = _null_vector([_difference(keys, triple) for triple in chosen + chosen_ties])
-        if vector is not None:
-            inequality = vector[: len(chosen)]
-            if max(inequality) <= 0:
-                vector = [-x for x in vector]
-                inequality = vector[: len(chosen)]
-            if min(inequality) >= 0 and max(inequality) > 0:
-                return _exact_certificate(chosen, chosen_ties, vector)
-    rough = [Fraction(w) for w in weights[active].tolist()]
-    rough_ties = [Fraction(w) for w in tie_weights[active_ties].tolist()]
-    return _bounding(keys, (chosen, chosen_ties), (rough, rough_ties))
+    used = np.flatnonzero(tie_size > DEBRIS * max(tie_size.max(initial=0.0), float(weights.max())))
+    circuit = _circuit(WholeRows(keys, pairs[active].tolist(), ties[used].tolist(), asked[active].tolist()))
+    if circuit is not None:
+        return circuit
+    others = np.setdiff1d(np.arange(len(pairs)) if keys.size <= EXACT_NUMBERS else np.flatnonzero(weights > 0), active)
+    order = np.concatenate([active, others])
+    rows = WholeRows(keys, pairs[order].tolist(), ties.tolist(), asked[order].tolist())
+    found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, range(len(active)))
+    if found.status is not Status.UNDECIDED:
+        return _certificate(rows, found.active, found.duals.whole, found.tie_duals.whole)
+    (rough,), _ = whole_rows([[*weights[order].tolist(), *tie_weights.tolist()]])
+    kept = [k for k in range(len(order)) if rough[k] > 0]
+    whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(order) :])
+    alone = [_certificate(rows, [k], [1], [0] * len(ties)) for k, b in enumerate(rows.asked.whole) if b > 0]
+    return max([whole, *alone], key=lambda one: one.norm_bound)
 
 
-def _bounding(
-    keys: Keys,
-    rows: tuple[list[tuple[int, ...]], list[tuple[int, ...]]],
-    weights: tuple[list[Fraction], list[Fraction]],
+def _circuit(rows: WholeRows) -> FarkasCertificate | None:
+    """The one way in which these rows and ties cancel, if there is one and its signs are right."""
+    count = len(rows.rows)
+    if not 0 < count <= ROWS_LIMIT - len(rows.ties):
+        return None
+    found = null_space(list(zip(*rows.rows, *rows.ties, strict=True)))
+    if len(found) != 1:
+        return None
+    vector = found[0].whole if max(found[0].whole[:count]) > 0 else [-x for x in found[0].whole]
+    if min(vector[:count]) < 0 or rows.gain(range(count), vector[:count]) <= 0:
+        return None
+    return _certificate(rows, range(count), vector[:count], vector[count:])
+
+
+def _certificate(
+    rows: WholeRows, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]
 ) -> FarkasCertificate:
-    """These weights on these pairs and ties: exact if they cancel, with the bound that they prove otherwise."""
-    pairs, ties = (tuple((r[0], r[1], r[2]) for r in part) for part in rows)
-    certificate = FarkasCertificate(pairs, tuple(weights[0]), ties, tuple(weights[1]), exact=True, norm_bound=inf)
-    square = sum((r * r for r in certificate.residual(keys)), Fraction(0))
-    if square == 0:
-        return certificate
-    bound = _root(sum(weights[0], Fraction(0)) ** 2 / square) * (1 - 1e-12)
-    return replace(certificate, exact=False, norm_bound=bound)
-
-
-def _root(number: Fraction) -> float:
-    """The square root of a positive rational, also where it is too large or small for a float; at most 2^1000 then."""
-    exponent = (number.numerator.bit_length() - number.denominator.bit_length()) // 2
-    return ldexp(sqrt(number / Fraction(4) ** exponent), min(exponent, 1000))
-
-
-def _exact_certificate(
-    pairs: list[tuple[int, ...]], ties: list[tuple[int, ...]], vector: list[Fraction]
-) -> FarkasCertificate:
-    """Scale to coprime integers and drop rows of weight zero."""
-    denominator = lcm(*(x.denominator for x in vector))
-    whole = [int(x * denominator) for x in vector]
-    divisor = gcd(*whole)
-    whole = [x // divisor for x in whole]
-    kept = [(row, Fraction(x)) for row, x in zip(pairs, whole[: len(pairs)], strict=True) if x]
-    kept_ties = [(row, Fraction(x)) for row, x in zip(ties, whole[len(pairs) :], strict=True) if x]
+    """Weights as coprime whole numbers, without zeros, and the bound on |p| that they prove."""
+    common = gcd(*weights, *tie_weights) or 1
+    low = rows.low(active, weights, tie_weights)
+    kept = [(k, w // common) for k, w in zip(active, weights, strict=True) if w]
+    kept_ties = [(k, w // common) for k, w in enumerate(tie_weights) if w]
     return FarkasCertificate(
-        tuple((r[0], r[1], r[2]) for r, _ in kept),
-        tuple(x for _, x in kept),
-        tuple((r[0], r[1], r[2]) for r, _ in kept_ties),
-        tuple(x for _, x in kept_ties),
-        exact=True,
-        norm_bound=inf,
+        tuple(_triple(rows.pairs[k]) for k, _ in kept),
+        tuple(Fraction(w) for _, w in kept),
+        tuple(_triple(rows.tie_pairs[k]) for k, _ in kept_ties),
+        tuple(Fraction(w) for _, w in kept_ties),
+        exact=low is None,
+        norm_bound=inf if low is None else root_below(low),
+        required=tuple(Fraction(rows.asked.whole[k], rows.asked.over) for k, _ in kept),
     )
 
 
-def _difference(keys: np.ndarray, triple: tuple[int, ...]) -> list[Fraction]:
-    """k_selected - k_other without rounding."""
-    i, s, t = triple
-    return [Fraction(a) - Fraction(b) for a, b in zip(keys[i, s].tolist(), keys[i, t].tolist(), strict=True)]
-
-
-def _null_vector(rows: list[list[Fraction]]) -> list[Fraction] | None:
-    """The weights that make the rows cancel, when there is exactly one such vector up to scale; else None.
-
-    Fraction-free (Bareiss) elimination of the columns of the transposed system, on integers.
-    """
-    k = len(rows)
-    scale = lcm(*(x.denominator for row in rows for x in row))
-    system = [[int(rows[j][c] * scale) for j in range(k)] for c in range(len(rows[0]))]
-    pivots: list[int] = []
-    previous, top = 1, 0
-    for column in range(k):
-        lead = next((r for r in range(top, len(system)) if system[r][column]), None)
-        if lead is None:
-            continue
-        system[top], system[lead] = system[lead], system[top]
-        pivot = system[top][column]
-        for r in range(top + 1, len(system)):
-            factor = system[r][column]
-            system[r] = [(pivot * x - factor * y) // previous for x, y in zip(system[r], system[top], strict=True)]
-        previous, top = pivot, top + 1
-        pivots.append(column)
-        if top == len(system):
-            break
-    free = [column for column in range(k) if column not in pivots]
-    if len(free) != 1:
-        return None
-    vector = [Fraction(0)] * k
-    vector[free[0]] = Fraction(1)
-    for r in range(len(pivots) - 1, -1, -1):
-        row, column = system[r], pivots[r]
-        vector[column] = -sum((row[j] * vector[j] for j in range(column + 1, k)), Fraction(0)) / row[column]
-    return vector
+def _triple(numbers: Sequence[int]) -> tuple[int, int, int]:
+    return numbers[0], numbers[1], numbers[2]

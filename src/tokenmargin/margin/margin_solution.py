@@ -112,7 +112,9 @@ class MarginSolution(Solution):
         if self.status is not Status.INFEASIBLE or self.weights is None or self.tie_weights is None:
             return None
         weights = (self.weights, self.tie_weights) if self.exact is None else self.exact
-        return farkas_certificate(self.sequences.keys, self.triples, weights[0], self.tie_triples, weights[1])
+        return farkas_certificate(
+            self.sequences.keys, self.triples, weights[0], self.tie_triples, weights[1], self.required
+        )
 
     def explain(self) -> str:
         """One or two sentences a person understands."""

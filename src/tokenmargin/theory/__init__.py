@@ -9,6 +9,7 @@ from tokenmargin.theory.agreement import (
     one_minus_cosine,
 )
 from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
+from tokenmargin.theory.certificate_data import speaks_of
 from tokenmargin.theory.certificate_file import write_certificate
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
@@ -80,6 +81,7 @@ __all__ = [
     "read_evidence",
     "rivals",
     "run_trials",
+    "speaks_of",
     "theorem5_study",
     "trial",
     "write_certificate",

@@ -1,13 +1,16 @@
 """Certificates as files: what proves a margin, an infeasible selection or a limit, in numbers without rounding.
 
 `tokenmargin verify FILE`, or `tokenmargin.verify.verify_file`, checks them in exact arithmetic, without this package's
-solvers. JSON with floats in hexadecimal and ratios of whole numbers; nothing in it is executed on reading.
+solvers. JSON with floats and whole numbers in hexadecimal; nothing in it is executed on reading.
+
+No p in floats meets its constraints exactly. From the rows that a solution holds tight the exact one is solved for, in
+rationals; where they are too many, p is projected on what has to hold exactly, scaled until the rest holds, and what is
+stated is a bracket. What the verifier does not confirm is not written.
 """
 
 from __future__ import annotations
 
 import json
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +18,18 @@ import numpy as np
 
 from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked
+from tokenmargin._rationals import dot
 from tokenmargin.attention import Limit
-from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, Status
-from tokenmargin.verify import FORMAT, VERSION, seal
+from tokenmargin.margin.exact_shortest import WholeRows
+from tokenmargin.theory._exact_proof import Proof, bound, exact_proof
+from tokenmargin.verify import FORMAT, NORM, VERSION, digest, seal, verify
 
-#: What is taken off a computed lower bound on |p|, relative to it, so that rounding cannot push it above the true one.
-BOUND_ALLOWANCE = 1e-12
+#: A solution further than this from the exact one, relative to it, is not the one that would be proved: float64 leaves
+#: 1e-9 of well-posed rows (KKT_TOLERANCE), and the root of that of rows that are nearly dependent.
+SAME_SOLUTION = 1e-4
 
 
 @checked
@@ -32,6 +39,9 @@ def write_certificate(answer: Any, path: str | Path) -> None:
     Args:
         answer: a solution of `att_svm` and its kin, optimal or infeasible, or a limit that diverges.
         path: of the file, JSON.
+
+    Raises:
+        InvalidInputError: if exact arithmetic does not bear the answer out, or it is of another kind.
     """
     if not isinstance(answer, MarginSolution | Limit):
         raise InvalidInputError(
@@ -40,7 +50,11 @@ def write_certificate(answer: Any, path: str | Path) -> None:
         )
     content = _limit(answer) if isinstance(answer, Limit) else _solution(answer)
     content = {"format": FORMAT, "version": VERSION, **content}
+    content["problem"]["digest"] = digest(content["problem"])
     content["seal"] = seal(content)
+    verdict = verify(content)
+    if not verdict.verified:
+        raise InvalidInputError(f"there is nothing to certify: {verdict.because[:-1]}; no file was written.")
     write_text(Path(path), json.dumps(content, indent=1) + "\n")
 
 
@@ -48,37 +62,24 @@ def _solution(solution: MarginSolution) -> dict[str, Any]:
     margins = np.ones(solution.sequences.n_inputs)
     margins[solution.triples[:, 0]] = solution.required
     problem = _problem(solution.sequences, solution.selection, margins)
+    asked = WholeRows(
+        solution.sequences.keys, solution.triples.tolist(), solution.tie_triples.tolist(), solution.required.tolist()
+    )
     if solution.status is Status.OPTIMAL:
-        # A multiplier of -1e-17 is a zero of the solver; what is written is judged as it stands.
-        duals = np.maximum(solution.duals, 0.0)
-        proof = {
-            "p": _texts(solution.p),
-            "duals": _weighted(solution.triples, duals),
-            "tie_duals": _weighted(solution.tie_triples, solution.tie_duals),
-        }
-        return {"kind": "margin", "problem": problem, "proof": proof}
-    if solution.certificate is None:
+        found = exact_proof(asked, solution.p, solution.duals, solution.tie_duals)
+        if found.kind == "infeasible" or (found.p is not None and found.distance(solution.p) > SAME_SOLUTION):
+            raise InvalidInputError(
+                "there is nothing to certify: the solution holds up to rounding of the keys, and exactly "
+                f"{'there is no p' if found.p is None else 'the shortest p is another'}. Ties that rounding parts are "
+                "the usual cause: make the keys of tied tokens exact."
+            )
+    elif solution.certificate is not None:
+        found = bound(asked, solution.certificate)
+    else:
         raise InvalidInputError(
             f"there is nothing to certify: {solution.explain()} Give a solution that is optimal or infeasible."
         )
-    return {"kind": "infeasible", "problem": problem, "proof": _conflict(solution, margins)}
-
-
-def _conflict(solution: MarginSolution, margins: np.ndarray) -> dict[str, Any]:
-    found = solution.certificate
-    assert found is not None
-    proof: dict[str, Any] = {
-        "exact": found.exact,
-        "pairs": [list(pair) for pair in found.pairs],
-        "weights": [str(weight) for weight in found.weights],
-        "ties": [list(tie) for tie in found.ties],
-        "tie_weights": [str(weight) for weight in found.tie_weights],
-    }
-    if not found.exact:
-        gain = float(sum(w * float(margins[i]) for w, (i, _, _) in zip(found.weights, found.pairs, strict=True)))
-        length = sqrt(sum(r * r for r in found.residual(solution.sequences.keys)))
-        proof["norm_bound"] = (gain / length * (1 - BOUND_ALLOWANCE)).hex()
-    return proof
+    return {"kind": found.kind, "problem": problem, "proof": found.as_json()}
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
@@ -86,47 +87,58 @@ def _limit(limit: Limit) -> dict[str, Any]:
         raise InvalidInputError(
             f"there is nothing to certify: the limit is {limit.kind.value}; give one that diverges."
         )
-    problem = _problem(limit.sequences, limit.selection, np.ones(limit.sequences.n_inputs))
-    problem["scores"] = [_texts(row) for row in np.where(limit.sequences.mask, scores(limit.sequences), 0.0)]
-    ties = np.array(
-        [(i, s, t) for i, (s, *others) in enumerate(problem["selected"]) for t in others], dtype=np.int64
-    ).reshape(-1, 3)
-    support, weights, tie_weights = _multipliers(limit, _on_representatives(limit), ties)
+    whole = limit.risk.felt(limit.p)
+    problem = _problem(whole, limit.selection, np.ones(whole.n_inputs))
+    gamma = _scores(whole, limit.selection)
+    problem["scores"] = [_texts(row) for row in gamma]
+    found = _separation(limit, whole)
+    if found.p is None:
+        raise InvalidInputError(
+            "there is nothing to certify: no p is proved to separate the tokens that the velocity selects, exactly."
+        )
     proof = {
         "velocity": _texts(limit.velocity),
-        "support": support.tolist(),
-        "weights": _texts(weights),
-        "tie_weights": _weighted(ties, tie_weights),
+        "sine_square": found.sine_square(limit.velocity),
+        **Proof("limit", found.weights, found.tie_weights, found.p).as_json(),
     }
     return {"kind": "limit", "problem": problem, "proof": proof}
 
 
-def _on_representatives(limit: Limit) -> np.ndarray:
-    """The support, every pair from the first selected token of its input: along the velocity all of them are tied."""
-    pairs = np.array(limit.support, dtype=np.int64)
-    pairs[:, 1] = limit.selection.representatives[pairs[:, 0]]
-    return pairs
+def _separation(limit: Limit, sequences: EmbeddedSequences) -> Proof:
+    """The shortest p that separates every selected token from those of another score; from the first, if they tie.
 
-
-def _multipliers(limit: Limit, support: np.ndarray, ties: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs, their weights, sum 1, and weights of the ties with which the weighted differences sum to the velocity.
-
-    The weights that the dynamics ends with carry the rounding of logits of size |p|, from which the velocity was freed,
-    and what is left of weights that vanish like 1/|p|. The shortest change that makes the two fit, by least squares, is
-    added to them; pairs whose weight it takes away are left out. What is left proves the limit, or is refused.
+    Where p keeps selected tokens tied, a multiplier of one of them is one of the first, and of the tie between the two.
     """
-    keys, u, w = limit.sequences.keys.astype(float), limit.velocity, limit.support_weights
-    while True:
-        i, s, t = np.concatenate([support, ties]).T
-        rows = keys[i, s] - keys[i, t]
-        pull = w @ rows[: len(w)]
-        change = np.linalg.lstsq(rows.T, (pull @ u) * u / (u @ u) - pull, rcond=None)[0]
-        fitted = w + change[: len(w)]
-        kept = fitted > 0
-        if kept.all() or not kept.any():
-            total = float(fitted.sum())
-            return support, fitted / total, change[len(w) :] / total
-        support, w = support[kept], w[kept]
+    chosen, first = limit.selection.chosen, limit.selection.representatives.tolist()
+    felt = limit.sequences.mask & ~chosen
+    ties = [[i, first[i], s] for i, s in np.argwhere(chosen).tolist() if s != first[i]]
+    pairs = [[i, s, t] for i, t in np.argwhere(felt).tolist() for s in np.flatnonzero(chosen[i]).tolist()]
+    weight = dict(zip(limit.support, limit.support_weights.tolist(), strict=True))
+    every = WholeRows(sequences.keys, pairs, [], [1.0] * len(pairs))
+    found = exact_proof(every, limit.velocity, np.array([weight.get((i, s, t), 0.0) for i, s, t in pairs]), np.zeros(0))
+    if not ties:
+        return found
+    pairs = [pair for pair in pairs if pair[1] == first[pair[0]]]
+    asked = WholeRows(sequences.keys, pairs, ties, [1.0] * len(pairs))
+    if found.p is not None and not any(dot(tie, found.p.whole) for tie in asked.ties):
+        return found.from_the_first(first)
+    return exact_proof(asked, limit.velocity, np.zeros(len(pairs)), np.zeros(len(ties)))
+
+
+def _scores(sequences: EmbeddedSequences, selection: Selection) -> np.ndarray:
+    """Scores, 0 where masked; what ties with the selected token up to rounding, as `follow` has it, ties exactly.
+
+    Tokens of one key tie by the mean of their scores.
+    """
+    gamma = np.where(sequences.mask, scores(sequences), 0.0)
+    widths, keys = score_tie_widths(sequences), sequences.keys
+    for i, chosen in enumerate(selection.representatives.tolist()):
+        alike = (keys[i][:, None] == keys[i][None]).all(axis=2) & sequences.mask[i] & sequences.mask[i][:, None]
+        mean = np.where(sequences.mask[i], (alike * gamma[i]).sum(axis=1) / np.maximum(alike.sum(axis=1), 1), np.inf)
+        tied = np.abs(mean - mean[chosen]) <= widths[i]
+        if (tied & ~alike[chosen]).any() and (gamma[i, tied] != gamma[i, chosen]).any():
+            gamma[i, tied] = mean[chosen]
+    return gamma
 
 
 def _problem(sequences: EmbeddedSequences, selection: Selection, margins: np.ndarray) -> dict[str, Any]:
@@ -135,12 +147,10 @@ def _problem(sequences: EmbeddedSequences, selection: Selection, margins: np.nda
         for tokens, mask in zip(sequences.keys, sequences.mask, strict=True)
     ]
     selected = [np.flatnonzero(row).tolist() for row in selection.chosen]
-    return {"keys": keys, "selected": selected, "margins": _texts(margins)}
+    blocks = [["p", sequences.width]]
+    return {"norm": NORM, "blocks": blocks, "keys": keys, "selected": selected, "margins": _texts(margins)}
 
 
 def _texts(numbers: np.ndarray) -> list[str]:
-    return [float(number).hex() for number in numbers.tolist()]
-
-
-def _weighted(triples: np.ndarray, weights: np.ndarray) -> list[list[Any]]:
-    return [[*triple, float(weight).hex()] for triple, weight in zip(triples.tolist(), weights.tolist(), strict=True)]
+    """Floats in hexadecimal, 0 without a sign."""
+    return [(float(number) + 0.0).hex() for number in numbers.tolist()]

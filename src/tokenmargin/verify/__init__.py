@@ -1,29 +1,27 @@
 """Certificates from a file, checked in exact arithmetic without a solver and without NumPy.
 
-A certificate holds a problem (keys, selected tokens, the margin asked of each input, for a limit the scores) and a
-proof. `kernel` says what a proof must satisfy; here files are read into exact numbers and verdicts put into words.
-Numbers are floats in hexadecimal or ratios of whole numbers, both read as exact fractions.
+A certificate holds a problem (keys, selected tokens, the margin asked of each input, for a limit the scores), a
+statement about it and a proof. `kernel` says what the statements mean and what proves them; here a file is read into
+exact numbers, and what was checked is put into words: nothing is said that was not.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from math import sqrt
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.verify import kernel
-from tokenmargin.verify.kernel import Problem, Refuted, Row
+from tokenmargin.verify import _reading, kernel
+from tokenmargin.verify._reading import FORMAT, NORM, VERSION, check_format, digest, read_certificate
+from tokenmargin.verify.kernel import Point, Problem, Refuted, demand
 
-__all__ = ["FORMAT", "VERSION", "Verdict", "seal", "verify", "verify_file"]
+__all__ = ["FORMAT", "NORM", "VERSION", "Verdict", "digest", "read_certificate", "seal", "verify", "verify_file"]
 
-FORMAT, VERSION = "tokenmargin certificate", 1
+#: Digits of the norms and distances that a sentence names, rounded outward.
+DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -40,116 +38,146 @@ def verify_file(path: Path) -> Verdict:
     Raises:
         InvalidInputError: if the file is no certificate.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        named = (content["format"], content["version"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
-        reason = " ".join(str(problem).split())
-        raise InvalidInputError(f"{path} is no certificate ({reason}): give a file of write_certificate.") from None
-    if named != (FORMAT, VERSION):
-        raise InvalidInputError(f"{path} is {named[0]!r}, version {named[1]!r}, and not {FORMAT!r}, version {VERSION}.")
-    return verify(content)
+    return verify(read_certificate(path))
 
 
 def verify(content: dict[str, Any]) -> Verdict:
-    """Check a certificate as JSON holds it."""
+    """Check a certificate as JSON holds it.
+
+    Raises:
+        InvalidInputError: if it is no certificate of this version.
+    """
+    check_format(content)
     try:
-        if content.get("seal") != seal(content):
-            raise Refuted("the file was changed after it was written: its seal does not fit what it says")
-        judge = {"margin": _margin, "infeasible": _infeasible, "limit": _limit}[content["kind"]]
-        return Verdict(True, judge(_problem(content["problem"]), content["proof"], content["problem"]))
+        _reading.fields(content, _reading.FIELDS, "the file")
+        sealed = content["seal"] == seal(content)
+        demand(sealed, "the file was changed after it was written: its seal does not fit what it says")
+        kind = content["kind"]
+        demand(type(kind) is str and kind in _JUDGES, f"it states {_reading.shown(kind)!r}, which is not known here")
+        proof = _reading.fields(content["proof"], _reading.PROOF_FIELDS[kind], "the proof")
+        problem = _reading.problem_of(content["problem"], kind)
+        name = f" (problem {content['problem']['digest'][:12]})."
+        return Verdict(True, _JUDGES[kind](problem, proof, content["problem"]) + name)
     except Refuted as why:
-        where, *size = why.args
-        return Verdict(False, f"{where} is {_rough(size[0])}." if size else f"{where}.")
+        return Verdict(False, f"{why}.")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as why:
         return Verdict(False, f"a part of the proof is missing or is not what it should be ({str(repr(why))[:200]}).")
 
 
 def seal(content: dict[str, Any]) -> str:
     """SHA-256 of all else that a certificate says: it finds damage; what is true is decided by arithmetic."""
-    if not isinstance(content, dict):
-        raise InvalidInputError(f"a certificate is a dict, as JSON holds it; got a {type(content).__name__}.")
-    rest = {name: value for name, value in content.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _rough(size: Fraction) -> str:
-    """A number in three digits, also where no float holds it."""
-    return f"{float(size):.3g}" if abs(size) < 10**300 else "more than 1e300"
+    check_format(content)
+    return _reading.sha256({name: value for name, value in content.items() if name != "seal"})
 
 
 # --- what was proved, in words ----------------------------------------------------------------------------------------
 
 
-def _margin(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
-    p, duals = _row(proof["p"]), _weights(proof["duals"])
-    residuals = kernel.margin(problem, p, duals, _weights(proof["tie_duals"]))
-    told = ", ".join(f"{name} {sqrt(square):.2g}" for name, square in residuals.items())
-    length = sqrt(kernel.dot(p, p))
-    return f"p of norm {length:.9g} is the shortest that separates {len(duals)} pairs (residuals: {told})."
+def _shortest(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
+    low, high = _bracket(problem, proof)
+    demand(low == high, f"p is not proved to be the shortest: {_between(low, high)}")
+    return f"p is the shortest p* that {_asked(problem)}, exactly: {_root(low)} <= |p*| = |p| <= {_root(high, up=True)}"
 
 
-def _infeasible(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
-    weights = _listed(proof["pairs"], proof["weights"])
-    tie_weights = _listed(proof["ties"], proof["tie_weights"])
-    if type(proof["exact"]) is not bool:
-        raise ValueError(f"exact is {proof['exact']!r}")
-    bound = None if proof["exact"] else _exact(proof["norm_bound"])
-    kernel.infeasible(problem, weights, tie_weights, bound)
-    count = len(weights) + len(tie_weights)
-    if bound is None:
-        return f"no p exists, because {count} weighted differences of keys cancel exactly."
-    return f"no p shorter than {float(bound):.3g} exists ({count} weighted differences cancel up to rounding)."
-
-
-def _limit(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str:
-    weights, ties = _listed(proof["support"], proof["weights"]), _weights(proof["tie_weights"])
-    spread = kernel.limit(problem, _scores(problem, given["scores"]), _row(proof["velocity"]), weights, ties)
+def _wide(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
+    stated = _reading.ratio(proof["low"]), _reading.ratio(proof["high"])
+    low, high = _bracket(problem, proof)
+    demand(
+        0 < stated[0] <= low and high <= stated[1], f"the bracket is not the one that is proved: {_between(low, high)}"
+    )
     return (
-        f"{len(weights)} weighted pairs separate at one speed along the velocity (spread {float(spread):.2g}), none of "
-        f"{len(problem.pairs())} more slowly, and each pulls to the higher score."
+        f"p {_asked(problem)}, and of the shortest p* that does so {_between(*stated)}, so that p* is within "
+        f"{_root(stated[1] - stated[0], up=True, digits=3)} of p; that p is the shortest is not proved"
     )
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+def _bound(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
+    weights, tie_weights = _weights(problem, proof, "weights")
+    stated = _reading.ratio(proof["low"])
+    low = kernel.bound(problem, weights, tie_weights)
+    demand(0 < stated <= low, f"the bound that is proved is {_root(low)}, less than what is stated")
+    return f"any p that {_asked(problem)} has norm at least {_root(stated)}; whether there is one is not proved"
 
 
-def _exact(text: str) -> Fraction:
-    """A float in hexadecimal or a ratio of whole numbers; Fraction alone would take 1e999999999, and never end."""
-    if "0x" in text:
-        return Fraction(float.fromhex(text))
-    if re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text) is None:
-        raise ValueError(f"{text!r} is no exact number")
-    return Fraction(text)
+def _infeasible(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
+    weights, tie_weights = _weights(problem, proof, "weights")
+    kernel.infeasible(problem, weights, tie_weights)
+    count = len(weights) + len(tie_weights)
+    return f"no p {_asked(problem)}, because {count} weighted differences of keys cancel exactly"
 
 
-def _row(texts: Sequence[str]) -> Row:
-    return [_exact(text) for text in texts]
+def _limit(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str:
+    p, (duals, tie_duals) = _reading.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
+    velocity, stated = _velocity(proof["velocity"]), _reading.ratio(proof["sine_square"])
+    scores = _reading.mean_scores(problem, given["scores"])
+    found = kernel.limit(problem, scores, p, duals, tie_duals)
+    sines = kernel.sines(velocity, p, found)
+    demand(kernel.within(*sines, stated), "the velocity is further from p than is stated")
+    demand(stated <= kernel.SINE_LIMIT**2, "the velocity is not that of p: the sine of their angle is stated too large")
+    of = "" if found.low == found.high else f" ({_between(found.low, found.high)})"
+    besides = f" and leaves {found.left_out} behind that tie in score" if found.left_out else ""
+    means = (
+        f"its direction is locally optimal [M, Def. 2]{' without these' if found.left_out else ''}"
+        if found.single
+        else "its direction is stationary with tokens tied, and whether it attracts is not proved"
+    )
+    return (
+        f"up to an angle of sine {_root(stated, up=True, digits=3)} the velocity points along the shortest p* that "
+        f"{_asked(problem, found.left_out)}{besides}{of}, and each token that holds p* back scores less than the "
+        f"selected one: {means}"
+    )
 
 
-def _problem(given: dict[str, Any]) -> Problem:
-    keys = [[None if key is None else _row(key) for key in tokens] for tokens in given["keys"]]
-    return Problem(keys, given["selected"], _row(given["margins"]))
+_JUDGES = {"shortest": _shortest, "bracket": _wide, "bound": _bound, "infeasible": _infeasible, "limit": _limit}
 
 
-def _listed(pairs: list[Any], texts: list[str]) -> dict[kernel.Pair, Fraction]:
-    """A number for each pair; a pair that is listed twice is refused."""
-    found = {(i, s, t): _exact(text) for (i, s, t), text in zip(pairs, texts, strict=True)}
-    if len(found) < len(pairs):
-        raise Refuted("a pair is listed twice")
+def _asked(problem: Problem, left_out: int = 0) -> str:
+    """The predicate that was checked: what p does."""
+    ties, least, most = len(problem.ties()), min(problem.margins), max(problem.margins)
+    by = _margin(most, problem.over)
+    margins = f"by {by}" if least == most else f"by margins of {_margin(least, problem.over)} to {by}"
+    count = len(problem.pairs()) - left_out
+    tied = f" and keeps {ties} tied" if ties else ""
+    return f"separates {count} {'pair' if count == 1 else 'pairs'} {margins}{tied}"
+
+
+def _between(low: Fraction, high: Fraction) -> str:
+    width = _root(((high - low) / (2 * low)) ** 2, up=True, digits=2)  # (b - a)/a is at most (b^2 - a^2) / 2 a^2
+    return f"{_root(low)} <= |p*| <= {_root(high, up=True)} (relative width {width})"
+
+
+def _bracket(problem: Problem, proof: dict[str, Any]) -> tuple[Fraction, Fraction]:
+    p, (duals, tie_duals) = _reading.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
+    return kernel.bracket(problem, p, duals, tie_duals)
+
+
+def _weights(problem: Problem, proof: dict[str, Any], name: str, p: Any = None) -> tuple[dict[kernel.Pair, int], ...]:
+    """Weights of pairs and of ties, once it is known that multiplying them, and p, takes no hours."""
+    found = _reading.weights(proof[name]), _reading.weights(proof[f"tie_{name}"])
+    vector = [] if p is None else [_reading.whole(text) for text in (*p["whole"], p["over"])]
+    _reading.demand_affordable(problem, [*vector, *found[0].values(), *found[1].values()])
     return found
 
 
-def _weights(listed: list[Any]) -> dict[kernel.Pair, Fraction]:
-    """The same where the number stands behind its pair."""
-    return _listed([pair for *pair, _ in listed], [text for *_, text in listed])
+def _velocity(texts: Any) -> Point:
+    numbers = _reading.floats(texts)
+    over = max(x.denominator for x in numbers)
+    return Point([int(x * over) for x in numbers], over)
 
 
-def _scores(problem: Problem, texts: list[Any]) -> list[dict[int, Fraction]]:
-    """Scores of the tokens that there are; tokens of one key act as one, with the mean of their scores."""
-    means = []
-    for keys, row in zip(problem.keys, texts, strict=True):
-        there = {t: _exact(text) for t, (key, text) in enumerate(zip(keys, row, strict=True)) if key is not None}
-        alike = {t: [there[x] for x in there if keys[x] == keys[t]] for t in there}
-        means.append({t: sum(group, Fraction(0)) / len(group) for t, group in alike.items()})
-    return means
+def _root(square: Fraction, up: bool = False, digits: int = DIGITS) -> str:
+    """The square root in decimals, rounded down, or up, also where no float holds it."""
+    above, below = square.as_integer_ratio()
+    shift = digits + (below.bit_length() - above.bit_length()) * 301 // 2000 + 3  # log10(2) / 2 = .1505
+    scaled = square * Fraction(10) ** (2 * shift)
+    found = isqrt(scaled.numerator // scaled.denominator)
+    exact = found * found == scaled
+    while found >= 10**digits:
+        found, rest = divmod(found, 10)
+        shift, exact = shift - 1, exact and not rest
+    return f"{Decimal(found + (up and not exact)).scaleb(-shift).normalize():g}"
+
+
+def _margin(whole: int, over: int) -> str:
+    """A margin, which is a float, as Python writes it."""
+    return repr(float(Fraction(whole, over))).removesuffix(".0")

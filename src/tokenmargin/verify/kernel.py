@@ -1,9 +1,28 @@
 """What a certificate must satisfy, in exact arithmetic: all that one has to read to trust a verdict.
 
-It imports the standard library and nothing else. What is asked of p is derived from the problem here, so that nothing
-can be left out of a proof. Numbers are fractions, squares are compared, so that no root is taken, and the tolerances
-are this file's own. There is no proof of a finite or a mixed limit: a stationary point is where sums of exponentials
-cancel, which no ratio of whole numbers shows, and enclosing exp is more than this file does.
+It imports the standard library and nothing else, and computes with whole numbers: keys times one number that makes them
+whole, margins likewise. What is asked of p is derived from the problem here, so that nothing can be left out of a
+proof: p'(k_s - k_t) >= margin for the first selected token s of an input and each token t that is not selected, and
+p'(k_s - k_s') = 0 for the others that are. Nothing is compared within a tolerance. Norms are Euclidean.
+
+The five statements, p* being the shortest p that does what is asked:
+
+- `shortest`: p does it, and p = p*.
+- `bracket`: p does it, and low <= |p*|^2 <= high for the two numbers that are stated; then |p - p*|^2 <= high - low.
+- `bound`: any p that does it has |p|^2 >= low; whether there is one is not said. No less than one pair alone asks for.
+- `infeasible`: no p does it.
+- `limit`: with margins 1, and without the tokens that tie in score with a selected one of their input (these only have
+  to stay behind, p'(k_s - k_t) > 0), each token that holds p* back, p*'(k_s - k_t) = 1, scores less than the selected;
+  tokens of one key count as one, with the mean of their scores; selected tokens have one score, and p* is a positive
+  combination of (a mean of the selected keys - k_t). The velocity that is stated points along p* up to the angle that
+  is stated. With one selected key an input these are the conditions of a locally optimal direction [M, Def. 2]; with
+  several they are those of a stationary one, which need not attract. That a run converges to it is not said.
+
+The proofs. (1) For weights w >= 0 of pairs and any weights of ties, g their weighted sum of differences, each feasible
+q has g'q >= sum w margin, hence |q| >= (sum w margin) / |g|; where g = 0, there is no q. (2) p* is that point of a
+convex set which is next to 0, hence |p - p*|^2 <= |p|^2 - |p*|^2 for each p in it. There is no proof of a finite or a
+mixed limit: a stationary point is where sums of exponentials cancel, which no ratio of whole numbers shows. Nor is
+there one where a token of higher score is outweighed by others of its difference: by how much depends on the loss.
 """
 
 from __future__ import annotations
@@ -12,40 +31,59 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-#: Largest residual of a max-margin solution, with rows of unit length and in units of |p|. Float64 reaches 1e-12.
-MARGIN_TOLERANCE = Fraction(1, 10**9)
-#: Largest weighted mean deviation of gaps from their mean, and of a velocity from its pairs' sum: flows reach 1e-9.
-SPREAD_TOLERANCE = Fraction(1, 10**7)
-#: Other gaps may be this share smaller than the mean gap, and tied logits this share of it apart.
-GAP_TOLERANCE = Fraction(1, 10**6)
-
 Pair = tuple[int, int, int]  #: (input, first selected token, another token)
-Row = list[Fraction]
-Weights = Mapping[Pair, Fraction]
+Whole = list[int]
+Weights = Mapping[Pair, int]
+
+#: A velocity further than this from p*, as the sine of their angle, is another one. Flows reach 1e-9.
+SINE_LIMIT = Fraction(1, 10**6)
 
 
 class Refuted(Exception):
-    """The proof proves nothing: where, and by how much if that is a number."""
+    """The proof proves nothing: why, in words."""
 
 
-def demand(holds: bool, otherwise: str, size: Fraction | None = None) -> None:
+def demand(holds: bool, otherwise: str) -> None:
     """Go on only if it holds."""
     if not holds:
-        raise Refuted(otherwise, *([] if size is None else [size]))
+        raise Refuted(otherwise)
+
+
+def dot(a: Whole, b: Whole) -> int:
+    """a'b."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A vector of ratios: whole numbers over one, which is positive."""
+
+    whole: Whole
+    over: int
+
+    def __post_init__(self) -> None:
+        """Divide by nothing but a positive number."""
+        demand(self.over > 0, "a denominator is not positive")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Keys (None where masked), selected tokens and margins, and all that they ask: pairs and ties."""
+    """Keys times `unit` (None where masked), selected tokens, margins times `over`, and all that they ask."""
 
-    keys: list[list[Row | None]]
+    keys: list[list[Whole | None]]
+    unit: int
     selected: list[list[int]]
-    margins: Row
+    margins: Whole
+    over: int
 
     def __post_init__(self) -> None:
         """Every input selects tokens that there are, each once, by a margin that is not negative."""
         demand(len(self.keys) == len(self.selected) == len(self.margins), "keys, selection, margins differ in inputs")
-        demand(min(self.margins) >= 0, "a margin is negative")
+        demand(bool(self.keys) and min(self.margins) >= 0, "there is no input, or a margin is negative")
+        demand(
+            len({len(key) for tokens in self.keys for key in tokens if key is not None}) == 1, "keys differ in width"
+        )
+        demand(self.unit > 0 and self.over > 0, "a denominator is not positive")
         for tokens, chosen in zip(self.keys, self.selected, strict=True):
             there = all(type(s) is int and 0 <= s < len(tokens) and tokens[s] is not None for s in chosen)
             demand(bool(chosen) and there and len(set(chosen)) == len(chosen), "an input selects no token, or not one")
@@ -59,87 +97,107 @@ class Problem:
         """(input, first selected, also selected): to be kept equal."""
         return [(i, chosen[0], s) for i, chosen in enumerate(self.selected) for s in chosen[1:]]
 
-    def row(self, pair: Pair) -> Row:
-        """k_s - k_t."""
+    def row(self, pair: Pair) -> Whole:
+        """k_s - k_t, times `unit`."""
         tokens = self.keys[pair[0]]
         return [a - b for a, b in zip(tokens[pair[1]] or [], tokens[pair[2]] or [], strict=True)]
 
-    def pull(self, weights: Weights) -> Row:
-        """Sum of weight (k_s - k_t)."""
-        terms = [[w * x for x in self.row(pair)] for pair, w in weights.items()]
-        return [sum(column, Fraction(0)) for column in zip(*terms, strict=True)]
+    def pull(self, weights: Weights) -> Whole:
+        """Sum of weight (k_s - k_t), times `unit`."""
+        total = [0] * max(len(key) for tokens in self.keys for key in tokens if key is not None)
+        for pair, weight in weights.items():
+            total = [x + weight * y for x, y in zip(total, self.row(pair), strict=True)]
+        return total
+
+    def demand_feasible(self, p: Point, pairs: list[Pair]) -> None:
+        """Every pair apart by its margin, every tie kept."""
+        for pair in pairs:
+            apart = dot(self.row(pair), p.whole) * self.over >= self.margins[pair[0]] * self.unit * p.over
+            demand(apart, f"p does not separate token {pair[1]} from token {pair[2]} of input {pair[0]} by its margin")
+        for i, s, t in self.ties():
+            demand(dot(self.row((i, s, t)), p.whole) == 0, f"p does not keep tokens {s} and {t} of input {i} tied")
+
+    def gain(self, weights: Weights, tie_weights: Weights, pairs: list[Pair]) -> int:
+        """Sum of weight times margin, times `over`, of weights that may be used: >= 0, on what is asked of p."""
+        demand(set(weights) <= set(pairs) and set(tie_weights) <= set(self.ties()), "a weighted pair is not asked of p")
+        demand(min(weights.values(), default=-1) >= 0, "a weight is negative, or there is none")
+        total = sum(w * self.margins[i] for (i, _, _), w in weights.items())
+        demand(total > 0, "nothing is asked of p on the weighted pairs")
+        return total
+
+    def low(self, weights: Weights, tie_weights: Weights, pairs: list[Pair]) -> Fraction:
+        """(1): a number that no feasible |q|^2 is less than."""
+        total, rest = self.gain(weights, tie_weights, pairs), self.pull({**weights, **tie_weights})
+        demand(any(rest), "the weighted differences cancel: this is a proof that there is no p, and not of its length")
+        return Fraction((total * self.unit) ** 2, dot(rest, rest) * self.over**2)
 
 
-def dot(a: Row, b: Row) -> Fraction:
-    """a'b."""
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+def bracket(
+    problem: Problem, p: Point, weights: Weights, tie_weights: Weights, pairs: list[Pair] | None = None
+) -> tuple[Fraction, Fraction]:
+    """p is feasible: a number that |p*|^2 is no less than, and |p|^2, which it is no more than. Equal if p = p*."""
+    pairs = problem.pairs() if pairs is None else pairs
+    problem.demand_feasible(p, pairs)
+    return problem.low(weights, tie_weights, pairs), Fraction(dot(p.whole, p.whole), p.over**2)
 
 
-def margin(problem: Problem, p: Row, duals: Weights, tie_duals: Weights) -> dict[str, Fraction]:
-    """p is the shortest: it is feasible, lambda >= 0, p = sum lambda (k_s - k_t) + ties, and the duality gap vanishes.
-
-    Returns the squares of the residuals.
-    """
-    pairs, ties, square = problem.pairs(), problem.ties(), dot(p, p)
-    demand(set(duals) == set(pairs), "a pair that is asked has no dual, or another has one")
-    demand(set(tie_duals) == set(ties), "a tie has no tie dual, or another pair has one")
-    demand(bool(pairs) and square > 0, "nothing is asked of p, or p is 0")
-    demand(min(duals.values()) >= 0, "a dual is negative")
-    missed = {pair: max(Fraction(0), problem.margins[pair[0]] - dot(problem.row(pair), p)) for pair in pairs}
-    missed |= {tie: dot(problem.row(tie), p) for tie in ties}
-    lengths = {pair: dot(problem.row(pair), problem.row(pair)) for pair in missed}
-    demand(all(lengths[pair] or not gap for pair, gap in missed.items()), "two tokens of one key are to be separated")
-    pull = problem.pull({**duals, **tie_duals})
-    rest = [a - b for a, b in zip(p, pull, strict=True)]
-    bound = 2 * sum((w * problem.margins[i] for (i, _, _), w in duals.items()), Fraction(0)) - dot(pull, pull)
-    residuals = {
-        "feasibility": max(gap**2 / (square * lengths[pair]) if gap else Fraction(0) for pair, gap in missed.items()),
-        "stationarity": dot(rest, rest) / square,
-        "duality gap": ((square - bound) / square) ** 2,
-    }
-    for name, size in residuals.items():
-        demand(size <= MARGIN_TOLERANCE**2, f"the residual of {name} is too large: its square", size)
-    return residuals
+def bound(problem: Problem, weights: Weights, tie_weights: Weights) -> Fraction:
+    """A number that no feasible |q|^2 is less than; refused where a single pair asks for more."""
+    low = problem.low(weights, tie_weights, problem.pairs())
+    alone = max(problem.low({pair: 1}, {}, [pair]) for pair in problem.pairs() if problem.margins[pair[0]])
+    demand(low >= alone, "the bound is less than what one pair alone asks for")
+    return low
 
 
-def infeasible(problem: Problem, weights: Weights, tie_weights: Weights, norm_bound: Fraction | None) -> None:
-    """lambda >= 0 and sum lambda (k_s - k_t) + ties = 0, while sum lambda b > 0: no p, or none below the bound."""
-    demand(set(weights) <= set(problem.pairs()) and set(tie_weights) <= set(problem.ties()), "a pair is not asked of p")
-    demand(min(weights.values(), default=Fraction(-1)) >= 0, "a weight is negative, or there is none")
-    gain = sum((w * problem.margins[i] for (i, _, _), w in weights.items()), Fraction(0))
-    demand(gain > 0, "nothing is asked of p on the weighted pairs")
-    rest = problem.pull({**weights, **tie_weights})
-    if norm_bound is None:
-        demand(not any(rest), "the weighted differences do not cancel: the square of their sum", dot(rest, rest))
-    else:  # gain <= sum lambda (k_s - k_t)'p <= |rest| |p|
-        short = norm_bound > 0 and dot(rest, rest) * norm_bound**2 <= gain**2
-        demand(short, "the weighted sum does not bound |p| as stated: its square", dot(rest, rest))
+def infeasible(problem: Problem, weights: Weights, tie_weights: Weights) -> None:
+    """(1) with g = 0: there is no p."""
+    problem.gain(weights, tie_weights, problem.pairs())
+    demand(not any(problem.pull({**weights, **tie_weights})), "the weighted differences do not cancel")
 
 
-def limit(problem: Problem, scores: list[dict[int, Fraction]], u: Row, weights: Weights, ties: Weights) -> Fraction:
-    """Along u the weighted pairs share one gap, no other is smaller, each pulls to the higher score, and they sum to u.
+@dataclass(frozen=True)
+class Direction:
+    """What was checked of a limit: the bracket of |p*|^2, the tokens left out, and whether one key is selected each."""
 
-    Returns the weighted mean deviation of the gaps from their mean, relative to it.
-    """
-    gaps = {pair: dot(problem.row(pair), u) for pair in problem.pairs()}
-    demand(set(weights) <= set(gaps) and set(ties) == set(problem.ties()), "a pair is not asked of p, or a tie is left")
-    demand(min(weights.values(), default=Fraction(0)) > 0, "a weight is not positive, or there is none")
-    total = sum(weights.values(), Fraction(0))
-    demand(abs(total - 1) <= MARGIN_TOLERANCE, "a pair may be missing: the sum of the weights, not 1,", total)
-    mean = sum((w * gaps[pair] for pair, w in weights.items()), Fraction(0))
-    demand(min(gaps.values()) > 0, "a token does not fall behind along the velocity")
-    higher = all(scores[i][s] > scores[i][t] for i, _, t in weights for s in problem.selected[i])
-    demand(higher, "a token of a weighted pair scores no less than one that is selected over it")
-    spread = sum((w * abs(gaps[pair] / mean - 1) for pair, w in weights.items()), Fraction(0))
-    demand(spread <= SPREAD_TOLERANCE, "the gaps of the weighted pairs differ, relative to their mean", spread)
-    tied = all(abs(dot(problem.row(tie), u)) <= GAP_TOLERANCE * mean for tie in ties)
-    demand(tied, "two selected tokens of an input do not stay tied along the velocity")
-    felt = all(gap >= (1 - GAP_TOLERANCE) * mean for (i, s, t), gap in gaps.items() if scores[i][t] != scores[i][s])
-    demand(felt, "another token falls behind more slowly than the weighted ones")
-    level = {pair for pair, gap in gaps.items() if gap <= (1 + GAP_TOLERANCE) * mean} - set(weights)
-    above = [problem.row((i, s, t)) for i, s, t in level if scores[i][t] > scores[i][s]]  # pull away, if not outweighed
-    demand(all(row in map(problem.row, weights) for row in above), "a token of higher score falls behind no faster")
-    pull = problem.pull({**weights, **ties})
-    along = dot(pull, u) > 0 and dot(pull, pull) * (1 - SPREAD_TOLERANCE**2) <= dot(pull, u) ** 2 / dot(u, u)
-    demand(along, "the velocity is not the weighted sum of the differences of its pairs")
-    return spread
+    low: Fraction
+    high: Fraction
+    left_out: int
+    single: bool
+
+
+def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights: Weights, ties: Weights) -> Direction:
+    """The conditions on p* that the head of this file lists; `scores` are means over tokens of one key."""
+    demand(all(margin == problem.over for margin in problem.margins), "a margin of a limit is not 1")
+    best = [scores[i][chosen[0]] for i, chosen in enumerate(problem.selected)]
+    level = all(scores[i][s] == best[i] for i, chosen in enumerate(problem.selected) for s in chosen)
+    demand(level, "selected tokens of an input differ in score")
+    asked = [pair for pair in problem.pairs() if scores[pair[0]][pair[2]] != best[pair[0]]]
+    low, high = bracket(problem, p, weights, ties, asked)
+    unsure = (high - low) * p.over**2  # |p* - p|^2 is at most this, over p.over^2
+    for i, s, t in problem.pairs():
+        lower = scores[i][t] < best[i]
+        row, tied = problem.row((i, s, t)), scores[i][t] == best[i]
+        beyond = dot(row, p.whole) - (0 if tied else problem.unit * p.over)
+        surely = beyond > 0 and beyond**2 > dot(row, row) * unsure
+        demand(lower or surely, f"token {t} of input {i} holds p back, and does not score less than what is selected")
+    single = not any(any(problem.row(tie)) for tie in problem.ties())
+    demand(single or low == high, "where several keys of an input are selected, p has to be the shortest exactly")
+    for i in range(len(problem.keys)):
+        parts = [-w for (j, _, _), w in ties.items() if j == i]
+        total = sum(w for (j, _, _), w in weights.items() if j == i)
+        demand(min(parts, default=0) >= 0 and sum(parts) <= total, f"the ties of input {i} pull on p by themselves")
+    return Direction(low, high, len(problem.pairs()) - len(asked), single)
+
+
+def sines(velocity: Point, p: Point, direction: Direction) -> tuple[Fraction, Fraction]:
+    """Squares of two sines: of the angle between the velocity and p, and a bound of that between p and p*."""
+    along, length = dot(velocity.whole, p.whole), dot(p.whole, p.whole)
+    demand(along > 0, "the velocity does not point along p")
+    cosine = Fraction(along**2, dot(velocity.whole, velocity.whole) * length)
+    return 1 - cosine, (direction.high - direction.low) / direction.high
+
+
+def within(first: Fraction, second: Fraction, stated: Fraction) -> bool:
+    """Whether the roots of the first two sum to at most the root of the third."""
+    rest = stated - first - second
+    return rest >= 0 and 4 * first * second <= rest**2

@@ -1,0 +1,231 @@
+"""Certificates as files hold them, read into whole numbers: strictly, within limits, and nothing is guessed.
+
+A file that means two things (a name twice, true for 1, a number of a hundred million digits) is no certificate. What is
+not known here, a norm or a block of parameters of a later version, is refused in words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.verify.kernel import Pair, Point, Problem, Refuted, demand
+
+FORMAT, VERSION = "tokenmargin certificate", 2
+
+#: The one norm whose certificates can be checked, and the one block of parameters.
+NORM, BLOCK = "L2", "p"
+
+#: Bytes of a file, bits of a number of a proof, and products of 30-bit digits that a check may take: within a minute.
+BYTES_LIMIT, BITS_LIMIT, WORK_LIMIT = 1 << 26, 1 << 18, 4 * 10**9
+
+#: What stands in a file: all of it, and nothing else.
+FIELDS = ("format", "version", "kind", "problem", "proof", "seal")
+PROBLEM_FIELDS = ("norm", "blocks", "keys", "selected", "margins", "digest")
+PROOF_FIELDS = {
+    "shortest": ("p", "duals", "tie_duals"),
+    "bracket": ("p", "duals", "tie_duals", "low", "high"),
+    "bound": ("weights", "tie_weights", "low"),
+    "infeasible": ("weights", "tie_weights"),
+    "limit": ("velocity", "sine_square", "p", "duals", "tie_duals"),
+}
+
+Content = dict[str, Any]
+
+
+def read_certificate(path: Path) -> Content:
+    """What a file holds, if it is JSON that means one thing, of this format and version."""
+    try:
+        if Path(path).stat().st_size > BYTES_LIMIT:
+            raise ValueError(f"it is longer than {BYTES_LIMIT >> 20} MiB, the most that is read")
+        content = json.loads(
+            Path(path).read_text(encoding="utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_number,
+            parse_float=_no_number,
+            parse_int=_count,
+        )
+        check_format(content)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise InvalidInputError(f"{path} is no certificate ({reason}): give a file of write_certificate.") from None
+    return dict(content)
+
+
+def check_format(content: Any) -> None:
+    """Raise if this is no certificate, or one of another version."""
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"a certificate is a dict, as JSON holds it; got a {type(content).__name__}.")
+    named, version = content.get("format"), content.get("version")
+    if type(named) is not str or named != FORMAT:
+        raise InvalidInputError(f"its format is {shown(named)!r} and not {FORMAT!r}")
+    if type(version) is not int or version != VERSION:
+        raise InvalidInputError(f"its version is {shown(version)} and not {VERSION}: write it again")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice[:60]!r} is said twice")
+    return dict(pairs)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text[:60]} is written as a number of JSON, which is not exact")
+
+
+def _count(text: str) -> int:
+    if len(text) > 9:
+        raise ValueError(f"{text[:20]}... counts more than there can be")
+    return int(text)
+
+
+def shown(value: Any) -> str:
+    """The beginning of a value, as a sentence names it."""
+    return str(value)[:60] if type(value) is not int or abs(value) < 10**18 else "a large number"
+
+
+def fields(content: Any, names: Sequence[str], where: str) -> dict[str, Any]:
+    """An object with these names and no others."""
+    demand(type(content) is dict, f"{where} is not an object")
+    for name in names:
+        demand(name in content, f"{where} does not say {name!r}")
+    for name in content:
+        demand(name in names, f"{where} says {shown(name)!r}, which is not known here")
+    return dict(content)
+
+
+def problem_of(given: dict[str, Any], kind: str) -> Problem:
+    """The problem in whole numbers, if its norm and block are known and its digest fits."""
+    scored = ("scores",) if kind == "limit" else ()
+    fields(given, (*PROBLEM_FIELDS, *scored), "the problem")
+    demand(given["norm"] == NORM, f"the norm is {shown(given['norm'])!r}, and only {NORM!r} can be checked here")
+    keys = [[None if key is None else _ratios(key) for key in listed(tokens)] for tokens in listed(given["keys"])]
+    widths = {len(key) for tokens in keys for key in tokens if key is not None}
+    demand(len(widths) == 1 and 0 not in widths, "the keys have no width, or several")
+    known = given["blocks"] == [[BLOCK, *widths]] and type(given["blocks"][0][1]) is int
+    demand(known, f"the blocks of parameters are not [[{BLOCK!r}, {widths.pop()}]], the one that can be checked here")
+    selected = [[count(s) for s in listed(chosen)] for chosen in listed(given["selected"])]
+    margins = floats(given["margins"])
+    demand(given["digest"] == digest(given), "the digest is not that of the problem")
+    unit = max(below for tokens in keys for key in tokens if key is not None for _, below in key)  # powers of two
+    over = lcm(*(x.denominator for x in margins))
+    return Problem(
+        [[None if key is None else [a * (unit // b) for a, b in key] for key in tokens] for tokens in keys],
+        unit,
+        selected,
+        [int(x * over) for x in margins],
+        over,
+    )
+
+
+def digest(given: dict[str, Any]) -> str:
+    """SHA-256 of all else that a problem says: its name. A number has one text, so that a problem has one name."""
+    return sha256({name: value for name, value in given.items() if name != "digest"})
+
+
+def sha256(value: Any) -> str:
+    """SHA-256 of a value of JSON, its names in order."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def demand_affordable(problem: Problem, numbers: Sequence[int]) -> None:
+    """Refuse what would take hours: lengths of numbers and of lists are counted before anything is multiplied."""
+    entries = [x for tokens in problem.keys for key in tokens if key is not None for x in key]
+    width = max(len(key) for tokens in problem.keys for key in tokens if key is not None)
+    long, key = (max(x.bit_length() for x in group) // 30 + 1 for group in ([1, *numbers], [problem.unit, *entries]))
+    work = (len(entries) * key + width * long) * long
+    demand(work <= WORK_LIMIT, f"its numbers are too long and too many to be checked here: {work:.1e} products")
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def listed(value: Any) -> list[Any]:
+    """A list of JSON."""
+    demand(type(value) is list, f"{shown(value)!r} stands where a list is needed")
+    return list(value)
+
+
+def count(value: Any) -> int:
+    """A whole number of JSON, and no truth value."""
+    demand(type(value) is int and value >= 0, f"{shown(value)!r} stands where the number of a token is needed")
+    return int(value)
+
+
+def real(text: Any) -> float:
+    """A float as float.hex() writes it: no other text of the same number, and no minus before 0."""
+    try:
+        value = float.fromhex(text) if type(text) is str and len(text) < 40 else None
+    except (ValueError, OverflowError):
+        value = None
+    exact = value is not None and value - value == 0 and value.hex() == text and text != "-0x0.0p+0"
+    demand(exact, f"{shown(text)!r} stands where a float is needed, as float.hex() writes it")
+    return value or 0.0
+
+
+def floats(texts: Any) -> list[Fraction]:
+    """A list of floats in hexadecimal."""
+    return [Fraction(real(text)) for text in listed(texts)]
+
+
+def _ratios(texts: Any) -> list[tuple[int, int]]:
+    """The same, each as two whole numbers."""
+    return [real(text).as_integer_ratio() for text in listed(texts)]
+
+
+def whole(text: Any) -> int:
+    """A whole number in hexadecimal, 0x... or -0x..."""
+    fits = type(text) is str and len(text) <= BITS_LIMIT // 4 and re.fullmatch(r"-?0x[0-9a-f]+", text) is not None
+    demand(fits, f"{shown(text)!r} stands where a whole number in hexadecimal of {BITS_LIMIT} bits at most is needed")
+    return int(text, 16)
+
+
+def ratio(texts: Any) -> Fraction:
+    """Two whole numbers, the second positive: the first over the second."""
+    demand(len(listed(texts)) == 2, "a ratio is not of two whole numbers")
+    above, below = (whole(text) for text in texts)
+    demand(below > 0, "a denominator is not positive")
+    return Fraction(above, below)
+
+
+def point(given: Any) -> Point:
+    """A vector of whole numbers over one."""
+    parts = fields(given, ("whole", "over"), "p")
+    return Point([whole(text) for text in listed(parts["whole"])], whole(parts["over"]))
+
+
+def weights(given: Any) -> dict[Pair, int]:
+    """A whole number behind each pair; a pair that is listed twice is refused."""
+    found: dict[Pair, int] = {}
+    for row in listed(given):
+        demand(type(row) is list and len(row) == 4, "a weight does not stand behind an input and two tokens")
+        pair = (count(row[0]), count(row[1]), count(row[2]))
+        if pair in found:
+            raise Refuted("a pair is listed twice")
+        found[pair] = whole(row[3])
+    return found
+
+
+def mean_scores(problem: Problem, texts: Any) -> list[dict[int, Fraction]]:
+    """Scores of the tokens that there are; tokens of one key act as one, with the mean of their scores."""
+    means = []
+    demand(len(listed(texts)) == len(problem.keys), "scores and keys differ in inputs")
+    for keys, row in zip(problem.keys, texts, strict=True):
+        given = floats(row)
+        demand(len(given) == len(keys), "scores and keys differ in tokens")
+        alike: dict[tuple[int, ...], list[Fraction]] = {}
+        for key, score in zip(keys, given, strict=True):
+            if key is not None:
+                alike.setdefault(tuple(key), []).append(score)
+        mean = {key: sum(group, Fraction(0)) / len(group) for key, group in alike.items()}
+        means.append({t: mean[tuple(key)] for t, key in enumerate(keys) if key is not None})
+    return means

@@ -1,0 +1,92 @@
+"""Proofs that a selection is impossible: no weight is lost, what is asked is counted, and one row is never beaten."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tokenmargin import EmbeddedSequences, Selection, Status, att_svm, relaxed_svm
+from tokenmargin.margin.certificate import farkas_certificate
+
+NO_TIES, NO_WEIGHTS = np.zeros((0, 3), dtype=np.int64), np.zeros(0)
+
+
+def of_rows(*rows: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and pairs: one input for each row, which is its first token, and 0 its second."""
+    keys = np.stack([np.array(rows), np.zeros_like(np.array(rows))], axis=1)
+    return keys, np.array([[i, 0, 1] for i in range(len(rows))])
+
+
+def test_a_small_weight_of_a_long_row_is_not_lost():
+    """(1,1) + (-1,1) + 2e-10 (0,-1e10) = 0: cut off at 1e-9 of the largest, the last left a bound of 1."""
+    keys, pairs = of_rows((1.0, 1.0), (-1.0, 1.0), (0.0, -1e10))
+    found = farkas_certificate(keys, pairs, np.array([1.0, 1.0, 2e-10]), NO_TIES, NO_WEIGHTS)
+    assert found.exact
+    assert found.verify(keys)
+    assert set(found.pairs) == {(0, 0, 1), (1, 0, 1), (2, 0, 1)}
+
+
+def test_weights_that_are_not_there_are_found_again():
+    """A solver that names two of three rows: the exact problem finds the third."""
+    keys, pairs = of_rows((1.0, 1.0), (-1.0, 1.0), (0.0, -1e10))
+    for rough in ([1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.3, 0.9, 1e-30]):
+        found = farkas_certificate(keys, pairs, np.array(rough), NO_TIES, NO_WEIGHTS)
+        assert found.exact
+        assert found.verify(keys)
+
+
+def test_rows_that_p_can_meet_are_bounded_by_the_shortest():
+    keys, pairs = of_rows((1.0, 0.0), (-1.0, 2.0**-40))
+    found = farkas_certificate(keys, pairs, np.ones(2), NO_TIES, NO_WEIGHTS)
+    assert not found.exact
+    assert found.verify(keys)
+    shortest = Fraction(1) + Fraction(2**41) ** 2  # p = (1, 2^41)
+    assert shortest * (1 - Fraction(1, 2**50)) <= Fraction(found.norm_bound) ** 2 <= shortest
+
+
+@pytest.mark.parametrize("rough", [(1.0, 1.0), (1.0, 0.0), (0.0, 1.0)])
+def test_a_bound_is_never_less_than_what_one_row_asks_for(rough, monkeypatch):
+    """Where nothing can be solved exactly: 1/447 asks for |p| >= 447, whatever the weights prove."""
+    monkeypatch.setattr("tokenmargin.margin.certificate.ROWS_LIMIT", 0)
+    monkeypatch.setattr("tokenmargin.margin.exact_shortest.ROWS_LIMIT", 0)
+    keys, pairs = of_rows((1 / 447.0, 0.0), (-1.0, 0.5))
+    found = farkas_certificate(keys, pairs, np.array(rough), NO_TIES, NO_WEIGHTS)
+    assert not found.exact
+    assert found.verify(keys)
+    assert found.norm_bound >= 447 * (1 - 2**-50)
+
+
+def test_margins_of_zero_ask_for_nothing():
+    """Opposite rows contradict each other where one of them has to be met by more than 0, and only there."""
+    keys, pairs = of_rows((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0))
+    found = farkas_certificate(keys, pairs, np.array([1.0, 1.0, 0.0]), NO_TIES, NO_WEIGHTS, np.array([0.0, 0.0, 1.0]))
+    assert not found.exact
+    assert found.norm_bound == 1.0
+    assert found.verify(keys)
+    data = EmbeddedSequences.from_scores(keys, np.zeros((3, 2)))
+    solution = relaxed_svm(data, Selection.from_indices([0, 0, 0], 2), np.array([True, False, False]))
+    assert solution.status is Status.INFEASIBLE
+    assert solution.certificate is not None
+    assert solution.certificate.exact
+    assert solution.certificate.required == (0, 1)
+    assert solution.certificate.verify(keys)
+
+
+def test_conflicts_of_whole_numbers_with_ties_are_exact():
+    """Several ways to cancel at once, so that the weights of the solver are no circuit."""
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        keys = rng.integers(-1, 2, size=(3, 4, 3)).astype(float)
+        chosen = rng.random((3, 4)) < 0.4
+        chosen[:, 0] = True
+        data = EmbeddedSequences.from_scores(keys, np.zeros((3, 4)))
+        solution = att_svm(data, Selection(chosen))
+        if solution.status is Status.INFEASIBLE:
+            found += 1
+            assert solution.certificate is not None
+            assert solution.certificate.exact
+            assert solution.certificate.verify(keys)
+    assert found >= 20

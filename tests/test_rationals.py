@@ -1,0 +1,120 @@
+"""Exact linear algebra beside its definitions: every equation holds without rounding, whatever the scale."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tokenmargin import _rationals as q
+from tokenmargin.margin.exact_shortest import exact_shortest
+from tokenmargin.margin.solution import Status
+
+
+def draw(seed: int) -> tuple[list[list[int]], list[int]]:
+    """A matrix of random shape, some of its rows combinations of others, some columns zero; and a right side."""
+    rng = np.random.default_rng(seed)
+    m, d = (int(x) for x in rng.integers(1, 7, size=2))
+    matrix = rng.integers(-3, 4, size=(m, d)) * 10 ** int(rng.integers(0, 12))
+    if m > 2 and seed % 2:
+        matrix[-1] = 2 * matrix[0] - 3 * matrix[1]
+    if seed % 5 == 0:
+        matrix[:, 0] = 0
+    right = matrix @ rng.integers(-3, 4, size=d) if seed % 3 else rng.integers(-3, 4, size=m)
+    return [[int(x) for x in row] for row in matrix], [int(x) for x in right]
+
+
+def times(matrix: list[list[int]], x: q.Exact) -> list[Fraction]:
+    return [Fraction(q.dot(row, x.whole), x.over) for row in matrix]
+
+
+def rank(matrix: list[list[int]]) -> int:
+    """By a slow obvious elimination over fractions."""
+    rows = [[Fraction(x) for x in row] for row in matrix]
+    found = 0
+    for column in range(len(rows[0])):
+        lead = next((r for r in range(found, len(rows)) if rows[r][column]), None)
+        if lead is None:
+            continue
+        rows[found], rows[lead] = rows[lead], rows[found]
+        for r in range(found + 1, len(rows)):
+            factor = rows[r][column] / rows[found][column]
+            rows[r] = [x - factor * y for x, y in zip(rows[r], rows[found], strict=True)]
+        found += 1
+    return found
+
+
+def test_solutions_solve_and_none_means_none():
+    for seed in range(120):
+        matrix, right = draw(seed)
+        x = q.solve(matrix, right)
+        augmented = [[*row, b] for row, b in zip(matrix, right, strict=True)]
+        assert (x is None) == (rank(augmented) > rank(matrix))
+        if x is not None:
+            assert times(matrix, x) == right
+            assert x.over > 0
+
+
+def test_null_space_and_independent_rows_have_the_right_size():
+    for seed in range(120):
+        matrix, _ = draw(seed)
+        width, size = len(matrix[0]), rank(matrix)
+        basis = q.null_space(matrix)
+        assert len(basis) == width - size
+        assert all(not any(times(matrix, x)) for x in basis)
+        assert not basis or rank([x.whole for x in basis]) == len(basis)
+        kept = q.independent(matrix)
+        assert len(kept) == size == rank([matrix[k] for k in kept] or [[0]])
+
+
+def test_the_shortest_change_is_in_the_span_of_the_rows():
+    for seed in range(120):
+        matrix, right = draw(seed)
+        x = q.shortest_change(matrix, right)
+        assert (x is None) == (q.solve(matrix, right) is None)
+        if x is not None:
+            assert times(matrix, x) == right
+            assert rank([*matrix, x.whole]) == rank(matrix)
+
+
+def test_floats_become_whole_numbers_without_rounding():
+    rows = [[0.1, -1e-300], [1e300, 0.0]]
+    whole, over = q.whole_rows(rows)
+    assert [[Fraction(x, over) for x in row] for row in whole] == [[Fraction(x) for x in row] for row in rows]
+    assert q.exact([0.1, Fraction(1, 3)]).fractions == [Fraction(0.1), Fraction(1, 3)]
+    assert q.Exact([2, 4], 6).reduced() == q.Exact([1, 2], 3)
+    with pytest.raises((OverflowError, ValueError)):
+        q.exact([float("nan")])
+
+
+def test_the_exact_shortest_vector_meets_its_conditions_and_a_conflict_cancels():
+    """Whole and real rows, ties, margins of 0 and 1, starts right and wrong: KKT or Farkas, to the last bit."""
+    seen = {Status.OPTIMAL: 0, Status.INFEASIBLE: 0}
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        m, d, e = int(rng.integers(1, 12)), int(rng.integers(1, 7)), int(rng.integers(0, 3))
+        matrix = rng.integers(-2, 3, size=(m + e, d)) if seed % 2 else rng.normal(size=(m + e, d))
+        rows, _ = q.whole_rows((matrix + (seed % 4 > 1) * np.eye(1, d)[0] * 3.0).tolist())
+        rows, ties = rows[:m], rows[m:]
+        asked = [1, *(int(x) for x in rng.integers(0, 2, size=m - 1))]
+        answer = exact_shortest(rows, asked, ties, [int(k) for k in rng.permutation(m)[: rng.integers(0, m + 1)]])
+        seen[answer.status] += 1
+        pull = q.combine([*answer.duals.whole, *answer.tie_duals.whole], [*(rows[k] for k in answer.active), *ties], d)
+        gain = sum(w * asked[k] for w, k in zip(answer.duals.whole, answer.active, strict=True))
+        assert min(answer.duals.whole) >= 0
+        assert gain > 0
+        if answer.status is Status.INFEASIBLE:
+            assert not any(pull)
+            continue
+        p, over = answer.p.whole, answer.p.over
+        assert all(q.dot(row, p) >= b * over for row, b in zip(rows, asked, strict=True))
+        assert not any(q.dot(tie, p) for tie in ties)
+        assert [x * over for x in pull] == [x * answer.duals.over for x in p]
+        assert gain * over * over == q.dot(p, p) * answer.duals.over
+    assert min(seen.values()) >= 30, seen
+
+
+def test_more_rows_than_can_be_eliminated_are_left_undecided():
+    rows = [[int(j == k) for j in range(90)] for k in range(90)]
+    assert exact_shortest(rows, [1] * 90, [], range(90)).status is Status.UNDECIDED
