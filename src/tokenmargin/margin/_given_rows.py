@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tokenmargin.margin.rational_active_set import Row
 from tokenmargin.margin.solution import REACH
 
 #: Rows and ties, and numbers in them, up to which a problem is solved in rationals: a second at most.
@@ -62,7 +63,7 @@ class GivenRows:
             return rows, rows[:0]
         return rows, _rounded(self.tie_first, self.tie_second, exponent)
 
-    def exact(self) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+    def exact(self) -> tuple[list[Row], list[Row]]:
         """Rows and ties without rounding."""
         ties = [] if self.tie_first is None else _differences(self.tie_first, self.tie_second)
         return _differences(self.first, self.second), ties
@@ -93,7 +94,7 @@ def _rounded(first: np.ndarray, second: np.ndarray | None, exponent: int) -> np.
         return first if second is None else first - second
 
 
-def _differences(first: np.ndarray, second: np.ndarray | None) -> list[list[Fraction]]:
+def _differences(first: np.ndarray, second: np.ndarray | None) -> list[Row]:
     if second is None:
         return [list(map(Fraction, row)) for row in first.tolist()]
     return [
