@@ -54,10 +54,11 @@ def test_ties_are_kept_exactly():
     assert separating(rows, exact_rows(np.array([[1.0, 1e-300]]))) is None
 
 
-def test_what_floats_call_infeasible_is_told_apart():
+def test_what_is_nearly_infeasible_is_told_apart():
     """Two rows that are opposite but for the last digit: some u, far away, has both products positive."""
     rows = np.array([[1.0, 0.0], [-1.0, 2.0**-60]])
-    assert label_svm(rows, [1, 1]).is_infeasible
+    assert label_svm(rows, [1, 1]).is_optimal()
+    assert label_svm(rows * [1.0, 0.0], [1, 1]).is_infeasible
     u = separating(exact_rows(rows))
     assert u is not None
     assert min(dot(row, u) for row in exact_rows(rows)) == 1
