@@ -17,6 +17,7 @@ from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention.flow import Flow
+from tokenmargin.attention.flows import AWAY
 from tokenmargin.attention.joint_risk import JointField, JointRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome
 from tokenmargin.errors import InvalidInputError
@@ -27,9 +28,6 @@ CHUNK = 64
 #: Local error of (v, p) allowed in a step, in units of the method's tolerance for p alone: nothing settles the gaps at
 #: the end of a joint run, so its log-weights must be right all along.
 FINER = 1e-2
-
-#: How far a run goes in units of the length of its start, at least: see `flows.AWAY`.
-AWAY = 4.0
 
 #: Projected steps for each pair of radii of `joint_path`, and their length: a step moves log-weights by about its
 #: length, and successive minimisers are about one unit apart once radii grow geometrically.
