@@ -80,7 +80,9 @@ STATIONARY_FIELD = 1e-12
 @checked
 @dataclass(frozen=True)
 class Flow:
-    """Gradient flow until |p| reaches `until_norm` or the gradient vanishes.
+    """Gradient flow until |p| reaches `until_norm` and p selects what its velocity selects, or the gradient vanishes.
+
+    A start further out is followed to four times its norm, and on to a thousand times while tokens still change places.
 
     Args:
         until_norm: norm at which to stop; the direction is then known to about 1/until_norm, the velocity far better.

@@ -14,8 +14,10 @@ import numpy as np
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
+from tokenmargin.attention._points import lengths
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention.flow import Flow
+from tokenmargin.attention.flows import AWAY
 from tokenmargin.attention.joint_risk import JointField, JointRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome
 from tokenmargin.errors import InvalidInputError
@@ -42,12 +44,16 @@ _Trail = tuple[AnyArray, AnyArray, AnyArray]
 def flow_of_both(risk: JointRisk, start: np.ndarray, method: Flow) -> JointTrajectory:
     """dv/ds = speed_v g_v/|g_v|, dp/ds = speed_p g_p/|g_p| from (v, p), until |v| reaches `until_norm`.
 
+    From a start further out it goes on until both have moved `AWAY` times as far as the longer of the two is.
+
     The limit of normalised descent of both for short steps, by the Rosenbrock step with the Jacobian from autodiff. A
     block whose gradient vanishes at a finite point has no such flow; the run then spends its steps, and says so.
     """
     field, k, dtype = risk.own_field, risk.sequences.tokens.shape[2], start.dtype
     state: _State = start, np.asarray(FIRST_STEP, dtype), np.asarray(0.0, dtype), np.asarray(False)
-    limits = tuple(np.asarray(x, dtype) for x in (method.until_norm, FINER * method.atol, method.rtol))
+    longest = max(float(lengths(start[:k])), float(lengths(start[k:])) * risk.speeds[0] / risk.speeds[1])
+    until = max(method.until_norm, AWAY * longest)
+    limits = tuple(np.asarray(x, dtype) for x in (until, FINER * method.atol, method.rtol))
     trail, times, attempts = [start[None]], [np.zeros(1)], 0
     while not state[3] and attempts < method.max_steps:
         state, (ys, ss, moved) = _advance(field, state, limits)
