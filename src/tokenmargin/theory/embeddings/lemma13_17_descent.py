@@ -12,7 +12,15 @@ from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, secondary_selection, selection_of
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, unless_slopes_known
+from tokenmargin.theory.claim import (
+    DOT_ROUNDING,
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    beyond_rounding,
+    unless_slopes_known,
+)
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.problem import given
@@ -23,9 +31,6 @@ EPSILON = 0.1
 #: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied
 #: pairs, 1e-16 each, would be a hundredth of it.
 RESOLVED = 1e-13
-
-#: Rounding of the descent along a vector, in units of their lengths.
-DOT_ROUNDING = 1e-14
 
 
 def printed_log10_d(case: EmbeddingCase) -> float:

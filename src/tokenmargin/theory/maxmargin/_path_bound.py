@@ -42,6 +42,7 @@ from tokenmargin.data import Selection
 from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin import AnyOfSolution, Status, att_svm_any, least_norm_batch
 from tokenmargin.margin.any_of import SAME_MINIMISER
+from tokenmargin.theory.maxmargin._convex_heads import check_constants
 
 #: One number a probe.
 ProbeNumbers = Float[np.ndarray, "m"]
@@ -139,16 +140,6 @@ class BoundedPath:
         margin = self.solution.margin
         scaled = zip(points, levels, strict=True)
         return np.array([(self.solution.distance(p / level) * margin) ** 2 / 2 for p, level in scaled])
-
-
-def check_constants(lower: float, upper: float) -> tuple[float, float]:
-    """(C_-, C_+) as they are, or NotDecidedError where the slope of the loss over the scores leaves float64."""
-    if not np.finfo(float).tiny <= lower <= upper < np.inf:
-        raise NotDecidedError(
-            f"the loss is so flat over these scores that the bounds of its slope leave float64 (from {lower:.3g} to "
-            f"{upper:.3g}): divide the scores."
-        )
-    return lower, upper
 
 
 def score_gap_sandwich(risk: HeadRisk, best: Selection) -> tuple[float, float] | None:

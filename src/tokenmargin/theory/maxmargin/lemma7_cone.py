@@ -17,11 +17,16 @@ from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, unless_slopes_known
+from tokenmargin.theory.claim import (
+    DOT_ROUNDING,
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    beyond_rounding,
+    unless_slopes_known,
+)
 from tokenmargin.theory.problem import given
-
-#: Rounding of a short dot product in units of the lengths of its vectors, their own rounding included.
-DOT_ROUNDING = 1e-14
 
 InputNumbers = Float[np.ndarray, "n"]
 

@@ -23,7 +23,6 @@ from tokenmargin.theory.maxmargin import (
     lemma5_correlation,
     lemma7_cone,
     lemma8_dominance,
-    other_joint_problems,
     random_problems,
 )
 from tokenmargin.theory.maxmargin import thm1_4_7_paths as paths
@@ -294,7 +293,6 @@ LAWS: tuple[Law, ...] = (
         ((1, 4, 2), (2, 3, 2)),
         ((1, 4, 2), (2, 3, 2)),
     ),
-    *other_joint_problems.LAWS,
     *_both(
         lemma2.LEMMA_2,
         _lemma_2,
