@@ -206,11 +206,7 @@ class PathSeen:
 
 
 def known_levels(path: BoundedPath, levels: tuple[float, ...] = LEVELS) -> tuple[float, ...]:
-    """Those levels Xi R at which logits, whose rounding is 1e-16 of |p| times a key, are known as `LEVELS` needs them.
-
-    Raises:
-        NotDecidedError: when there are none, as where the keys of one input are 10^8 times as long as those of another.
-    """
+    """Those levels Xi R at which logits, rounded by 1e-16 of |p| times a key, are known; NotDecidedError if none."""
     longest = path.unit / path.solution.margin
     known = tuple(one for one in levels if float(np.finfo(float).eps) * one * longest <= SAME_LOG_EXCESS / 10)
     if not known:
