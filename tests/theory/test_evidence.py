@@ -169,7 +169,7 @@ def test_a_cluster_is_asked_in_few_rounds(inside_of):
 
 
 def test_counts_are_of_what_was_seen(tmp_path):
-    found = gather_law("maxmargin-lemma8", 0, 4)
+    found = gather_law("maxmargin-lemma8", 0, 12)
     alone = [sighting("maxmargin-lemma8", 0, number) for number in range(found.drawn)]
     assert found.inside == sum(one.applies is Applies.YES for one in alone)
     assert found.drawn > found.inside  # not all that is drawn meets the hypotheses, and that is counted

@@ -26,6 +26,9 @@ from tokenmargin.theory.problem import Problem, given
 ROUNDING = 1e-9
 ROUNDING_REASON = "both sides are short sums in float64, scaled to order one"
 
+#: Rounding of a short dot product in units of the lengths of its vectors, their own rounding included.
+DOT_ROUNDING = 1e-14
+
 #: Largest score at which the slope of a loss is known: its logarithm is of the size of the score and carries 1e-16 of
 #: it, and gradients are compared to 1e-9.
 LARGEST_SCORE = 1e6

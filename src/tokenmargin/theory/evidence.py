@@ -26,7 +26,7 @@ from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
 from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.embeddings import other_cases, random_cases
 from tokenmargin.theory.law import NO_TRAINING, Law
-from tokenmargin.theory.maxmargin import other_problems, random_problems
+from tokenmargin.theory.maxmargin import other_joint_problems, other_problems, random_problems
 from tokenmargin.theory.registry import claims
 
 #: The seed of the committed table.
@@ -92,7 +92,8 @@ class Evidence:
 
 def laws() -> dict[str, tuple[Law, ...]]:
     """The laws of every claim, by the claim's key."""
-    every = (*random_problems.LAWS, *other_problems.LAWS, *random_cases.LAWS, *other_cases.LAWS)
+    files = (random_problems, other_problems, other_joint_problems, random_cases, other_cases)
+    every = [law for file in files for law in file.LAWS]
     return {key: tuple(law for law in every if law.key == key) for key in dict.fromkeys(law.key for law in every)}
 
 

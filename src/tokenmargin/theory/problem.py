@@ -11,7 +11,6 @@ import numpy as np
 
 from tokenmargin._arrays import read_arrays
 from tokenmargin._checks import checked
-from tokenmargin._isometry import power_of_two
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError, NotDecidedError
@@ -135,7 +134,7 @@ def _unit(*arrays: np.ndarray) -> float:
     size = next((one for one in sizes if one > 0), 1.0)
     if ORDINARY_SIZES[0] <= size <= ORDINARY_SIZES[1] or not np.isfinite(size):
         return 1.0
-    return float(power_of_two(np.asarray(size)))
+    return float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1))
 
 
 def given(value: Value | None) -> Value:

@@ -14,13 +14,16 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
-from tokenmargin.attention import AttentionRisk, Flow, Limit, follow_all, limits_of
+from tokenmargin.attention import AttentionRisk, Flow, Limit, LimitKind, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
 from tokenmargin.first_step.bounds import initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, one_step
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.problem import Problem, given
+
+#: Share by which the risk may seem to rise along a flow: its own rounding.
+RISEN = 1e-6
 
 
 @checked
@@ -108,7 +111,19 @@ def limits(
     risks = [AttentionRisk(sequences) for sequences, _ in wide]
     ends = follow_all(risks, [start for _, start in wide], method or Flow(), progress=progress)
     found = limits_of(risks, [end.final for end in ends])
+    found = [_if_descended(limit, start) for limit, (_, start) in zip(found, wide, strict=True)]
     return [_narrowed(limit, case.sequences.width) for limit, case in zip(found, cases, strict=True)]
+
+
+def _if_descended(limit: Limit, start: np.ndarray) -> Limit:
+    """The limit, stalled where the risk rose on the way: no flow does that, a step that overshot a turn does.
+
+    At scores of thousands the weight of a document changes by e^1000 while p moves by a thousandth.
+    """
+    risk = AttentionRisk(limit.risk.sequences)
+    if not limit.diverges or risk.value(limit.p) <= risk.value(start) * (1 + RISEN):
+        return limit
+    return replace(limit, kind=LimitKind.STALLED, reason="The risk rose on the way: the flow was not followed.")
 
 
 def _padded(case: EmbeddingCase) -> tuple[EmbeddedSequences, np.ndarray]:

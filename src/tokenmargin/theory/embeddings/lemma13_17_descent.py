@@ -13,6 +13,7 @@ from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, second
 from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
 from tokenmargin.theory.claim import (
+    DOT_ROUNDING,
     ROUNDING,
     ROUNDING_REASON,
     Applies,
@@ -30,9 +31,6 @@ EPSILON = 0.1
 #: Least weight of the first against the second place, in units of the largest pair: below it the rounding of tied
 #: pairs, 1e-16 each, would be a hundredth of it.
 RESOLVED = 1e-13
-
-#: Rounding of the descent along a vector, in units of their lengths.
-DOT_ROUNDING = 1e-14
 
 
 def printed_log10_d(case: EmbeddingCase) -> float:

@@ -8,7 +8,16 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, selection_of
 from tokenmargin.margin import TIGHT_TOLERANCE, MarginSolution, Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest, worst_of
+from tokenmargin.theory.claim import (
+    DOT_ROUNDING,
+    ROUNDING,
+    ROUNDING_REASON,
+    Applies,
+    Claim,
+    beyond_rounding,
+    largest,
+    worst_of,
+)
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
@@ -17,10 +26,6 @@ from tokenmargin.theory.problem import given
 #: |E0_s|^2 must exceed this for the proof of [E, Lemma 21]: 2|E0_s|^2 less errors of at most 44/(44 + sqrt(2 log .))
 #: must leave a margin of 1.
 LEAST_SQUARED_NORM = 0.99
-
-
-#: Rounding of a product with a feasible point, in units of the lengths.
-DOT_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)

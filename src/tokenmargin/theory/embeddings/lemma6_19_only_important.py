@@ -18,7 +18,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, selection_of
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest
+from tokenmargin.theory.claim import DOT_ROUNDING, ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.theory.embeddings.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.theory.embeddings.lemma3_20_21_margin import lemma_21_log10_d
@@ -28,9 +28,6 @@ from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import (
     direction_error,
     on_the_border,
 )
-
-#: Rounding of the product of a direction that ties all tokens with one of their differences, in units of the longest.
-DOT_ROUNDING = 1e-14
 
 #: Most selections that `rivals` enumerates: each costs a quadratic program of about a millisecond.
 MOST_RIVALS = 5000

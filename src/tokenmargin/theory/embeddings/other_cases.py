@@ -24,10 +24,10 @@ from tokenmargin.theory.law import Law
 Stream = np.random.Generator
 
 #: (n/2, T) of data sets that repeat themselves, and of those with long steps: few sizes, since each is compiled.
-REPEATED, STEPPED = ((1, 6), (2, 4), (3, 3)), ((2, 3), (3, 4), (4, 2))
+REPEATED, STEPPED = ((1, 6), (2, 4), (3, 3)), ((2, 3), (3, 4), (2, 6))
 
 _REPEATS = "Small and repeated: (n, T) = (2, 6), (4, 4) or (6, 3), tokens and documents that repeat, "
-_LONG = "Long steps: (n, T) = (4, 3), (6, 4) or (8, 2), delta from 0.001 to 0.5, "
+_LONG = "Long steps: (n, T) = (4, 3), (6, 4) or (4, 6), delta from 0.001 to 0.5, "
 _AT_10 = "eta0 = 4 n^2 T^2 and d the least of (10)."
 _BEYOND_10 = "eta0 1 to 300 times 4 n^2 T^2 and d 1 to 10^20 times the least of (10)."
 _ANY = "Any counts: 2 to 6 documents of 1 to 6 tokens out of 1 to 8, with repeats, both labels, "

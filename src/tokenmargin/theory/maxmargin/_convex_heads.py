@@ -11,6 +11,7 @@ import numpy as np
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import Curvature, LinearHead, QuadraticHead
 from tokenmargin.data import Selection, tie_widths
+from tokenmargin.errors import NotDecidedError
 from tokenmargin.theory.claim import largest, least
 
 #: Least positive score, and least lead over what is not allowed, in units of what is a tie (1e-12 of the terms of a
@@ -27,6 +28,16 @@ class Mixing(NamedTuple):
     epsilon: float
     C: float
     lowest: float
+
+
+def check_constants(lower: float, upper: float) -> tuple[float, float]:
+    """(C_-, C_+) as they are, or NotDecidedError where the slope of the loss over the scores leaves float64."""
+    if not np.finfo(float).tiny <= lower <= upper < np.inf:
+        raise NotDecidedError(
+            f"the loss is so flat over these scores that the bounds of its slope leave float64 (from {lower:.3g} to "
+            f"{upper:.3g}): divide the scores."
+        )
+    return lower, upper
 
 
 def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:

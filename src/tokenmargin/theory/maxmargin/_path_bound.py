@@ -43,6 +43,7 @@ from tokenmargin.errors import NotDecidedError
 from tokenmargin.margin import AnyOfSolution, Status, att_svm_any, least_norm_batch
 from tokenmargin.margin.any_of import SAME_MINIMISER
 from tokenmargin.theory.claim import largest
+from tokenmargin.theory.maxmargin._convex_heads import check_constants
 
 #: One number a probe.
 ProbeNumbers = Float[np.ndarray, "m"]
@@ -144,16 +145,6 @@ class BoundedPath:
         return np.array([(self.solution.distance(p / level) * margin) ** 2 / 2 for p, level in scaled])
 
 
-def check_constants(lower: float, upper: float) -> tuple[float, float]:
-    """(C_-, C_+) as they are, or NotDecidedError where the slope of the loss over the scores leaves float64."""
-    if not np.finfo(float).tiny <= lower <= upper < np.inf:
-        raise NotDecidedError(
-            f"the loss is so flat over these scores that the bounds of its slope leave float64 (from {lower:.3g} to "
-            f"{upper:.3g}): divide the scores."
-        )
-    return lower, upper
-
-
 def score_gap_sandwich(risk: HeadRisk, best: Selection) -> tuple[float, float] | None:
     """(C_-, C_+) for a linear head and one best token per input, from its score gaps; None for other losses than [M]'s.
 
@@ -218,11 +209,7 @@ class PathSeen:
 
 
 def known_levels(path: BoundedPath, levels: tuple[float, ...] = LEVELS) -> tuple[float, ...]:
-    """Those levels Xi R at which logits, whose rounding is 1e-16 of |p| times a key, are known as `LEVELS` needs them.
-
-    Raises:
-        NotDecidedError: when there are none, as where the keys of one input are 10^8 times as long as those of another.
-    """
+    """Those levels Xi R at which logits, rounded by 1e-16 of |p| times a key, are known; NotDecidedError if none."""
     longest = path.unit / path.solution.margin
     known = tuple(one for one in levels if float(np.finfo(float).eps) * one * longest <= SAME_LOG_EXCESS / 10)
     if not known:

@@ -18,6 +18,7 @@ from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
 from tokenmargin.theory.claim import (
+    DOT_ROUNDING,
     ROUNDING,
     ROUNDING_REASON,
     Applies,
@@ -28,9 +29,6 @@ from tokenmargin.theory.claim import (
     unless_slopes_known,
 )
 from tokenmargin.theory.problem import given
-
-#: Rounding of a short dot product in units of the lengths of its vectors, their own rounding included.
-DOT_ROUNDING = 1e-14
 
 InputNumbers = Float[np.ndarray, "n"]
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._isometry import lengths
 from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, toys
@@ -102,7 +101,7 @@ def _lemma_8_applies(case: DominanceCase) -> tuple[Applies, str]:
 
 
 def _longest(sequences: EmbeddedSequences) -> float:
-    return float(lengths(sequences.relative_keys).max())
+    return float(np.linalg.norm(sequences.relative_keys, axis=-1).max())
 
 
 def _gaps_known(sequences: EmbeddedSequences, near: np.ndarray, alpha: np.ndarray) -> bool:

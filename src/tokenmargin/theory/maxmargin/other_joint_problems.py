@@ -20,6 +20,7 @@ from tokenmargin.theory.maxmargin.joint_balls import (
     random_equal_margins,
     random_spare_margins,
 )
+from tokenmargin.theory.maxmargin.other_problems import of_scores
 from tokenmargin.theory.problem import Problem
 
 Stream = np.random.Generator
@@ -69,9 +70,7 @@ def _tied_heads(rng: Stream) -> heads.HeadCase:
     n, T = 2, 4
     labels, gamma = rng.choice([-1.0, 1.0], size=n), rng.integers(1, 5, size=(n, T)).astype(float)
     keys = rng.integers(-2, 3, size=(n, T, 2)).astype(float)
-    tokens = np.concatenate([keys, (labels[:, None] * gamma)[:, :, None]], axis=2)
-    problem = Problem(sequences=EmbeddedSequences(tokens, labels, [0.0, 0.0, 1.0], keys=keys))
-    return heads.THEOREM_8.instance_of(problem)
+    return heads.THEOREM_8.instance_of(Problem(sequences=of_scores(keys, labels, gamma)))
 
 
 _HEADS = (

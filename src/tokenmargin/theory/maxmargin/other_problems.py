@@ -23,7 +23,6 @@ from tokenmargin.theory.maxmargin import (
     lemma5_correlation,
     lemma7_cone,
     lemma8_dominance,
-    other_joint_problems,
     random_problems,
 )
 from tokenmargin.theory.maxmargin import thm1_4_7_paths as paths
@@ -53,7 +52,8 @@ def _labels(rng: Stream, n: int) -> np.ndarray:
     return np.ones(n) if rng.random() < 2 / 3 else rng.choice([-1.0, 1.0], size=n)
 
 
-def _of_scores(keys: np.ndarray, labels: np.ndarray, gamma: np.ndarray) -> EmbeddedSequences:
+def of_scores(keys: np.ndarray, labels: np.ndarray, gamma: np.ndarray) -> EmbeddedSequences:
+    """Keys (n, T, d) beside scores gamma (n, T)."""
     tokens = np.concatenate([keys, (labels[:, None] * gamma)[:, :, None]], axis=2)
     return EmbeddedSequences(tokens, labels, np.eye(keys.shape[2] + 1)[-1], keys=keys)
 
@@ -62,7 +62,7 @@ def whole(rng: Stream, shape: Shape) -> EmbeddedSequences:
     """Small whole keys and halves of scores: ties, repeated tokens and duals of 0 are common."""
     n, T, d = shape
     gamma = rng.integers(0, 5, size=(n, T)) / 2.0
-    return _of_scores(rng.integers(-2, 3, size=(n, T, d)).astype(float), _labels(rng, n), gamma)
+    return of_scores(rng.integers(-2, 3, size=(n, T, d)).astype(float), _labels(rng, n), gamma)
 
 
 def apart(rng: Stream, shape: Shape) -> EmbeddedSequences:
@@ -72,7 +72,7 @@ def apart(rng: Stream, shape: Shape) -> EmbeddedSequences:
     keys += rng.normal(size=(n, 1, d)) * 10.0 ** rng.uniform(-1, 2)
     gamma = rng.normal(size=(n, T)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1))
     gamma[:, 1] = gamma[:, 0] + 10.0 ** rng.uniform(-6, -1, size=n)
-    return _of_scores(keys, rng.choice([-1.0, 1.0], size=n), rng.permuted(gamma, axis=1))
+    return of_scores(keys, rng.choice([-1.0, 1.0], size=n), rng.permuted(gamma, axis=1))
 
 
 def _two_scores(rng: Stream, data: EmbeddedSequences) -> EmbeddedSequences:
@@ -80,7 +80,7 @@ def _two_scores(rng: Stream, data: EmbeddedSequences) -> EmbeddedSequences:
     n, T = data.mask.shape
     gamma = np.repeat(rng.integers(-1, 2, size=(n, 1)).astype(float), T, axis=1)
     gamma[np.arange(n), rng.integers(T, size=n)] += 10.0 ** rng.uniform(-3, 1, size=n)
-    return _of_scores(data.keys, data.labels, gamma)
+    return of_scores(data.keys, data.labels, gamma)
 
 
 def _pick(rng: Stream, shapes: tuple[Shape, ...]) -> Shape:
@@ -144,7 +144,7 @@ def _theorem_7(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
 def _distinct(rng: Stream, data: EmbeddedSequences) -> EmbeddedSequences:
     """The same keys with the scores 0, 1, 2, ... in a random order: with ties Theorem 4 says nothing."""
     n, T = data.mask.shape
-    return _of_scores(data.keys, data.labels, rng.permuted(np.tile(np.arange(float(T)), (n, 1)), axis=1))
+    return of_scores(data.keys, data.labels, rng.permuted(np.tile(np.arange(float(T)), (n, 1)), axis=1))
 
 
 def _lemma_2(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
@@ -294,7 +294,6 @@ LAWS: tuple[Law, ...] = (
         ((1, 4, 2), (2, 3, 2)),
         ((1, 4, 2), (2, 3, 2)),
     ),
-    *other_joint_problems.LAWS,
     *_both(
         lemma2.LEMMA_2,
         _lemma_2,

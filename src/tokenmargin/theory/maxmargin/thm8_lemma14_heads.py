@@ -26,8 +26,14 @@ from tokenmargin.attention.heads import LinearHead, QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import Status, att_svm_any
 from tokenmargin.theory.claim import Applies, Claim, largest
-from tokenmargin.theory.maxmargin._convex_heads import Mixing, is_resolved, mixing_by_convexity, score_widths
-from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, check_constants, look
+from tokenmargin.theory.maxmargin._convex_heads import (
+    Mixing,
+    check_constants,
+    is_resolved,
+    mixing_by_convexity,
+    score_widths,
+)
+from tokenmargin.theory.maxmargin._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
 from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
 from tokenmargin.theory.problem import Problem, given
 
