@@ -82,7 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
         "training",
     },
-    "comparison": {"errors", "_progress", "_provenance", "data", "explain"},
+    "comparison": {"errors", "_checks", "_progress", "_provenance", "data", "explain"},
     "parallel": {
         "_types",
         "errors",

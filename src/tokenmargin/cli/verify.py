@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS
 from tokenmargin.cli._parse import Arguments, refuse
 
@@ -24,5 +25,5 @@ def _run(known: Arguments, rest: list[str]) -> int:
     from tokenmargin.verify import verify_file
 
     verdict = verify_file(known.file)
-    print(f"{'verified' if verdict.verified else 'NOT verified'}: {verdict.because}")
+    _console.line(f"{'verified' if verdict.verified else 'NOT verified'}: {verdict.because}")
     return HOLDS if verdict.verified else FAILED
