@@ -287,10 +287,10 @@ def kill(output: Output, place: Path, count: int, seed: int) -> tuple[int, int]:
     moment, target = random.Random(f"{SEED}, {output.name}, {seed}"), output.target(place)
     forked(lambda: output.write(target, 0))
     begin = time.monotonic()
-    forked(lambda: output.write(target, 0))
+    forked(lambda: output.write(target, 1))  # another version each time: the same may be left as it is
     takes = time.monotonic() - begin
-    lines = lines_of(lambda: output.write(target, 0))
-    failures, moved, done, stood = 0, 0, 0, 0
+    lines = lines_of(lambda: output.write(target, 2))
+    failures, moved, done, stood = 0, 0, 0, 2
     while done < count:
         version = (stood + 1) % VERSIONS
         work = partial(output.write, target, version)

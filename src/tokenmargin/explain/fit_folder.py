@@ -68,7 +68,7 @@ def write_rows(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
     Numbers are left alone. Our own readers take nothing away: a file of ours that is read as a table has the '.
     """
     for row in rows:
-        # With this end csv puts quotes around a cell that holds either half of it; with "\n" a lone "\r" breaks the row.
+        # With this end csv quotes a cell that holds either half of it; with "\n" alone a "\r" would break the row.
         line = io.StringIO()
         csv.writer(line, lineterminator="\r\n").writerow([_harmless(value) for value in row])
         stream.write(line.getvalue().removesuffix("\r\n") + "\n")
