@@ -88,6 +88,7 @@ ALLOWED: dict[str, set[str]] = {
         "errors",
         "_checks",
         "_progress",
+        "_arrays",
         "_rename",
         "_atomic",
         "_archive",

@@ -285,6 +285,9 @@ def lines_of(work: Callable[[], None]) -> int:
 def kill(output: Output, place: Path, count: int, seed: int) -> tuple[int, int]:
     """Kill so many writers of one kind; (failures, kills after which another version stood there)."""
     moment, target = random.Random(f"{SEED}, {output.name}, {seed}"), output.target(place)
+    if not output.moved:  # what is imported once is not imported by every fork; the manifest of a figure starts JAX
+        output.write(target, 0)
+        output.read(target)
     forked(lambda: output.write(target, 0))
     begin = time.monotonic()
     forked(lambda: output.write(target, 1))  # another version each time: the same may be left as it is

@@ -77,8 +77,9 @@ class FitSettings:
     show_texts: bool = True
 
     def __post_init__(self) -> None:
-        """A share that leaves texts on both sides, and numbers that count."""
-        share(self.test_share, "test_share")
+        """A share that leaves texts to learn from, 0 where others are judged by; and numbers that count."""
+        if self.test_share != 0:
+            share(self.test_share, "test_share")
         whole_number(self.seed, "seed", 0)
         whole_number(self.bootstrap, "bootstrap", 0)
 
