@@ -78,8 +78,7 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         """A share that leaves texts to learn from, 0 where others are judged by; and numbers that count."""
-        if self.test_share != 0:
-            share(self.test_share, "test_share")
+        share(self.test_share or 0.5, "test_share")  # 0 is right where other texts are judged by
         whole_number(self.seed, "seed", 0)
         whole_number(self.bootstrap, "bootstrap", 0)
 
