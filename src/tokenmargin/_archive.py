@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._arrays import UNREADABLE
+from tokenmargin._arrays import UNREADABLE, arrays_of
 from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 
@@ -96,14 +96,13 @@ def read_archive(path: Path) -> Archive:
 def _read(file: Any) -> Archive:
     with zipfile.ZipFile(file) as members:
         words = json.loads(members.read(WORDS))
+        names = [name.removesuffix(".npy") for name in members.namelist() if name != WORDS]
     if words["format"] != FORMAT:
         raise InvalidInputError(
             f"{file.name} has the format {words['format']!r}, and this version of tokenmargin reads {FORMAT}: read it "
             "with the version that wrote it, or delete it to start anew."
         )
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files if name != WORDS}
+    arrays = arrays_of(file, Path(file.name), wanted=names)
     arrays |= {name: arrays[name].view(np.dtype(kind)) for name, kind in words["kinds"].items()}
     return Archive(arrays, dict(words["notes"]), {str(k): str(v) for k, v in words["belongs_to"].items()})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, isclass, signature
 from numbers import Integral, Real
@@ -62,6 +62,27 @@ def whole_number(value: int, name: str, least: int) -> None:
     """Raise unless value is a whole number of at least `least`, and one that a machine counts with."""
     if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value < 2**63):
         raise InvalidInputError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
+
+
+#: What pandas puts where a value is missing; it is recognised by name, because pandas need not be installed.
+MISSING_TYPES = ("NAType", "NaTType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this stands where a label or a token should: None, NaN, what pandas has for them, or an infinity."""
+    if value is None or type(value).__name__ in MISSING_TYPES:
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and not np.isfinite(value)
+
+
+def none_missing(values: Iterable[Any], name: str, remedy: str) -> None:
+    """Raise where one of the values is missing: as a string it would be a class "nan" or a token "None"."""
+    rows = [row for row, value in enumerate(values) if is_missing(value)]
+    if rows:
+        shown_rows = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        raise InvalidInputError(f"{name} hold None, NaN or infinity (at {shown_rows}): {remedy}.")
 
 
 def array_of(value: Any, name: str, wanted: str) -> np.ndarray:

@@ -19,8 +19,23 @@ __all__ = [
 ]
 
 
+#: Characters that a terminal obeys instead of showing them: controls but tab and line end, and those that turn the
+#: direction of writing, by which a name can be made to look like another.
+_OBEYED = {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F))}
+_OBEYED |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, 0x061C, *range(0x2066, 0x206A))}
+
+
+def visible(text: str) -> str:
+    """The text with escape sequences shown as JSON writes them: \\u001b[2J instead of a cleared screen."""
+    return text.translate(_OBEYED)
+
+
 class TokenMarginError(Exception):
-    """Base class of every error that tokenmargin raises on purpose."""
+    """Base class of every error that tokenmargin raises on purpose; what a message quotes cannot drive a terminal."""
+
+    def __str__(self) -> str:
+        """The message, with escape sequences visible."""
+        return visible(super().__str__())
 
 
 class InvalidInputError(TokenMarginError, ValueError):

@@ -108,11 +108,11 @@ def test_a_full_disk_loses_nothing(monkeypatch, tmp_path, capsys):
     folder = tmp_path / "maxmargin-fig4" / "smoke"
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
 
-    def full(path, arrays):
+    def full(path, **arrays):
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(store, "_write_arrays", full)
+    monkeypatch.setattr(store, "write_arrays", full)
     capsys.readouterr()
     assert run("reproduce", "maxmargin-fig4", "--out", str(tmp_path), "--seed", "1") == 2
     said = capsys.readouterr().err

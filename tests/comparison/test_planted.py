@@ -110,7 +110,7 @@ def test_the_first_sentence_is_about_where_ours_is_behind(study):
         ({"n": ()}, "at least one"),
         ({"noise": (0.5,)}, "half"),
         ({"rarity": (0.0,)}, "between 0 and 1"),
-        ({"repeats": 1}, "two repeats"),
+        ({"repeats": 1}, "repeats must be a whole number >= 2"),
     ],
 )
 def test_settings_that_ask_nothing_are_refused(change, says):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.corpora import fitted, texts
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.explain.saved_model import load, save
+from tokenmargin.explain.saved_model import checksum, load, save
 from tokenmargin.text import Recipe, plain_recipe
 
 
@@ -47,6 +47,7 @@ def damaged(saved, tmp_path, **changes):
             del description[name]
         else:
             description[name] = value
+    description["checksum"] = checksum(description)
     (tmp_path / "model.json").write_text(json.dumps(description))
     (tmp_path / "weights.safetensors").write_bytes((saved / "weights.safetensors").read_bytes())
     return tmp_path
@@ -75,6 +76,32 @@ def damaged(saved, tmp_path, **changes):
 def test_a_changed_description_is_refused(saved, tmp_path, changes):
     with pytest.raises(InvalidInputError):
         load(damaged(saved, tmp_path, **changes))
+
+
+def test_a_flip_anywhere_in_the_description_is_refused_or_changes_nothing(saved, tmp_path):
+    """Of an accident nothing is loaded with another class, another token or another recipe."""
+    whole, rng = (damaged(saved, tmp_path) / "model.json").read_bytes(), np.random.default_rng(0)
+    right = load(tmp_path)
+    refused = 0
+    for _ in range(400):
+        place, bit = int(rng.integers(len(whole))), 1 << int(rng.integers(8))
+        (tmp_path / "model.json").write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+        try:
+            found = load(tmp_path)
+        except InvalidInputError:
+            refused += 1
+        else:
+            assert (found.classes, found.words, found.counter.vocabulary) == (
+                right.classes,
+                right.words,
+                right.counter.vocabulary,
+            )
+    assert refused > 350
+    description = json.loads(whole)
+    description["classes"] = ["good", "bad"]
+    (tmp_path / "model.json").write_text(json.dumps(description))
+    with pytest.raises(InvalidInputError, match="checksum differs"):
+        load(tmp_path)
 
 
 def test_damaged_files_are_refused_in_words(saved, tmp_path):

@@ -23,7 +23,7 @@ THEORY = Path(tokenmargin.__file__).parent / "theory"
 #: What a claim looks at; the quick ones first, those that follow a flow or a path are long.
 LOOKED_AT = {
     "maxmargin-lemma2": ("p",),
-    "maxmargin-lemma3": ("remainder", "display", "missing"),
+    "maxmargin-lemma3": ("remainder", "display"),
     "maxmargin-lemma5": ("",),
     "maxmargin-lemma7": ("direction", "log_scale", "log_slope", "log_missing"),
     "maxmargin-lemma7-l3": ("direction",),

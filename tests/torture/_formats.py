@@ -26,6 +26,7 @@ from tokenmargin import explain, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.data import toys
 from tokenmargin.experiments import store
+from tokenmargin.explain import saved_model
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
 
@@ -87,6 +88,7 @@ def _resealed(place: Path) -> None:
 def _redigested(place: Path) -> None:
     described = json.loads((place / "model.json").read_bytes())
     described["weights"] = hashlib.sha256((place / "weights.safetensors").read_bytes()).hexdigest()
+    described["checksum"] = saved_model.checksum(described)
     (place / "model.json").write_text(json.dumps(described))
 
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._checks import array_of, shown
+from tokenmargin._checks import array_of, not_negative, shown
 from tokenmargin._types import AnyArray
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 __all__ = [
     "Correlation",
@@ -123,6 +123,14 @@ class CustomLoss(Loss):
     function: Callable[[AnyArray], AnyArray] = eqx.field(static=True)
     curvature_bound: float | None = eqx.field(static=True, default=None)
     slope_bound: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        """A function, and bounds that are numbers."""
+        if not callable(self.function):
+            raise WrongTypeError(f"function must be a function u -> l(u), got {shown(self.function)}.")
+        for name in ("curvature_bound", "slope_bound"):
+            if getattr(self, name) is not None:
+                not_negative(getattr(self, name), name)
 
     def value(self, u: AnyArray) -> AnyArray:
         """The function, elementwise."""

@@ -19,7 +19,19 @@ from pathlib import Path
 import jax
 
 from tokenmargin import __version__
-from tokenmargin.cli import check, compare, explain, fit, list_figures, planted, probe, report, reproduce, verify
+from tokenmargin.cli import (
+    _console,
+    check,
+    compare,
+    explain,
+    fit,
+    list_figures,
+    planted,
+    probe,
+    report,
+    reproduce,
+    verify,
+)
 from tokenmargin.cli._exit import HOLDS, INTERNAL, INTERRUPTED, MISUSE, Misuse
 from tokenmargin.cli._parse import program
 from tokenmargin.errors import TokenMarginError
@@ -80,32 +92,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(words)
     except (Misuse, TokenMarginError) as problem:
-        print(f"tokenmargin: {problem}", file=sys.stderr)
+        _console.complaint(f"tokenmargin: {problem}")
         return MISUSE
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (what is still in the buffer goes there at exit)
         return HOLDS
     except OSError as problem:
         where = f" ({problem.filename})" if problem.filename else ""
-        print(
+        _console.complaint(
             f"tokenmargin: {problem.strerror or problem}{where}; nothing half-written was left behind, and what was "
-            "there before is as it was",
-            file=sys.stderr,
+            "there before is as it was"
         )
         return MISUSE
     except KeyboardInterrupt:
-        print(
+        _console.complaint(
             "tokenmargin: interrupted; nothing half-written was left behind. To go on: "
-            f"{shlex.join(['tokenmargin', *words])}",
-            file=sys.stderr,
+            f"{shlex.join(['tokenmargin', *words])}"
         )
         return INTERRUPTED
     except Exception as fault:  # Python's own exit code for it, 1, would read as a refuted claim
         traceback.print_exc()
-        print(
+        _console.complaint(
             f"tokenmargin: a fault of this program, {type(fault).__name__}; nothing is refuted by it. Please report "
-            "the lines above.",
-            file=sys.stderr,
+            "the lines above."
         )
         return INTERNAL
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tokenmargin.errors import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
@@ -29,20 +31,35 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     shown = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
-        shown.add_column(Text(name), overflow="fold")
+        shown.add_column(Text(visible(name)), overflow="fold")
     for cells in rows:
-        shown.add_row(*(Text(cell) for cell in cells))
+        shown.add_row(*(Text(visible(cell)) for cell in cells))
     _console().print(shown)
 
 
 def heading(words: str) -> None:
     """Print a line in bold."""
-    _console().print(words, style="bold", markup=False)
+    _console().print(visible(words), style="bold", markup=False)
 
 
 def paragraph(words: str) -> None:
     """Print a text, wrapped to the width of the terminal."""
-    _console().print(words, markup=False)
+    _console().print(visible(words), markup=False)
+
+
+def line(words: str) -> None:
+    """Print a line as it is, but for what a terminal would obey."""
+    print(visible(words))
+
+
+def complaint(words: str) -> None:
+    """The same beside the output, where errors and remarks go."""
+    print(visible(words), file=sys.stderr)
+
+
+def data(text: str) -> None:
+    """Print what a program may read, byte for byte; on a terminal what it would obey is made visible."""
+    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
 
 
 def highlighted(parts: Iterable[tuple[str, float]]) -> None:
@@ -55,7 +72,7 @@ def highlighted(parts: Iterable[tuple[str, float]]) -> None:
     shown = Text()
     for words, strength in parts:
         look = "" if abs(strength) < FAINTEST else "bold green" if strength > 0 else "underline red"
-        shown.append(words, style=f"dim {look}" if look and abs(strength) < FAINT else look)
+        shown.append(visible(words), style=f"dim {look}" if look and abs(strength) < FAINT else look)
     _console().print(shown)
 
 
@@ -68,7 +85,7 @@ def progress(name: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(),
@@ -89,12 +106,12 @@ class _Bars:
         if len(self.tasks) == 1:
             self.bars.update(self.tasks[""], description=self.name)
         if what not in self.tasks:
-            self.tasks[what] = self.bars.add_task(f"{self.name}: {what}", total=total)
+            self.tasks[what] = self.bars.add_task(visible(f"{self.name}: {what}"), total=total)
         self.bars.update(self.tasks[what], completed=done)
 
     def say(self, sentence: str) -> None:
         """A line above the bars."""
-        self.bars.console.print(f"{self.name}: {sentence}", markup=False)
+        self.bars.console.print(visible(f"{self.name}: {sentence}"), markup=False)
 
 
 class _LineAMinute:
@@ -122,7 +139,7 @@ class _LineAMinute:
 
     def say(self, sentence: str) -> None:
         """A line in the log."""
-        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
+        print(visible(f"{self.name}: {sentence}"), file=sys.stderr, flush=True)
 
 
 def seconds_left(marks: Sequence[tuple[float, int]], now: tuple[float, int], total: int) -> str:

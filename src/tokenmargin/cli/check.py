@@ -55,7 +55,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
         from tokenmargin.report.claims_page import claims_page
         from tokenmargin.theory.evidence import read_evidence
 
-        print(claims_page(chosen, None if known.evidence is None else read_evidence(known.evidence)), end="")
+        _console.data(claims_page(chosen, None if known.evidence is None else read_evidence(known.evidence)))
         return HOLDS
     if known.instances is not None:
         return _on_random_instances(chosen, known.instances, known.out, known.scheduler)

@@ -71,10 +71,10 @@ def _run(known: Arguments, rest: list[str]) -> int:
         found = _compared(known, silent, say=lambda _: None)
     else:
         with _console.progress("compare") as progress:
-            found = _compared(known, progress, say=print)
+            found = _compared(known, progress, say=_console.line)
     _write(found, out)
     if known.json:
-        print(_as_json(found))
+        _console.data(_as_json(found) + "\n")
     elif not known.quiet:
         _show(found, out)
     return HOLDS
@@ -132,4 +132,4 @@ def _show(found: Comparison, out: Path) -> None:
             for row in part.rows
         ]
         _console.table(("method", "comprehensiveness", "sufficiency", f"{found.texts_explained} texts in"), rows)
-    print(f"page: {out / 'comparison.html'}")
+    _console.line(f"page: {out / 'comparison.html'}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import sys
+import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from tokenmargin._atomic import complete_file, write_text
 from tokenmargin.cli import _console
@@ -72,6 +71,7 @@ def _explain(known: Arguments, rest: list[str]) -> int:
 def _predict(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     from tokenmargin.explain import load
+    from tokenmargin.explain.fit_folder import write_rows
 
     model = load(known.model)
     if not known.file.is_file():
@@ -81,10 +81,12 @@ def _predict(known: Arguments, rest: list[str]) -> int:
     rows = ((model.classes[row.argmax()], *(f"{p:.6f}" for p in row.tolist())) for row in probabilities)
     header = ("predicted", *(f"p({name})" for name in model.classes))
     if known.out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+        told = io.StringIO()
+        write_rows(told, [header, *rows])
+        _console.data(told.getvalue())
         return HOLDS
     with complete_file(known.out) as file, file.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([header, *rows])
+        write_rows(stream, [header, *rows])
     return HOLDS
 
 
@@ -102,7 +104,7 @@ def _texts(given: str, column: str | None) -> Iterable[str]:
     from tokenmargin.sources.guess import read_texts
 
     # Predictions may go to the standard output, so what is said of the file goes beside it.
-    return read_texts(path, text=column, say=lambda sentence: print(sentence, file=sys.stderr))
+    return read_texts(path, text=column, say=_console.complaint)
 
 
 def _show(told: Explanation) -> None:
@@ -116,21 +118,13 @@ def _show(told: Explanation) -> None:
     _console.paragraph(f"  {told.predicted} ({told.probability:.0%}): {words or 'no word that the model knows'}")
 
 
-def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: object) -> None:
-    writer = csv.writer(stream, lineterminator="\n")  # type: ignore[arg-type]
-    writer.writerow(("text", "predicted", "probability", "word", "contribution", "attention"))
+def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: TextIO) -> None:
+    from tokenmargin.explain.fit_folder import write_rows
+
+    write_rows(stream, [("text", "predicted", "probability", "word", "contribution", "attention")])
     for place, each in enumerate(told, start=1):
-        for part in each.words():
-            writer.writerow(
-                (
-                    place,
-                    each.predicted,
-                    f"{each.probability:.6f}",
-                    part.text,
-                    f"{part.contribution:.6g}",
-                    f"{part.attention:.6g}",
-                )
-            )
+        numbers = ((part.text, f"{part.contribution:.6g}", f"{part.attention:.6g}") for part in each.words())
+        write_rows(stream, ((place, each.predicted, f"{each.probability:.6f}", *row) for row in numbers))
 
 
 def _write_html(model: TextModel, told: list[Explanation], path: Path) -> None:

@@ -109,13 +109,13 @@ def _run(known: Arguments, rest: list[str]) -> int:
         fitted = _fitted(known, silent, say=lambda _: None, unfinished=unfinished)
     else:
         with _console.progress("fit") as progress:
-            fitted = _fitted(known, progress, say=print, unfinished=unfinished)
+            fitted = _fitted(known, progress, say=_console.line, unfinished=unfinished)
     _write(fitted, out)
     shutil.rmtree(unfinished, ignore_errors=True)
     if known.json:
         from tokenmargin.explain.fit_folder import as_json
 
-        print(as_json(fitted.metrics))
+        _console.data(as_json(fitted.metrics) + "\n")
     elif not known.quiet:
         _show(fitted, out)
     return HOLDS
@@ -322,4 +322,4 @@ def _show(fitted: FittedTexts, out: Path) -> None:
     for sentence in (*fitted.report.sentences, *fitted.report.trust):
         _console.paragraph(sentence)
     _console.table(*fitted.tokens.shown())
-    print(f"page: {out / 'report.html'}")
+    _console.line(f"page: {out / 'report.html'}")

@@ -73,7 +73,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
             study = _study(settings, known, progress)
     _write(study, out)
     if known.json:
-        print(_as_json(study.to_json()))
+        _console.data(_as_json(study.to_json()) + "\n")
     elif not known.quiet:
         _show(study, out)
     return HOLDS
@@ -144,4 +144,4 @@ def _show(study: PlantedStudy, out: Path) -> None:
         rows.append((*shares, f"{100 * ours[0]:.0f}%", f"{ASKED[ran[0].method].name} {100 * best[0]:.0f}%", level))
     _console.heading("Share of planted tokens found")
     _console.table(("texts", "flipped", "relevant", "ours", "best", "level with it"), rows)
-    print(f"page: {out / 'planted.html'}")
+    _console.line(f"page: {out / 'planted.html'}")

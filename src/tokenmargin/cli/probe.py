@@ -90,10 +90,10 @@ def _run(known: Arguments, rest: list[str]) -> int:
         probe, origin = _probed(known, silent, say=lambda _: None)
     else:
         with _console.progress("probe") as progress:
-            probe, origin = _probed(known, progress, say=print)
+            probe, origin = _probed(known, progress, say=_console.line)
     told = _write(probe, origin, out)
     if known.json:
-        print(told)
+        _console.data(told + "\n")
     elif not known.quiet:
         _show(probe, out)
     return HOLDS
@@ -290,4 +290,4 @@ def _show(probe: TextProbe, out: Path) -> None:
             _console.paragraph(sentence)
     rows = [(row.word, f"{row.selected:.2%}", f"{row.present:.2%}", f"{row.decides:.2%}") for row in probe.words[:10]]
     _console.table(("word", "of what the last layer selects", "of what there is", "of the texts it decides"), rows)
-    print(f"page: {out / 'probe.html'}")
+    _console.line(f"page: {out / 'probe.html'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS
 from tokenmargin.cli._parse import Arguments, refuse
 
@@ -23,5 +24,5 @@ def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     from tokenmargin.report import write_page
 
-    print(f"page: {write_page(known.results)}")
+    _console.line(f"page: {write_page(known.results)}")
     return HOLDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,18 +90,18 @@ def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments
                     saved = reproduce(experiment, known.out, known.preset, known.seed, config, progress, over)
             except DataAbsentError as absent:
                 missing.append((experiment.id, f"data absent ({absent})"))
-                print(f"{experiment.id}: not reproduced: data absent. {absent}")
+                _console.line(f"{experiment.id}: not reproduced: data absent. {absent}")
                 continue
             _show(saved)
             failed += [f"{experiment.id}: {name}" for name in failures(saved)]
             rows = [row for row in saved.summary["numbers"] if row["verdict"] == Verdict.FINDING.value]
             findings += [f"{experiment.id}: {finding(row)}" for row in rows]
     if len(missing) < len(chosen):
-        print(f"page: {write_page(known.out, missing=missing)}")
+        _console.line(f"page: {write_page(known.out, missing=missing)}")
     for sentence in findings:
-        print(f"finding: {sentence}")
+        _console.line(f"finding: {sentence}")
     for name in failed:
-        print(f"FAILS  {name}", file=sys.stderr)
+        _console.complaint(f"FAILS  {name}")
     if failed:
         return FAILED
     return DATA_ABSENT if missing and known.ids != ["all"] else HOLDS
@@ -128,4 +127,4 @@ def _show(saved: Saved) -> None:
     _console.table(("number", "ours", "the paper's", "expected", "verdict"), rows)
     for sentence in saved.summary["sentences"]:
         _console.paragraph(sentence)
-    print(f"figure: {saved.folder / 'figure.png'}")
+    _console.line(f"figure: {saved.folder / 'figure.png'}")

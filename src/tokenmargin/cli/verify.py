@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS
 from tokenmargin.cli._parse import Arguments, refuse
 
@@ -31,12 +32,12 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
     content = read_certificate(known.file)
     verdict = verify(content)
-    print(f"{'verified' if verdict.verified else 'NOT verified'}: {verdict.because}")
+    _console.line(f"{'verified' if verdict.verified else 'NOT verified'}: {verdict.because}")
     if known.problem is None or not verdict.verified:
         return HOLDS if verdict.verified else FAILED
     from tokenmargin.theory.certificate_data import speaks_of
     from tokenmargin.theory.problem import load_problem
 
     bound = speaks_of(content, load_problem(known.problem))
-    print(f"it {'speaks' if bound.verified else 'does NOT speak'} of {known.problem}: {bound.because}")
+    _console.line(f"it {'speaks' if bound.verified else 'does NOT speak'} of {known.problem}: {bound.because}")
     return HOLDS if bound.verified else FAILED

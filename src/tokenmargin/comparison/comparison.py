@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin.comparison.faithfulness import SHARES
 from tokenmargin.comparison.methods import METHODS
 from tokenmargin.errors import InvalidInputError
@@ -12,6 +13,7 @@ from tokenmargin.errors import InvalidInputError
 Interval = tuple[float, float, float]  #: mean, low, high
 
 
+@checked
 @dataclass(frozen=True)
 class CompareSettings:
     """What a comparison depends on besides the texts and how they become tokens.
@@ -39,9 +41,9 @@ class CompareSettings:
         unknown = [key for key in self.methods if key not in METHODS]
         if unknown:
             raise InvalidInputError(f"no method is called {unknown[0]!r}: there are {', '.join(METHODS)}.")
-        for name in ("explained", "top", "resamples", "budget", "permutations", "samples"):
-            if not getattr(self, name) > 0:
-                raise InvalidInputError(f"{name}={getattr(self, name)}: give more than 0.")
+        for name in ("explained", "top", "resamples", "permutations", "samples"):
+            whole_number(getattr(self, name), name, 1)
+        positive(self.budget, "budget")
 
 
 @dataclass(frozen=True)

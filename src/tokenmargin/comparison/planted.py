@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.comparison.comparing import RECORDED
@@ -49,6 +50,7 @@ ASKED = METHODS | {
 WITHOUT_SIGN = ("attention", "random", "rarity")
 
 
+@checked
 @dataclass(frozen=True)
 class PlantedSettings:
     """What is drawn.
@@ -82,14 +84,17 @@ class PlantedSettings:
         """Ranges in which there is something to find."""
         if not (self.n and self.noise and self.rarity):
             raise InvalidInputError("give at least one number of texts, one noise and one rarity.")
+        for n in self.n:
+            whole_number(n, "n", 1)
         if min(self.n) < 20 or any(n % 2 for n in self.n):
             raise InvalidInputError(f"n={self.n}: give even numbers of texts, at least 20.")
         if not all(0 <= share < 0.5 for share in self.noise):
             raise InvalidInputError(f"noise={self.noise}: a share of flipped labels lies between 0 and a half.")
         if not all(0 < share < 1 for share in self.rarity):
             raise InvalidInputError(f"rarity={self.rarity}: a share of relevant tokens lies between 0 and 1.")
-        if self.repeats < 2 or self.explained < 1 or self.sampled < 0:
-            raise InvalidInputError("give two repeats at least (there is no interval of one), and one explained text.")
+        for name, least in (("repeats", 2), ("explained", 1), ("sampled", 0), ("seed", 0)):  # no interval of one repeat
+            whole_number(getattr(self, name), name, least)
+        positive(self.budget, "budget")
 
     @classmethod
     def full(cls) -> PlantedSettings:

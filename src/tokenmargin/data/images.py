@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import array_of, checked, picked_numbers
+from tokenmargin._checks import array_of, checked, none_missing, picked_numbers
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -42,6 +42,7 @@ class ImageDataset:
                 f"labels must be whole numbers of shape ({len(pictures)},), one a picture and at least one; got "
                 f"{classes.dtype} of shape {classes.shape}."
             )
+        none_missing(class_names or (), "class_names", "name every class")
         names = tuple(class_names) if class_names is not None else tuple(map(str, range(int(classes.max()) + 1)))
         if classes.min() < 0 or classes.max() >= len(names):
             raise InvalidInputError(f"labels must lie in 0 to {len(names) - 1}, the classes; found {classes.max()}.")

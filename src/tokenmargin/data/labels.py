@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import is_missing
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -16,9 +17,6 @@ SHOWN = 5
 
 #: Kinds of NumPy arrays whose values np.unique compares without changing them; all others go object by object.
 PLAIN_KINDS = "biufUSM"
-
-#: What pandas puts where a value is missing; it is recognised by name, because pandas need not be installed.
-MISSING_TYPES = ("NAType", "NaTType")
 
 
 def two_classes(labels: ArrayLike, n: int) -> tuple[np.ndarray, tuple[Any, Any]]:
@@ -29,12 +27,7 @@ def two_classes(labels: ArrayLike, n: int) -> tuple[np.ndarray, tuple[Any, Any]]
     array = _given(labels)
     if array.shape != (n,):
         raise InvalidInputError(f"labels have shape {array.shape} but there are {n} documents: give one label each.")
-    missing = _missing(array, labels)
-    if missing.any():
-        raise InvalidInputError(
-            f"{int(missing.sum())} of {n} labels are missing (None, NaN, infinity or empty), "
-            f"{rows_in_words(np.flatnonzero(missing))}: fill them in, or leave these documents out."
-        )
+    check_not_missing(labels)
     values, places = _distinct(array)
     if len(values) != 2:
         sizes = np.bincount(places, minlength=len(values))
@@ -46,6 +39,16 @@ def two_classes(labels: ArrayLike, n: int) -> tuple[np.ndarray, tuple[Any, Any]]
         )
     last = _last(values, labels)
     return np.where(places == last, 1.0, -1.0), (values[1 - last], values[last])
+
+
+def check_not_missing(labels: ArrayLike) -> None:
+    """Raise where a label is None, NaN, infinite or empty: NumPy would make strings of them, and so classes."""
+    missing = _missing(_given(labels), labels)
+    if missing.any():
+        raise InvalidInputError(
+            f"{int(missing.sum())} of {missing.size} labels are missing (None, NaN, infinity or empty), "
+            f"{rows_in_words(np.flatnonzero(missing))}: fill them in, or leave these documents out."
+        )
 
 
 def rows_in_words(rows: np.ndarray) -> str:
@@ -83,11 +86,7 @@ def _missing(array: np.ndarray, labels: Any) -> np.ndarray:
 
 
 def _is_missing(label: Any) -> bool:
-    if label is None or type(label).__name__ in MISSING_TYPES:
-        return True
-    if isinstance(label, str | bytes):
-        return not label.strip()
-    return isinstance(label, float | np.floating) and not np.isfinite(label)
+    return not label.strip() if isinstance(label, str | bytes) else is_missing(label)
 
 
 def _distinct(array: np.ndarray) -> tuple[list[Any], np.ndarray]:

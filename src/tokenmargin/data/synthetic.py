@@ -57,6 +57,7 @@ class KLevel:
                 f"{len(self.sizes)} sizes but {len(self.levels)} levels: give one size and one delta for each level."
             )
         fits_in_memory(self.irrelevant + 2 * sum(self.sizes), "the vocabulary of this law", "ask for fewer tokens")
+        whole_number(self.T, "T", 1)
         if min(self.sizes) < 1 or self.irrelevant < 1 or self.T < 1:
             raise InvalidInputError("every level, the irrelevant tokens and T need at least one token.")
         if not 0 < self.relevant_share < 1 or not all(0 < delta < 1 for delta in self.levels):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import none_missing
 from tokenmargin.errors import InvalidInputError
 
 #: Names shown in an error message.
@@ -74,7 +75,9 @@ def _by_column(vocabulary: Mapping[Any, Any]) -> list[Any]:
 
 
 def _distinct(given: Iterable[Any]) -> tuple[str, ...]:
-    names = tuple(str(name) for name in given)
+    listed = list(given)
+    none_missing(listed, "the names of tokens", "give every column a name, or leave it out")
+    names = tuple(str(name) for name in listed)
     if len(set(names)) != len(names):
         twice = [name for name, times in Counter(names).items() if times > 1]
         shown = ", ".join(map(repr, twice[:SHOWN])) + (", ..." if len(twice) > SHOWN else "")

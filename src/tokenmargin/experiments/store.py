@@ -20,7 +20,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
-from tokenmargin._arrays import write_arrays
+from tokenmargin._arrays import arrays_of, write_arrays
 from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin._provenance import commit
 from tokenmargin._types import Map
@@ -247,9 +247,8 @@ def _finite(value: Any) -> Any:
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:
-    # Opened here: numpy leaves a file open that turns out to be no archive.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        return nested(stored)
+    with path.open("rb") as file:
+        return nested(arrays_of(file, path))
 
 
 def _read_result(folder: Path) -> Result:

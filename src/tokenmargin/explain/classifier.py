@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import real_array, share, shown
 from tokenmargin._types import ArrayLike
+from tokenmargin.data.labels import check_not_missing
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.explain.deciding_tokens import TokenTable, deciding_tokens
 from tokenmargin.explain.fit_tokens import RIDGE_SCORE, Fitted, fit_tokens
@@ -123,6 +124,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
         """Fit to counts X (n, V), sparse or dense, and their classes y; a document of weight two is two documents."""
         with _in_our_words():
+            if y is not None:  # which scikit-learn has its own words for
+                check_not_missing(y)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
             check_classification_targets(y)
         self.classes_, targets = np.unique(y, return_inverse=True)

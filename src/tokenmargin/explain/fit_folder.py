@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,11 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 #: Digits of a number in tokens.csv; tokens.parquet has all of them.
 DIGITS = 6
 
+
+#: What a cell begins with that a spreadsheet takes for a formula; and ', so that what is added can be taken away again.
+FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
+#: A number as we and others write it.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 #: All that a folder of a fit holds; the page is the caller's.
 FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
@@ -47,12 +55,28 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
+    cells = ([_cell(value) for value in values.tolist()] for values in columns.values())
     with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(
-            zip(*([_cell(value) for value in values.tolist()] for values in columns.values()), strict=True)
-        )
+        write_rows(file, [tuple(columns), *zip(*cells, strict=True)])
+
+
+def write_rows(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as CSV in which no spreadsheet finds a formula.
+
+    A text that begins with = + - @ or with a tab or line end, which spreadsheets take for a formula, gets one ' before
+    it, and so does one that begins with ': whoever takes one ' away from where a cell begins has the text as it was.
+    Numbers are left alone. Our own readers take nothing away: a file of ours that is read as a table has the '.
+    """
+    for row in rows:
+        # With this end csv quotes a cell that holds either half of it; with "\n" alone a "\r" would break the row.
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\r\n").writerow([_harmless(value) for value in row])
+        stream.write(line.getvalue().removesuffix("\r\n") + "\n")
+
+
+def _harmless(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value.startswith(FORMULAS) and not NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def _cell(value: Any) -> Any:

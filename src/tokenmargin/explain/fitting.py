@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, share, whole_number
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
@@ -75,6 +75,12 @@ class FitSettings:
     seed: int = 0
     bootstrap: int = 0
     show_texts: bool = True
+
+    def __post_init__(self) -> None:
+        """A share that leaves texts to learn from, 0 where others are judged by; and numbers that count."""
+        share(self.test_share or 0.5, "test_share")  # 0 is right where other texts are judged by
+        whole_number(self.seed, "seed", 0)
+        whole_number(self.bootstrap, "bootstrap", 0)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """A fitted model on disk: numbers in safetensors, everything else in JSON; nothing in either can run.
 
 model/weights.safetensors    score, value, intercept
-model/model.json             format and version, classes, vocabulary, recipe, and the digest of the weights
+model/model.json             format and version, classes, vocabulary, recipe, the digest of the weights, and a
+                             checksum of all of that
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tokenmargin.text.counter import TokenCounter
 from tokenmargin.text.recipe import Recipe
 
 FORMAT = "tokenmargin text model"
-VERSION = 1
+VERSION = 2
 
 WEIGHTS, DESCRIPTION = "weights.safetensors", "model.json"
 
@@ -57,6 +58,7 @@ def save(model: TextModel, folder: str | Path) -> None:
         "vocabulary": list(model.counter.vocabulary),
         "words": list(model.words),
     }
+    description["checksum"] = checksum(description)
     with complete_folder(target if target.name else target.resolve(), only=(WEIGHTS, DESCRIPTION)) as place:
         with complete_file(place / WEIGHTS) as staging:
             staging.write_bytes(weights)
@@ -106,11 +108,19 @@ def _description(path: Path) -> dict[str, Any]:
             f"{path} has version {found.get('version')!r} of the format and this tokenmargin reads {VERSION}: fit "
             "again, or install the tokenmargin that wrote it."
         )
+    if found.get("checksum") != checksum(found):
+        raise InvalidInputError(f"{path} is not the file that was saved (its checksum differs): copy it again, or fit.")
     for name, kinds in FIELDS.items():
         # By type and not by isinstance, for which True is a number.
         if type(found.get(name)) not in kinds or (isinstance(found[name], list) and not _all_text(found[name])):
             raise InvalidInputError(f"{path} has no usable field {name!r}: fit again.")
     return found
+
+
+def checksum(description: dict[str, Any]) -> str:
+    """The SHA-256 of a description: of all that it says but the checksum itself, however it is laid out."""
+    said = {name: value for name, value in description.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _all_text(items: list[Any]) -> bool:

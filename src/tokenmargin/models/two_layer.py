@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
+from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, not_negative, positive, whole_number
 from tokenmargin.models._kernels import takes_whole_batch
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
@@ -94,6 +94,7 @@ class TwoLayer(eqx.Module):
         whole_number(self.width, "width", 1)
         for name in ("init_scale", "score_scale", "mixing_scale"):
             positive(getattr(self, name), name)
+        not_negative(self.epsilon, "epsilon")
 
     @property
     def steps_together(self) -> int:

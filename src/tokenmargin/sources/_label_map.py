@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tokenmargin._checks import none_missing
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._rows import LabelOf, label_as_given
 from tokenmargin.sources.reading import Oddity
@@ -39,6 +40,7 @@ def _class_of_label(label_map: LabelMap) -> dict[str, str]:
             is_group = isinstance(labels, Iterable) and not isinstance(labels, str)
             pairs += [(label, name) for label in labels] if is_group else [(name, labels)]
     classes: dict[str, str] = {}
+    none_missing((one for pair in pairs for one in pair), "labels and classes of the label map", "name every one")
     for label, name in pairs:
         own = str(name).strip()
         if classes.setdefault(_key(label), own) != own:

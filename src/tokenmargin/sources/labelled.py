@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, none_missing, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.reading import ReadingReport, total
@@ -34,8 +34,10 @@ class TextChunk:
         """One label a text."""
         if len(self.labels) != len(self.texts):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
+        none_missing(self.labels, "labels", "leave these texts out")
 
 
+@checked
 @dataclass(frozen=True)
 class LabelledTexts:
     """A source of labelled texts that can be read as often as needed, a chunk at a time.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._parquet import parquet_columns, parquet_size
@@ -52,8 +52,12 @@ class YelpSelection:
 
     def __post_init__(self) -> None:
         """Refuse what selects nothing."""
+        whole_number(self.seed, "seed", 0)
+        whole_number(self.longest, "longest", 0)
         if not 0 <= self.shortest <= self.longest:
             raise InvalidInputError(f"no review has {self.shortest} to {self.longest} characters: give shortest first.")
+        if self.at_most is not None:
+            whole_number(self.at_most, "at_most", 0)
         if self.at_most is not None and self.at_most < 2:
             raise InvalidInputError(f"at_most={self.at_most}: at least one review of each class is needed.")
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from tokenmargin._checks import array_of, checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
+from tokenmargin.data.labels import check_not_missing
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts
 from tokenmargin.sources.reading import ReadingReport
@@ -229,6 +230,8 @@ class _Given:
         if isinstance(texts, str | bytes | LabelledTexts):
             raise InvalidInputError("give texts with one label each, or a source (which has its own labels) alone.")
         self.texts = texts
+        if labels is not None:
+            check_not_missing(labels)
         self.labels = None if labels is None else array_of(labels, "labels", "one for each text")
         known = len(texts) if hasattr(texts, "__len__") else None
         self.total: int | None = known if self.labels is None or self.labels.ndim != 1 else len(self.labels)

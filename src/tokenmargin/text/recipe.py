@@ -95,7 +95,7 @@ class Recipe:
             self.vocabulary is None or isinstance(self.vocabulary, str | Path), "vocabulary", self.vocabulary, "a path"
         )
         object.__setattr__(self, "vocabulary", None if self.vocabulary is None else Path(self.vocabulary))
-        if not _is_whole(self.minimum_count) or self.minimum_count < 1:
+        if not _is_whole(self.minimum_count) or not 1 <= self.minimum_count < 2**63:
             raise InvalidInputError(
                 f"minimum_count={self.minimum_count!r}: give a whole number; a token that is kept occurs at least once."
             )

@@ -81,7 +81,7 @@ class Evidence:
 
     def is_failed(self, name: str) -> bool:
         """Whether one mutation does: that of few instances one passes by chance is no news."""
-        return self.asked[name] - self.failed[name] <= max(1.0, (1 - TOLD_APART) * self.asked[name])
+        return self.asked[name] - self.failed[name] <= max(1, int((1 - TOLD_APART) * self.asked[name]))
 
     @property
     def is_vacuous(self) -> bool:

@@ -53,6 +53,7 @@ Numbers = tuple[float, ...]
 Value = TypeVar("Value")
 
 
+@checked
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
     """What claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import checked, fits_in_memory, whole_number
+from tokenmargin._checks import checked, fits_in_memory, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, Limit, NormalizedDescent, follow_all, limits_of
 from tokenmargin.attention.batch import descend_batch, textbook_descent
@@ -86,8 +86,10 @@ class Study:
         """A trial needs something to select from."""
         if self.T < 2:
             raise InvalidInputError(f"T = {self.T}: with one token per input there is nothing to select; use T >= 2.")
-        if self.n < 1 or self.steps < 1:
-            raise InvalidInputError(f"n = {self.n} and steps = {self.steps} must both be at least 1.")
+        for name in ("n", "T", "steps"):
+            whole_number(getattr(self, name), name, 1)
+        for name in ("lr", "until_norm", "atol"):
+            positive(getattr(self, name), name)
 
     @property
     def flows(self) -> tuple[Flow, ...]:

@@ -29,7 +29,7 @@ from tokenmargin._checks import whole_number
 from tokenmargin._fingerprint import of_code
 from tokenmargin._provenance import versions
 from tokenmargin._types import Map
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, visible
 
 #: Where `every` is not given: the share of the time that is spent on saving, and the seconds before the first.
 SHARE, FIRST_AFTER = 0.01, 10.0
@@ -300,4 +300,4 @@ def _delete(paths: list[Path]) -> None:
 
 
 def _warn(words: str) -> None:
-    warnings.warn(words, CheckpointWarning, stacklevel=4)
+    warnings.warn(visible(words), CheckpointWarning, stacklevel=4)

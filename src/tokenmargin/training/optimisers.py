@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import checked, positive
+from tokenmargin._checks import checked, not_negative, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 
@@ -107,10 +107,10 @@ class AdamW(Optimiser):
     def __post_init__(self) -> None:
         """Check the numbers."""
         positive(self.lr, "lr")
-        _not_negative(self.weight_decay, "weight_decay")
+        not_negative(self.weight_decay, "weight_decay")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise InvalidInputError(f"betas must be two numbers in [0, 1), got {self.betas!r}.")
-        _not_negative(self.eps, "eps")
+        not_negative(self.eps, "eps")
 
     def init(self, parameter: AnyArray) -> State:
         """Both moments."""
@@ -164,7 +164,7 @@ class SGD(Optimiser):
         positive(self.lr, "lr")
         if not 0 <= self.momentum < 1:
             raise InvalidInputError(f"momentum must lie in [0, 1), got {self.momentum!r}.")
-        _not_negative(self.weight_decay, "weight_decay")
+        not_negative(self.weight_decay, "weight_decay")
 
     def init(self, parameter: AnyArray) -> State:
         """b, which is not needed without momentum."""
@@ -198,8 +198,3 @@ class GradientDescent(SGD):
 def steps_in_kernels(optimiser: type[Optimiser]) -> bool:
     """Whether a step is made of operations that kernels for GPUs have, as those above are."""
     return optimiser.step in (AdamW.step, SGD.step)
-
-
-def _not_negative(value: float, name: str) -> None:
-    if not (np.isfinite(value) and value >= 0):
-        raise InvalidInputError(f"{name} must be a finite number >= 0, got {value!r}.")

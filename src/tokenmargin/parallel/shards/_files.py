@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._arrays import arrays_of
 from tokenmargin._atomic import complete_file
 from tokenmargin.errors import InvalidInputError
 
@@ -40,8 +41,8 @@ def write_arrays(path: Path, made_from: str, **arrays: np.ndarray) -> None:
 def read_arrays(path: Path, made_from: str | None = None) -> dict[str, np.ndarray]:
     """Read them back; a file that is damaged, or of something else than `made_from`, is an error that says so."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        with path.open("rb") as file:
+            arrays = arrays_of(file, path)
     except DAMAGED as problem:
         raise InvalidInputError(f"{path} cannot be read ({problem}): count the shards again.") from None
     if made_from is not None and str(arrays.get("made_from")) != made_from:
@@ -52,8 +53,8 @@ def read_arrays(path: Path, made_from: str | None = None) -> dict[str, np.ndarra
 def is_of(path: Path, made_from: str) -> bool:
     """Whether a whole file of this origin is there."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return str(stored["made_from"]) == made_from
+        with path.open("rb") as file:
+            return str(arrays_of(file, path, wanted=("made_from",))["made_from"]) == made_from
     except DAMAGED:
         return False
 

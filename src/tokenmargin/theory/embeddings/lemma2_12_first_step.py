@@ -15,7 +15,7 @@ from tokenmargin.first_step.bounds import (
     loss_bound_log10_d,
 )
 from tokenmargin.first_step.step import FirstStep
-from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest
+from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest, least
 from tokenmargin.theory.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 
 #: Least share of the border of a condition on d by which the instance outside misses it (in log10 d).
@@ -89,7 +89,7 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
 def _log_miss(_: EmbeddingCase, bound: Inequality) -> float:
     """How far left exceeds right, in units of right, both given by their logarithms, which carry their last digits."""
     rounding = 16 * float(np.finfo(float).eps) * max(abs(bound.left), abs(bound.right))
-    return beyond_rounding(float(np.expm1(min(bound.left - bound.right, 700.0))), rounding)
+    return beyond_rounding(float(np.expm1(least(bound.left - bound.right, 700.0))), rounding)
 
 
 def _lemma_12_log10_d(case: EmbeddingCase) -> float:

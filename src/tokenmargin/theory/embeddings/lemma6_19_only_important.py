@@ -91,7 +91,7 @@ def _aligned(instance: TiedDirection) -> Alignment:
     return Alignment(
         largest(*(abs(float(u @ G)) / float(np.linalg.norm(G)) for G in fields)),
         abs(float(u @ limit.velocity)) if limit.diverges else 0.0,
-        DOT_ROUNDING * max(longest / shortest, 1.0),
+        DOT_ROUNDING * largest(longest / shortest, 1.0),
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from tokenmargin._checks import checked, positive, whole_number
+from tokenmargin._checks import checked, not_negative, positive, share, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
@@ -75,6 +75,10 @@ class Theorem5Study:
         """Something to study."""
         if self.sets < 1 or not self.sizes:
             raise InvalidInputError(f"{self.sets} data sets of {len(self.sizes)} sizes: give at least one of each.")
+        whole_number(self.sets, "sets", 1)
+        share(self.delta, "delta")
+        if self.explicit_log10_d is not None:
+            not_negative(self.explicit_log10_d, "explicit_log10_d")
 
 
 def study_case(study: Theorem5Study, n: int, T: int, number: int, seed: int) -> EmbeddingCase:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.margin import MarginSolution, Status, att_svm, cone_constants, directional_margin, local_margins
-from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.claim import Claim, least
 from tokenmargin.theory.law import Law, Mutation
 from tokenmargin.theory.maxmargin import lemma2_11_feasibility as lemma2
 from tokenmargin.theory.maxmargin import (
@@ -213,7 +213,7 @@ def _lemma_8(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     alike = seen_q.selection.is_single and seen_q.selection == seen_p.selection and seen_q.margin < seen_p.margin
     case = lemma8_dominance.DominanceCase(data, _numbers(q), _numbers(p), 1.0)
     radius = lemma8_dominance.dominance_radius(case) if alike else 1.0
-    return Problem(sequences=data, q=_numbers(q), p=_numbers(min(radius, 1e300) * rng.uniform(1.001, 3) * p))
+    return Problem(sequences=data, q=_numbers(q), p=_numbers(least(radius, 1e300) * rng.uniform(1.001, 3) * p))
 
 
 def _alone(_: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
