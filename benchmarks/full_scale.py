@@ -22,8 +22,8 @@ from pathlib import Path
 
 import jax
 
+from tokenmargin._provenance import commit
 from tokenmargin.cli._config_flags import config_from_flags
-from tokenmargin.experiments._manifest import commit
 from tokenmargin.experiments.embeddings._in_words import from_words
 from tokenmargin.experiments.embeddings._review_controls import CONTROLS
 from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study

@@ -144,7 +144,7 @@ def test_every_field_of_every_figure_is_documented_and_can_be_given(name):
     ids=["numbers", "words", "tuples"],
 )
 def test_the_command_in_a_manifest_is_read_back_as_the_configuration(config):
-    from tokenmargin.experiments._manifest import command_line
+    from tokenmargin.experiments.store import command_line
 
     class Preset(Every):
         @classmethod

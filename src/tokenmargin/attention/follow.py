@@ -12,11 +12,11 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
+from tokenmargin.attention._flows import flows
 from tokenmargin.attention._lane_field import LaneField, StackedFields, alike
 from tokenmargin.attention.descent import DEFAULT_STEPS, descend
 from tokenmargin.attention.field import PairField
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.flows import flows
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.joint import flow_of_both
 from tokenmargin.attention.joint_risk import JointRisk

@@ -14,10 +14,10 @@ import numpy as np
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
+from tokenmargin.attention._flows import AWAY
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.flows import AWAY
 from tokenmargin.attention.joint_risk import JointField, JointRisk
 from tokenmargin.attention.trajectory import JointTrajectory, Outcome
 from tokenmargin.errors import InvalidInputError

@@ -10,22 +10,23 @@ from __future__ import annotations
 import builtins
 import hashlib
 import json
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
 
+import jax
 import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
 from tokenmargin._atomic import complete_folder, read_whole, write_text
-from tokenmargin._provenance import commit
+from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments._manifest import manifest
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.training.checkpoint import computed_by, read_kept
 
@@ -43,6 +44,9 @@ COMPUTED_BY = (
     "probe",
     "experiments",
 )
+
+#: Packages whose versions can change a number.
+RECORDED = ("tokenmargin", "jax", "jaxlib", "equinox", "numpy", "scipy", "daqp", "matplotlib")
 
 #: An input of a part.
 Given = TypeVar("Given")
@@ -290,3 +294,33 @@ def nested(flat: Mapping[str, np.ndarray]) -> dict[str, Any]:
         if name:
             place[name] = value
     return arrays
+
+
+def manifest(experiment: Experiment, config: Config, preset: str, seed: int) -> dict[str, Any]:
+    """Everything that a figure's numbers follow from, as a file records it."""
+    return {
+        "command": command_line(experiment, config, preset, seed),
+        "config": asdict(config),
+        "seed": seed,
+        "commit": commit(),
+        "versions": versions(RECORDED),
+        **machine(),
+        "device": str(jax.devices()[0].device_kind),
+        "precision": experiment.precision,
+    }
+
+
+def command_line(experiment: Experiment, config: Config, preset: str, seed: int) -> str:
+    """The command that makes this result again: the preset and every flag that departs from it."""
+    parts = ["tokenmargin", "reproduce", experiment.id, "--preset", preset, "--seed", str(seed)]
+    usual = asdict(experiment.preset(preset))
+    for name, value in asdict(config).items():
+        if value != usual[name]:
+            flag = name.replace("_", "-")
+            parts += [f"--{'' if value else 'no-'}{flag}"] if isinstance(value, bool) else [f"--{flag}", *_words(value)]
+    return shlex.join(parts)
+
+
+def _words(value: object) -> list[str]:
+    """A value as the words of a flag; pairs one after the other."""
+    return [word for item in value for word in _words(item)] if isinstance(value, tuple | list) else [str(value)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import jax
@@ -195,13 +196,13 @@ def _numbers(points: list[MarginPoint]) -> tuple[Number, ...]:
         Number("cosine of the trained p to its max-margin direction, at the end", trained.cosine),
         Number(
             "cosine of a random p to its own max-margin direction, at the end, median",
-            _median([row.cosine for row in random]),
+            median([row.cosine for row in random]),
         ),
         Number("share of random p, all points, farther from their direction than the trained p", farther / drawn),
         Number("share of the largest margin that the trained p reaches, at the end", trained.margin_share),
         Number(
             "share of the largest margin that a random p reaches, at the end, median",
-            _median([row.margin_share for row in random]),
+            median([row.margin_share for row in random]),
         ),
         Number("softmax weight on the selected tokens, at the end", trained.selected_weight),
     )
@@ -211,10 +212,6 @@ def _compared(points: list[MarginPoint]) -> tuple[int, int]:
     """Of all random queries, how many are farther from their direction than the trained one, and how many there are."""
     trained = [point for point in points if point.epoch > 0] or points  # the start is a random query itself
     return sum(point.n_farther for point in trained), sum(len(point.random) for point in trained)
-
-
-def _median(values: list[float]) -> float:
-    return float(np.median(values))
 
 
 def _sentences(
@@ -252,8 +249,8 @@ def _on_cosine(d: int, points: list[MarginPoint]) -> str:
 
 def _on_margin(trained: QueryRow, random: tuple[QueryRow, ...]) -> str:
     """What a cosine near 1 hides: how much of the largest margin is reached."""
-    share = _median([row.margin_share for row in random])
-    usual = _median([row.largest_margin for row in random])
+    share = median([row.margin_share for row in random])
+    usual = median([row.largest_margin for row in random])
     return (
         f"The largest margin is {trained.largest_margin:.3g} for the selection of the trained p, "
         f"{trained.largest_margin / usual:.3g} times the median for random p; the trained p reaches "

@@ -17,10 +17,8 @@ p'p_mm(a) >= (Xi R - c)/Xi_a^2, and therefore
 
     |p/(Xi R) - p_mm(a)|^2  <=  1/Xi^2 - 1/Xi_a^2 + 2 c/(Xi R Xi_a^2).
 
-Half of it in units of 1/Xi^2 is 1 - cos where |p| = R and Xi_a = Xi, so with one choice 1 - cos <= c/(Xi R): in any
-dimension, for any loss. Nothing but the sandwich, the margin and duality enters, so those are what can fail, and what
-`look` tests: the sandwich at random p and at the minimiser found, and that no p as good as the competitor, among those
-found and many placed just beyond the bound, lies beyond it.
+Half of it in units of 1/Xi^2 is 1 - cos where |p| = R and Xi_a = Xi, so with one choice 1 - cos <= c/(Xi R), for any d
+and loss. The sandwich, the margin and duality are all that can fail; `look` tests them at random p and at minimisers.
 """
 
 from __future__ import annotations
