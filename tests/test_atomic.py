@@ -229,6 +229,11 @@ def test_a_reader_never_mixes_two_versions(tmp_path):
         read_whole(target, lambda: write(target, "again"))
 
 
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert read_whole(tmp_path / "pipe", lambda: "read") == "read"
+
+
 def test_a_folder_with_other_things_is_refused_and_a_link_stays_a_link(tmp_path):
     write(tmp_path / "far", "old")
     (tmp_path / "link").symlink_to(tmp_path / "far")

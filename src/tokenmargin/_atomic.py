@@ -210,7 +210,7 @@ def _pinned(folder: Path) -> Iterator[os.stat_result | None]:
     """What stands there, kept open so that nothing else gets its number; None where nothing does."""
     held = None
     with suppress(OSError):
-        held = os.open(folder, os.O_RDONLY)
+        held = os.open(folder, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer
     try:
         yield None if held is None else os.fstat(held)
     finally:

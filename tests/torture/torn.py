@@ -317,8 +317,8 @@ def kill(output: Output, place: Path, count: int, seed: int) -> tuple[int, int]:
             print(f"  {output.name}: {found} after {stood} and {version}; stood there: {there}", flush=True)
         moved += ended == -signal.SIGKILL and found != stood
         stood = found
-    _atomic._CLEARED.clear()
-    forked(lambda: output.write(target, 0))
+    _atomic._CLEARED.clear()  # as another process would
+    forked(lambda: output.write(target, (stood + 1) % VERSIONS))
     left = [path.name for path in place.rglob(".*") if f"-{_atomic._host()}-" in path.name]
     if left:
         failures += 1
