@@ -99,13 +99,18 @@ def _section(claim: Claim[Any, Any], evidence: Sequence[Evidence] | None) -> str
 def evidence_lines(found: Sequence[Evidence]) -> str:
     """The counts of one claim: a row for each of its laws, and what is counted beside."""
     rows = [
-        f"| {place}. {one.law} | {one.drawn} | {one.inside} | {one.held} | {one.refuted} | {one.not_decided} | "
-        f"{_mutations(one)} |"
+        f"| {place}. {_cell(one.law)} | {one.drawn} | {one.inside} | {one.held} | {one.refuted} | {one.not_decided} | "
+        f"{_cell(_mutations(one))} |"
         for place, one in enumerate(found, 1)
     ]
     head = f"| evidence, seed {found[0].seed}: law | drawn | inside | held | refuted | not decided | made it fail |"
     beside = [sentence for place, one in enumerate(found, 1) for sentence in _beside(place, one)]
     return "\n".join([head, "|---|---|---|---|---|---|---|", *rows, *(["", " ".join(beside)] if beside else [])])
+
+
+def _cell(words: str) -> str:
+    """Words in a cell of a table, which a bar of |p| would end."""
+    return words.replace("|", "&#124;")
 
 
 def _mutations(found: Evidence) -> str:
