@@ -60,6 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "_checks",
         "_arrays",
         "_progress",
+        "_provenance",
         "_atomic",
         "_precision",
         "verify",

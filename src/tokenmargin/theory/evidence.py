@@ -22,6 +22,7 @@ import numpy as np
 
 from tokenmargin._atomic import write_text
 from tokenmargin._progress import Progress, silent
+from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
 from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.embeddings import other_cases, random_cases
@@ -37,6 +38,9 @@ TOLD_APART = 0.95
 
 #: Instances drawn at most, in units of those wanted inside the hypotheses.
 MOST_DRAWN = 12
+
+#: Packages that a count may depend on.
+COUNTED_BY = ("tokenmargin", "jax", "jaxlib", "numpy", "scipy", "daqp")
 
 #: Decades of a size that are counted together.
 DECADES = 2
@@ -71,6 +75,8 @@ class Evidence:
     asked: Mapping[str, int]  #: instances on which each mutation was tried
     failed: Mapping[str, int]  #: and those on which the claim failed, as it must
     ratio: float | None  #: median of bound over quantity; None for claims that are no inequality
+    commit: str  #: of the code that was asked
+    versions: Mapping[str, str]  #: of the packages in `COUNTED_BY`
     asides: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: held, decided, drawn, by what is counted
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: decided, not decided, by range of `Claim.size`
 
@@ -216,6 +222,8 @@ def _counted(key: str, law: str, seed: int, found: Sequence[Sighting], asides: M
         asked={name: sum(name in one.failed for one in inside) for name in names},
         failed={name: sum(one.failed.get(name, False) for one in inside) for name in names},
         ratio=float(f"{np.median(ratios):.3g}") if ratios else None,
+        commit=commit(),
+        versions=versions(COUNTED_BY),
         asides=asides,
         sizes=_by_size(found, claims()[key].size),
     )
@@ -257,7 +265,7 @@ def gather_all(
 
 
 def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
-    """The table as JSON, one record a law."""
+    """Write the table as JSON, one record a law."""
     write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")
 
 
