@@ -234,6 +234,9 @@ class TestSlowConvergence:
         path = self.along((0.001, 0.001, 0.002, 0.001))
         assert np.isnan(converges_to_axis(path))
         assert THEOREM_4.conclude(THEOREM_4.inside(), path).applies is Applies.NOT_DECIDED
+        # Of the study at the paper's size: it just left the border of its cone, for an LMM direction inside.
+        begun = self.along((0.01, 0.01, 0.0099846056, 0.0099209731))
+        assert np.isnan(converges_to_axis(begun))
         short = replace(path, radii=path.radii[:2], points=path.points[:2], converged=path.converged[:2])
         assert np.isnan(converges_to_axis(short))
 

@@ -6,7 +6,7 @@ The radii are those of [M, Lemma 7] and of [M, Thm 3], each beside the least tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ from tokenmargin.theory.maxmargin.thm1_4_7_paths import DISTANCE_FLOOR, STAYS_AW
 
 #: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
 STARTS = 3
+
+#: Decades of R that a path is followed further where its end decides nothing, as when it just left the cone's border.
+FURTHER = 3
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,16 @@ class Cone:
 
 def block_ends(cones: Sequence[Cone]) -> dict[str, np.ndarray]:
     """How the paths in some cones end, a row of `path_end` each."""
-    return {"ends": np.array([path_end(path_in(cone)) for cone in cones])}
+    return {"ends": np.array([_settled_end(cone) for cone in cones])}
+
+
+def _settled_end(cone: Cone) -> tuple[float, float, float]:
+    """`path_end`, `FURTHER` decades beyond the last radius if nothing is decided there."""
+    end = path_end(path_in(cone))
+    if not np.isnan(end[2]):
+        return end
+    beyond = cone.radii[-1] * 10.0 ** np.arange(1, FURTHER + 1)
+    return path_end(path_in(replace(cone, radii=(*cone.radii, *beyond.tolist()))))
 
 
 def path_end(path: LocalPath) -> tuple[float, float, float]:

@@ -51,6 +51,10 @@ STAYS_AWAY = 0.5
 #: Exponent of R below which 1 - cos stands still: on the border of a cone it is constant to rounding.
 STANDS_STILL = 1e-3
 
+#: How many times the exponent of the step before the last one may be, for the fall to be a regular one: what has just
+#: left the border of its cone falls faster and faster at first, and tells nothing of its limit.
+JUST_BEGUN = 2.0
+
 
 @dataclass(frozen=True, eq=False)
 class PathCase:
@@ -128,14 +132,15 @@ def share_to_lose(radii: ArrayLike, distances: ArrayLike) -> float:
 
     The local exponents e, -d log(distance)/d log(radius), are continued as a geometric sequence: one that does not
     fall, as that of a power law, loses everything; one that falls q-fold a step loses 1 - exp(-e h q/(1 - q)), where h
-    is the step of log(radius). NaN for a distance that falls after it rose, which tells nothing of the limit.
+    is the step of log(radius). NaN for a distance that falls after it rose or stood still, or that has just begun to
+    fall, which tells nothing of the limit.
     """
     steps = np.diff(np.log(np.asarray(radii, dtype=float)[-3:]))
     with np.errstate(divide="ignore", invalid="ignore"):  # a distance of 0 rises afterwards
         before, last = (-np.diff(np.log(np.asarray(distances, dtype=float)[-3:])) / steps).tolist()
     if last <= STANDS_STILL:
         return 0.0
-    if before <= 0.0:
+    if before <= 0.0 or last > JUST_BEGUN * before:
         return float("nan")
     slowing = last / before
     return 1.0 if slowing >= 1.0 else float(-np.expm1(-last * steps[-1] * slowing / (1.0 - slowing)))
