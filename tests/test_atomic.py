@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,9 @@ def two_steps(monkeypatch):
 
 
 def forked(work) -> int:
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of every fork; this child computes nothing with it
+        child = os.fork()
     if child == 0:
         try:
             work()

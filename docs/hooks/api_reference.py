@@ -35,7 +35,7 @@ MORE = {
     "theory": ("claim", "registry", "problem", "problem_check", "certificate_file", "embeddings.case"),
     "training": ("trainable", "batches"),
     "first_step": ("bounds", "wishart"),
-    "experiments": ("experiment", "run", "store", "_manifest"),
+    "experiments": ("experiment", "run", "store"),
     "parallel": ("shards",),
 }
 

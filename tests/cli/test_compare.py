@@ -72,7 +72,7 @@ def test_planted_is_a_page_its_numbers_and_the_same_bytes_again(tmp_path, capsys
         (("compare", "nowhere.csv"), "nowhere.csv"),
         (("compare", "--explained", "0"), "less than 1"),
         (("compare", "--methods", "divination"), "no method is called 'divination'"),
-        (("compare", "--budget", "0"), "more than 0"),
+        (("compare", "--budget", "0"), "budget must be a positive finite number"),
         (("planted", "--n", "many"), "no list of numbers"),
         (("planted", "--n", "33"), "even"),
         (("planted", "--noise", "0.7"), "half"),

@@ -28,7 +28,8 @@ def one_trial_alone(study, seed, d, number):
     risk = AttentionRisk(data)
     p = follow(risk, np.zeros(d), NormalizedDescent(study.lr), steps=study.steps).final
     alpha = (data.keys @ p).argmax(axis=1)
-    row = dict.fromkeys(COLUMNS, np.nan) | dict.fromkeys(("undecided", "mixed", "is_lmm", "is_gmm", "infeasible"), 0.0)
+    zeros = ("undecided", "beyond", "mixed", "is_lmm", "is_gmm", "infeasible")
+    row = dict.fromkeys(COLUMNS, np.nan) | dict.fromkeys(zeros, 0.0)
     row["norm"] = np.linalg.norm(p)
     row["softmax"] = risk.attention(p)[np.arange(len(alpha)), alpha].mean()
     row["ended"] = float(row["softmax"] >= SATURATED)

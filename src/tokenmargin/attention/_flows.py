@@ -32,8 +32,9 @@ from tokenmargin.attention.trajectory import Outcome, Trajectory
 ORDINARY_KEYS = (1.0, 8.0)
 
 #: A flow goes on to this many times the norm of its start at least: that far out, what reorders tokens happens after a
-#: time of the order of that norm. Not beyond `FAR`, where every step further is rounded more.
-AWAY = 4.0
+#: time of the order of that norm. Beyond `FAR`, where every step further is rounded more, by `ONWARD` only: that far the
+#: weights of pairs that nearly tie, which is why such a start is not followed from nearer, settle as from any other.
+AWAY, ONWARD = 4.0, 1e4
 
 #: Binary exponents of |p|, in units of 1/longest key difference: beyond the first a start is followed from nearer where
 #: it can be; beyond the second (eps |p| = 2e-3) not at all where it cannot.
@@ -85,7 +86,7 @@ def _near(
         until = [
             max(
                 until_norm[j] * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)),
-                norm * (AWAY if norm < 2.0**FAR else 1),
+                norm * AWAY if norm < 2.0**FAR else norm + ONWARD,
             )
             for j, norm in zip(members, norms, strict=True)
         ]

@@ -91,6 +91,7 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
 
     if wanted < 1:
         raise Misuse(f"--instances {wanted}: draw at least one")
+    before = read_evidence(out) if out is not None and out.is_file() else {}  # what cannot be added to is said at once
     with _console.progress("evidence") as progress, map_of(scheduler) as over:
         found = gather_all([claim.key for claim in chosen], wanted, map=over, progress=progress)
     rows = []
@@ -102,7 +103,7 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
         rows += [] if one.asked else [(*counts, "-", "-")]
     _console.table(("claim", "law", "inside", "held", "refuted", "not decided", "mutation", "failed"), rows)
     if out is not None:
-        table = (read_evidence(out) if out.is_file() else {}) | {one.key: _of(found, one.key) for one in found}
+        table = before | {one.key: _of(found, one.key) for one in found}
         write_evidence([one for key in claims() for one in table.get(key, ())], out)
     return FAILED if any(one.refuted for one in found) else HOLDS
 

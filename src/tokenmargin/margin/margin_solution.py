@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -71,6 +71,10 @@ class MarginSolution(Solution):
             return 0.0
         size = length(self.p)
         return 1.0 / size if size > 0 else float("inf")
+
+    def moved_to(self, p: Vector) -> MarginSolution:
+        """The same answer with another p, and so with other slacks: what a false solution is made of."""
+        return replace(self, p=p, known_slacks=None, exact=None)
 
     @cached_property
     def slacks(self) -> RowNumbers:

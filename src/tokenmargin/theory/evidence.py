@@ -57,7 +57,7 @@ class Sighting:
     holds: bool | None  #: None where the hypotheses do not hold, and where the conclusion was not decided
     failed: Mapping[str, bool]
     ratio: float
-    size: float = float("nan")  #: `Claim.size`, where the hypotheses hold
+    size: float | None = None  #: `Claim.size`, where the hypotheses hold
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ def instance_of(key: str, place: int, number: int, seed: int = SEED) -> Any:
 
 def sighting(key: str, place: int, number: int, seed: int = SEED) -> Sighting:
     """Draw one instance of a law of a claim and look at it; see `instance_of`."""
-    law, claim, applies, size = laws()[key][place], claims()[key], Applies.NOT_DECIDED, float("nan")
+    law, claim, applies, size = laws()[key][place], claims()[key], Applies.NOT_DECIDED, None
     try:
         with numbers_watched():
             instance = instance_of(key, place, number, seed)
             applies, _ = claim.hypotheses(instance)
             if applies is not Applies.YES:
                 return Sighting(applies, None, {}, float("nan"))
-            size = size if claim.size is None else float(claim.size[1](instance))
+            size = None if claim.size is None else float(claim.size[1](instance))
             seen = claim.observe(instance)
             outcome = claim.conclude(instance, seen)
     except (NotDecidedError, TooLargeError):
@@ -233,7 +233,7 @@ def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[st
     """How many instances inside the hypotheses were decided and how many not, by ranges of their size."""
     counts: dict[int, list[int]] = {}
     for one in found:
-        if size is not None and not np.isnan(one.size):
+        if one.size is not None:
             decades = int(np.floor(np.log10(one.size) / DECADES)) * DECADES if np.isfinite(one.size) else 308
             counts.setdefault(decades, [0, 0])[one.holds is None] += 1
     return {f"{given[0]} from 1e{decades}": counts[decades] for given in (size,) if given for decades in sorted(counts)}

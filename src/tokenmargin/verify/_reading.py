@@ -129,6 +129,8 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
 
 def digest(given: dict[str, Any]) -> str:
     """SHA-256 of all else that a problem says: its name. A number has one text, so that a problem has one name."""
+    if not isinstance(given, dict):
+        raise InvalidInputError(f"a problem is a dict, as JSON holds it; got a {type(given).__name__}.")
     return sha256({name: value for name, value in given.items() if name != "digest"})
 
 

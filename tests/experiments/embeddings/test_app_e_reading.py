@@ -160,6 +160,6 @@ def test_what_another_machine_trained_is_judged(settings, result, monkeypatch):
     monkeypatch.setattr("tokenmargin.experiments.store.study_computed_by", lambda: {"device": "another"})
     *sentences, who = compute(elsewhere, jax.random.key(0), silent).sentences
     assert tuple(sentences) == result.sentences
-    assert who.startswith("Trained elsewhere: code ")
+    assert who.startswith("Trained elsewhere: commit ")
     with pytest.raises(InvalidInputError, match="holds no part"):
         compute(replace(elsewhere, epochs=4), jax.random.key(0), silent)

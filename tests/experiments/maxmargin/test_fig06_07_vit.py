@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tokenmargin._progress import silent
+from tokenmargin._provenance import commit
 from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Verdict
@@ -103,7 +104,8 @@ def test_trainings_of_another_machine_are_judged_as_they_are(few, tmp_path, monk
     monkeypatch.undo()
     judged = replace(few, trained=str(tmp_path))
     np.testing.assert_array_equal(vit_run(judged, "adamw", 0, jax.random.key(0), silent)["keys"], made["keys"])
-    assert _vit_runs.made_by(judged, "adamw", 0, jax.random.key(0)) == {"device": "another", "code": "older"}
+    made = {"commit": commit(), "device": "another", "code": "older"}
+    assert _vit_runs.made_by(judged, "adamw", 0, jax.random.key(0)) == made
     with pytest.raises(InvalidInputError, match="holds no part 'sgd-0-to-1'"):
         vit_run(judged, "sgd", 0, jax.random.key(0), silent)
 

@@ -118,7 +118,7 @@ LEMMA_3: Claim[Separation, MarginSolution] = Claim(
     error=_lemma_3_error,
     inside=lambda: Separation(two_rows(), (1.0, 0.0)),
     outside=lambda: Separation(EmbeddedSequences([[[0.0, 1.0], [0.0, 2.0]]], [1], [1.0, 0.0]), (1.0, 0.0)),
-    mutate=lambda seen: replace(seen, p=printed_solution(seen)),
+    mutate=lambda seen: seen.moved_to(printed_solution(seen)),
     correction="The solution is not M^+ 1: the KKT conditions ask for complementarity, not for M p = 1. The proof's "
     "second feasible point, 1 on every token selected anywhere, fails when a token is selected in one sequence only. "
     "With every token selected the solution is 0 and has no direction.",
@@ -145,7 +145,7 @@ LEMMA_20: Claim[Separation, MarginSolution] = Claim(
     error=_least_slack,
     inside=lambda: Separation(two_rows(), (1.0, 0.0)),
     outside=lambda: Separation(two_rows(), (0.0, 0.0)),
-    mutate=lambda seen: replace(seen, p=1.5 * seen.p),
+    mutate=lambda seen: seen.moved_to(1.5 * seen.p),
     correction="The earlier version claimed that all constraints are tight, which is false.",
     settled=lambda seen: seen.status is not Status.UNDECIDED,
     needs=("tokens", "p"),
@@ -192,7 +192,7 @@ LEMMA_21: Claim[EmbeddingCase, MarginSolution] = Claim(
     error=_lemma_21_error,
     inside=lambda: _at_lemma_21_width(0.0),
     outside=lambda: _at_lemma_21_width(-JUST_BELOW),
-    mutate=lambda seen: replace(seen, p=seen.p * 4 * (len(seen.selection.chosen) + 1) / np.linalg.norm(seen.p)),
+    mutate=lambda seen: seen.moved_to(seen.p * 4 * (len(seen.selection.chosen) + 1) / np.linalg.norm(seen.p)),
     correction="Its proof has 44 sqrt(2n) where Lemma 19 has 44 n (the larger, from n = 2 on), writes 2 for 2|E0_s|^2 "
     "and drops products of different embeddings, which (14) does not bound.",
     settled=lambda seen: seen.status is not Status.UNDECIDED,

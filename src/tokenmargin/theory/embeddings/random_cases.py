@@ -225,8 +225,8 @@ LAWS: tuple[Law, ...] = (
         "no training is in it.",
         _separation,
         {
-            "1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p),
-            "1% shorter": lambda _, seen: replace(seen, p=0.99 * seen.p),
+            "1% longer": lambda _, seen: seen.moved_to(1.01 * seen.p),
+            "1% shorter": lambda _, seen: seen.moved_to(0.99 * seen.p),
         },
     ),
     Law(
@@ -299,7 +299,7 @@ LAWS: tuple[Law, ...] = (
         margin.LEMMA_20.key,
         "as for Lemma 3; no training is in it.",
         _separation,
-        {"1% longer": lambda _, seen: replace(seen, p=1.01 * seen.p)},
+        {"1% longer": lambda _, seen: seen.moved_to(1.01 * seen.p)},
     ),
     Law(
         margin.LEMMA_21.key,
