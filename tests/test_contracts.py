@@ -7,7 +7,6 @@ import json
 import re
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import jax
 import numpy as np
@@ -32,7 +31,14 @@ EXPERIMENTS = experiments()
 CLAIMS = claims()
 
 
-@pytest.mark.parametrize("method", get_args(Method), ids=lambda m: m.__name__)
+def test_every_method_of_the_package_is_swept():
+    """Methods that step, found by their class, and the flow, which is integrated."""
+    stepping = {kind for kind in Method.__subclasses__() if kind.__module__.startswith("tokenmargin.")}
+    assert stepping
+    assert stepping | {Flow} == set(METHODS)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
 class TestMethods:
     def test_is_a_frozen_value(self, method):
         value = METHODS[method]
@@ -103,6 +109,22 @@ class Results(dict):
         except DataAbsentError as absent:
             pytest.skip(f"data absent: {absent}")
         return self[experiment]
+
+
+PUBLISHED = Path(__file__).parent.parent / "docs" / "results"
+
+#: Numbers that the full size alone has.
+AT_FULL_SIZE = {"embeddings-fig1": {"best held-out accuracy"}}
+
+
+def names_of(numbers) -> set[str]:
+    """What the numbers of a summary are, without data sets, settings and sizes."""
+    return {
+        re.sub(
+            r"\d[\d,.e-]*", "#", name.split(": ", 1)[-1] if "imdb" in name.lower() or "yelp" in name.lower() else name
+        )
+        for name in numbers
+    }
 
 
 #: Figures on reviews that are reproduced by every `make test`, of every eighth: to count all takes longer.
@@ -187,6 +209,16 @@ class TestExperiments:
         assert set(before) == set(again)
         for name, value in again.items():
             np.testing.assert_array_equal(value, before[name])
+
+    def test_published_numbers_have_the_names_that_are_computed(self, experiment, saved):
+        """A run under docs/results that lacks a number, or has one that is no more, is of older code, or says so."""
+        runs = [path.parent for path in PUBLISHED.glob(f"{experiment.id}*/summary.json")]
+        runs = [run for run in runs if json.loads((run / "summary.json").read_text())["id"] == experiment.id]
+        today = names_of(row["name"] for row in saved[experiment].summary["numbers"])
+        for run in runs:
+            published = names_of(row["name"] for row in json.loads((run / "summary.json").read_text())["numbers"])
+            is_old = "old" in json.loads((run / "manifest.json").read_text())
+            assert is_old or published == today | AT_FULL_SIZE.get(experiment.id, set()), run.name
 
     def test_draws_from_the_file_alone(self, experiment, saved):
         figure = experiment.draw(load(saved[experiment].folder).result)

@@ -32,8 +32,8 @@ from tokenmargin.attention.trajectory import Outcome, Trajectory
 ORDINARY_KEYS = (1.0, 8.0)
 
 #: A flow goes on to this many times the norm of its start at least: that far out, what reorders tokens happens after a
-#: time of the order of that norm. Beyond `FAR`, where every step further is rounded more, it goes on by `ONWARD` only: so
-#: far the weights of pairs that nearly tie, for which such a start is not followed from nearer, settle as from any other.
+#: time of the order of that norm. Beyond `FAR`, where every step further is rounded more, it goes on by `ONWARD` only:
+#: enough for the weights of pairs that nearly tie, for which such a start is not followed from nearer, to settle.
 AWAY, ONWARD = 4.0, 1e4
 
 #: Binary exponents of |p|, in units of 1/longest key difference: beyond the first a start is followed from nearer where
