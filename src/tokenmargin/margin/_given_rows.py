@@ -7,11 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from tokenmargin.margin.rational_active_set import Row
+from tokenmargin._rationals import Row
+from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.solution import REACH
-
-#: Rows and ties, and numbers in them, up to which a problem is solved in rationals: a second at most.
-EXACT_ROWS, EXACT_NUMBERS = 200, 40_000
 
 #: Halves of a float of 53 digits, so that products of halves are floats (Veltkamp, Dekker).
 _SPLITTER = 2.0**27 + 1
