@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from tokenmargin._rationals import dot
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import label_svm
-from tokenmargin.margin.exact_hull import dot, exact_rows, nearest_point, separating
+from tokenmargin.margin.exact_hull import exact_rows, nearest_point, separating
 
 
 def drawn(number: int) -> np.ndarray:
@@ -66,4 +67,4 @@ def test_what_is_nearly_infeasible_is_told_apart():
 
 def test_too_many_rows_are_refused():
     with pytest.raises(TooLargeError, match="rational"):
-        nearest_point(exact_rows(np.eye(61)))
+        nearest_point(exact_rows(np.eye(81)))

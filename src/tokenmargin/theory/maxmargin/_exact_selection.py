@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenmargin._rationals import Row, dot
 from tokenmargin._types import TokenFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.exact_hull import HullPoint, Row, dot, exact_rows, nearest_point, separating
+from tokenmargin.margin.exact_hull import HullPoint, exact_rows, nearest_point, separating
 from tokenmargin.theory.claim import least
 from tokenmargin.theory.maxmargin.order_cells import Choice
 
