@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from tokenmargin import _rationals as q
-from tokenmargin.margin.exact_shortest import exact_shortest
-from tokenmargin.margin.solution import Status
 
 
 def draw(seed: int) -> tuple[list[list[int]], list[int]]:
@@ -105,35 +103,3 @@ def test_floats_become_whole_numbers_without_rounding():
     assert q.Exact([2, 4], 6).reduced() == q.Exact([1, 2], 3)
     with pytest.raises((OverflowError, ValueError)):
         q.exact([float("nan")])
-
-
-def test_the_exact_shortest_vector_meets_its_conditions_and_a_conflict_cancels():
-    """Whole and real rows, ties, margins of 0 and 1, starts right and wrong: KKT or Farkas, to the last bit."""
-    seen = {Status.OPTIMAL: 0, Status.INFEASIBLE: 0}
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        m, d, e = int(rng.integers(1, 12)), int(rng.integers(1, 7)), int(rng.integers(0, 3))
-        matrix = rng.integers(-2, 3, size=(m + e, d)) if seed % 2 else rng.normal(size=(m + e, d))
-        rows, _ = q.whole_rows((matrix + (seed % 4 > 1) * np.eye(1, d)[0] * 3.0).tolist())
-        rows, ties = rows[:m], rows[m:]
-        asked = [1, *(int(x) for x in rng.integers(0, 2, size=m - 1))]
-        answer = exact_shortest(rows, asked, ties, [int(k) for k in rng.permutation(m)[: rng.integers(0, m + 1)]])
-        seen[answer.status] += 1
-        weights = [*answer.duals, *answer.tie_duals]
-        pull = [q.dot(weights, column) for column in zip(*rows, *ties, strict=True)]
-        gain = q.dot(answer.duals, asked)
-        assert min(answer.duals) >= 0
-        assert gain > 0
-        if answer.status is Status.INFEASIBLE:
-            assert not any(pull)
-            continue
-        assert all(q.dot(row, answer.p) >= b for row, b in zip(rows, asked, strict=True))
-        assert not any(q.dot(tie, answer.p) for tie in ties)
-        assert pull == answer.p
-        assert gain == answer.square
-    assert min(seen.values()) >= 30, seen
-
-
-def test_more_rows_than_can_be_eliminated_are_left_undecided():
-    rows = [[int(j == k) for j in range(90)] for k in range(90)]
-    assert exact_shortest(rows, [1] * 90, [], range(90)).status is Status.UNDECIDED

@@ -1,8 +1,9 @@
 """Linear algebra without rounding, on whole numbers: what decides a sign or an equality that no tolerance may decide.
 
 A float is a ratio of whole numbers, so whatever is solved by elimination can be solved exactly. Rows are brought to
-whole numbers once (`whole_rows`), elimination is Bareiss's, whose divisions leave no rest, so that no fraction is
-reduced on the way and numbers grow as the determinants do and no faster. It imports the standard library alone.
+whole numbers once (`whole_rows`), elimination is Bareiss's (`Basis`), whose divisions leave no rest, so that no
+fraction is reduced on the way and numbers grow as the determinants do, no faster. It imports nothing
+but the standard library.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def exact(numbers: Sequence[float | Fraction]) -> Exact:
     pairs = [number.as_integer_ratio() for number in numbers]
     over = lcm(*(below for _, below in pairs))
     return Exact([above * (over // below) for above, below in pairs], over)
+
+
+def fraction_rows(rows: Sequence[Sequence[float]]) -> list[Row]:
+    """Rows of finite floats as fractions."""
+    return [[Fraction(x) for x in row] for row in rows]
 
 
 def whole_rows(rows: Sequence[Sequence[float | Fraction]]) -> tuple[list[Whole], int]:
@@ -113,6 +119,12 @@ class Basis:
             found.append((over * x - dot(upper[:0:-1], found)) // upper[0])
         self.work += len(self.rows) ** 2 // 2
         return Exact(found[::-1], over)
+
+    def parts(self, row: Whole) -> tuple[Exact, int]:
+        """Weights of the rows in a further one, and the squared length of what they leave of it, times their `over`."""
+        products = self.products(row)
+        share = self.weights(products)
+        return share, share.over * dot(row, row) - dot(share.whole, products)
 
     def _reduced(self, products: Sequence[int], square: int = 0) -> tuple[Whole, int]:
         """Products and a square, as those of one more row, after elimination by the rows there are."""

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tokenmargin._rationals import dot
+from tokenmargin._rationals import Row, dot, fraction_rows
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import label_svm
-from tokenmargin.margin.exact_hull import exact_rows, nearest_point, separating
+from tokenmargin.margin.exact_hull import nearest_point, separating
+
+
+def exact_rows(rows: np.ndarray) -> list[Row]:
+    return fraction_rows(rows.tolist())
 
 
 def drawn(number: int) -> np.ndarray:

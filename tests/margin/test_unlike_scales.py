@@ -10,7 +10,6 @@ import pytest
 from tests.torture import svm_scales
 from tests.torture.svm_verdicts import WRONG
 from tokenmargin import EmbeddedSequences, Selection, Status, att_svm
-from tokenmargin._rationals import dot
 from tokenmargin.data import TokenDataset, optimal_selection, scores, selection_of
 from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.errors import InvalidInputError, NotDecidedError
@@ -31,7 +30,6 @@ from tokenmargin.margin import (
     pair_svm,
     relaxed_svm,
 )
-from tokenmargin.margin import exact_shortest as rational
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.solution import KKT_TOLERANCE
 
@@ -164,34 +162,6 @@ class TestLargeProblems:
         rows, _ = GivenRows(first, second).exact()
         exact = [float(sum(x * Fraction(y) for x, y in zip(row, p.tolist(), strict=True))) for row in rows]
         np.testing.assert_allclose(GivenRows(first, second).products(p), exact, rtol=1e-15)
-
-    def test_the_rational_method_gives_up_in_time(self, monkeypatch):
-        eye = np.eye(4, dtype=int).tolist()
-        assert rational.exact_shortest(eye, [1] * 4).p == [1] * 4
-        monkeypatch.setattr(rational, "SEARCH", 1e-5)
-        assert rational.exact_shortest(eye, [1] * 4).status is Status.UNDECIDED
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_rational_method_against_its_own_definition(seed):
-    """Degenerate whole numbers with ties: primal and dual feasible, complementary, and p is made by its multipliers."""
-    rng = np.random.default_rng(seed)
-    rows, ties = rng.integers(-2, 3, size=(7, 3)), rng.integers(-1, 2, size=(seed % 3, 3))
-    Z, E = ([[Fraction(x) for x in row] for row in part.tolist()] for part in (rows, ties))
-    asked = [Fraction(x) for x in rng.integers(0, 3, size=7).tolist()]
-    for start in ((), range(7)):
-        found = rational.exact_shortest(Z, asked, E, start)
-        made = np.array(found.duals) @ rows + (np.array(found.tie_duals) @ ties if len(ties) else 0)
-        assert min(found.duals) >= 0
-        if found.status is Status.INFEASIBLE:
-            assert not made.any()
-            assert dot(found.duals, asked) > 0
-        else:
-            gaps = [dot(z, found.p) - b for z, b in zip(Z, asked, strict=True)]
-            assert min(gaps) >= 0
-            assert not any(dot(e, found.p) for e in E)
-            assert not any(g * w for g, w in zip(gaps, found.duals, strict=True))
-            assert made.tolist() == found.p
 
 
 #: Powers of two of the keys: squares of the first and last over- and underflow, and so do products of three.

@@ -13,7 +13,7 @@ from math import sqrt
 
 import numpy as np
 
-from tokenmargin._rationals import Row, dot
+from tokenmargin._rationals import Basis, Row, dot, whole_rows
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
 from tokenmargin.margin.exact_shortest import ExactShortest, exact_shortest
@@ -80,22 +80,13 @@ def _nearly_contradict(rows: list[Row], ties: list[Row], found: ExactShortest) -
     |sum of duals times rows| = |p| <= share * (largest of duals times |row|), of rows less their parts along the ties:
     p is level on those, so that a row that nearly is a tie contradicts nothing.
     """
-    basis: list[Row] = []
-    for tie in ties:
-        rest = _outside(tie, basis)
-        if any(rest):
-            basis.append(rest)
-    parts = ((_outside(z, basis), w) for z, w in zip(rows, found.duals, strict=True) if w)
-    largest = max(w * w * dot(z, z) for z, w in parts)
+    whole, over = whole_rows([*ties, *rows])
+    basis = Basis()
+    for tie in whole[: len(ties)]:
+        basis.add(tie)
+    parts = ((basis.parts(z), w) for z, w in zip(whole[len(ties) :], found.duals, strict=True) if w)
+    largest = max(w * w * Fraction(rest, share.over * over**2) for (share, rest), w in parts)
     return found.square <= Fraction(INFEASIBLE_MARGIN) ** 2 * largest
-
-
-def _outside(row: Row, basis: list[Row]) -> Row:
-    """A row less its parts along vectors that are orthogonal to each other."""
-    for known in basis:
-        share = dot(row, known) / dot(known, known)
-        row = [x - share * y for x, y in zip(row, known, strict=True)]
-    return row
 
 
 def _meeting(rows: list[Row], asked: Row, ties: list[Row], found: ExactShortest) -> np.ndarray | str:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tokenmargin._rationals import Row
+from tokenmargin._rationals import Row, fraction_rows
 from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.solution import REACH
 
@@ -94,7 +94,7 @@ def _rounded(first: np.ndarray, second: np.ndarray | None, exponent: int) -> np.
 
 def _differences(first: np.ndarray, second: np.ndarray | None) -> list[Row]:
     if second is None:
-        return [list(map(Fraction, row)) for row in first.tolist()]
+        return fraction_rows(first.tolist())
     return [
         [Fraction(a) - Fraction(b) for a, b in zip(x, y, strict=True)]
         for x, y in zip(first.tolist(), second.tolist(), strict=True)

@@ -13,17 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from tokenmargin._rationals import Row, dot
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin.exact_shortest import ROWS_LIMIT, ExactShortest, exact_shortest
 from tokenmargin.margin.solution import Status
-
-
-def exact_rows(rows: np.ndarray) -> list[Row]:
-    """A matrix of floats as fractions."""
-    return [[Fraction(x) for x in row] for row in np.asarray(rows, dtype=float).tolist()]
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from tokenmargin._rationals import Basis, Exact, Row, Whole, combine, dot, exact
 from tokenmargin.margin.solution import Status
 
 #: Rows that may hold p back at once, ties among them, wherever rows are eliminated without rounding: numbers become as
-#: long as there are rows, so that 80 rows of floats take some seconds and twice as many a minute.
+#: long as there are rows, so that 80 rows of floats take 3 seconds, twice as many 90.
 ROWS_LIMIT = 80
 
-#: Eliminations of `ROWS_LIMIT` rows that a search may cost in all: hundreds of steps where 30 rows hold p, 70 with 80.
+#: Products of long numbers that a search may cost, in cubes of `ROWS_LIMIT`: hundreds of steps where 30 rows hold p,
+#: some 70 from a start with 80, which is less than a minute.
 SEARCH = 4
 
 #: Rows and ties, and numbers in them, of a problem that is given here because floats do not tell: one that few rows
@@ -154,19 +155,17 @@ class _Held:
         """
         row = self.rows[number]
         while True:
-            products = self.basis.products(row)
-            share, weights = self.basis.weights(products), self.weights.whole
-            room = share.over * dot(row, row) - dot(share.whole, products)
+            share, room = self.basis.parts(row)
             falling = [
                 (Fraction(w, x), j)
-                for j, (w, x) in enumerate(zip(weights, share.whole, strict=True))
+                for j, (w, x) in enumerate(zip(self.weights.whole, share.whole, strict=True))
                 if x > 0 and self.numbers[j] >= self.n_ties
             ]
             if not room and not falling:
                 self.numbers.append(number)
                 return Exact([*(-x for x in share.whole), share.over])
             first, place = min(falling, default=(inf, -1))
-            lack = self.levels[number] * share.over - dot(weights, products)
+            lack = self.levels[number] * share.over - dot(share.whole, [self.levels[k] for k in self.numbers])
             if room and Fraction(lack, room) <= first:
                 self._hold(number)
                 self._solve()
