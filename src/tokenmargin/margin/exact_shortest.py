@@ -12,7 +12,7 @@ rows that a solver in floats found tight it takes a step or none; the answer doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd, inf, log2
 
@@ -41,9 +41,9 @@ class ExactShortest:
     """
 
     status: Status
-    duals: Row  #: of all rows, >= 0
-    tie_duals: Row  #: of all ties
-    p: Row
+    duals: Row = field(default_factory=list)  #: of all rows, >= 0
+    tie_duals: Row = field(default_factory=list)  #: of all ties
+    p: Row = field(default_factory=list)  #: empty where there is none
 
     @property
     def square(self) -> Fraction:
@@ -71,14 +71,14 @@ def exact_shortest(
     try:
         cancelling = held.search([len(ties) + k for k in start])
     except _TooLong:
-        return ExactShortest(Status.UNDECIDED, [], [], [])
+        return ExactShortest(Status.UNDECIDED)
     weights, over = (held.weights, held.weights.over * levels.over) if cancelling is None else (cancelling, 1)
     found = [Fraction(0)] * len(lines)
     for number, weight in zip(held.numbers, weights.whole, strict=True):
         found[number] = lines[number][1] * Fraction(weight, over)
     duals, tie_duals = found[len(ties) :], found[: len(ties)]
     if cancelling is not None:
-        return ExactShortest(Status.INFEASIBLE, duals, tie_duals, [])
+        return ExactShortest(Status.INFEASIBLE, duals, tie_duals)
     return ExactShortest(Status.OPTIMAL, duals, tie_duals, [Fraction(x, over) for x in held.point])
 
 
@@ -107,7 +107,7 @@ class _Held:
         for tie in range(self.n_ties):
             self._hold(tie)
         if len(self.numbers) + min(len(start), len(self.point)) > ROWS_LIMIT:
-            raise _TooLong
+            raise _TooLong  # rows that a solver found tight are independent: seconds would only show it
         for known in start:
             self._hold(known)
         self._solve()
