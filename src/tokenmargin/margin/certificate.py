@@ -128,7 +128,7 @@ def farkas_certificate(
     if not isinstance(weights, np.ndarray) or not isinstance(tie_weights, np.ndarray):
         held = [k for k, w in enumerate(weights) if w]
         rows = WholeRows(keys, pairs[held].tolist(), ties.tolist(), asked[held].tolist())
-        return _of_fractions(rows, [weights[k] for k in held], list(tie_weights))
+        return _of_fractions(rows, range(len(held)), [weights[k] for k in held], list(tie_weights))
     i, s, t = pairs.T
     sizes = lengths((keys[i, s] - keys[i, t]).astype(np.float64)) * weights
     active = np.array([k for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()], dtype=np.int64)
@@ -142,7 +142,7 @@ def farkas_certificate(
     rows = WholeRows(keys, pairs[order].tolist(), ties.tolist(), asked[order].tolist())
     found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, range(len(active)))
     if found.status is not Status.UNDECIDED:
-        return _of_fractions(rows, found.duals, found.tie_duals)
+        return _of_fractions(rows, found.held, found.duals, found.tie_duals)
     (rough,), _ = whole_rows([[*weights[order].tolist(), *tie_weights.tolist()]])
     kept = [k for k in range(len(order)) if rough[k] > 0]
     whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(order) :])
@@ -167,9 +167,9 @@ def _circuit(rows: WholeRows) -> FarkasCertificate | None:
     return _certificate(rows, range(count), vector[:count], vector[count:])
 
 
-def _of_fractions(rows: WholeRows, weights: Row, tie_weights: Row) -> FarkasCertificate:
-    own, count = exact([*weights, *tie_weights]).whole, len(weights)
-    return _certificate(rows, range(count), own[:count], own[count:])
+def _of_fractions(rows: WholeRows, order: Sequence[int], weights: Row, tie_weights: Row) -> FarkasCertificate:
+    own = exact([*weights, *tie_weights]).whole
+    return _certificate(rows, order, [own[k] for k in order], own[len(weights) :])
 
 
 def _certificate(

@@ -44,6 +44,7 @@ class ExactShortest:
     duals: Row = field(default_factory=list)  #: of all rows, >= 0
     tie_duals: Row = field(default_factory=list)  #: of all ties
     p: Row = field(default_factory=list)  #: empty where there is none
+    held: list[int] = field(default_factory=list)  #: rows that may have a multiplier, as they were taken in
 
     @property
     def square(self) -> Fraction:
@@ -76,10 +77,10 @@ def exact_shortest(
     found = [Fraction(0)] * len(lines)
     for number, weight in zip(held.numbers, weights.whole, strict=True):
         found[number] = lines[number][1] * Fraction(weight, over)
-    duals, tie_duals = found[len(ties) :], found[: len(ties)]
-    if cancelling is not None:
-        return ExactShortest(Status.INFEASIBLE, duals, tie_duals)
-    return ExactShortest(Status.OPTIMAL, duals, tie_duals, [Fraction(x, over) for x in held.point])
+    status = Status.OPTIMAL if cancelling is None else Status.INFEASIBLE
+    p = [Fraction(x, over) for x in held.point] if cancelling is None else []
+    order = [number - len(ties) for number in held.numbers if number >= len(ties)]
+    return ExactShortest(status, found[len(ties) :], found[: len(ties)], p, order)
 
 
 def _line(row: Sequence[int | Fraction]) -> tuple[Whole, Fraction]:
