@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from tokenmargin import _rationals as q
-from tokenmargin.margin.exact_shortest import exact_shortest
-from tokenmargin.margin.solution import Status
 
 
 def draw(seed: int) -> tuple[list[list[int]], list[int]]:
@@ -45,34 +43,53 @@ def rank(matrix: list[list[int]]) -> int:
     return found
 
 
-def test_solutions_solve_and_none_means_none():
-    for seed in range(120):
-        matrix, right = draw(seed)
-        x = q.solve(matrix, right)
-        augmented = [[*row, b] for row, b in zip(matrix, right, strict=True)]
-        assert (x is None) == (rank(augmented) > rank(matrix))
-        if x is not None:
-            assert times(matrix, x) == right
-            assert x.over > 0
+def basis_of(rows: list[list[int]]) -> q.Basis:
+    basis = q.Basis()
+    for row in rows:
+        basis.add(row)
+    return basis
 
 
-def test_null_space_and_independent_rows_have_the_right_size():
+def test_a_basis_takes_in_what_is_independent_and_makes_the_rest():
+    """A row is left out exactly where it is a combination of those before it, and its weights say which."""
+    left_out = 0
     for seed in range(120):
         matrix, _ = draw(seed)
-        width, size = len(matrix[0]), rank(matrix)
-        basis = q.null_space(matrix)
-        assert len(basis) == width - size
-        assert all(not any(times(matrix, x)) for x in basis)
-        assert not basis or rank([x.whole for x in basis]) == len(basis)
-        kept = q.independent(matrix)
-        assert len(kept) == size == rank([matrix[k] for k in kept] or [[0]])
+        basis = q.Basis()
+        for k, row in enumerate(matrix):
+            known = list(basis.rows)
+            assert basis.add(row) == (rank(matrix[: k + 1]) > (rank(matrix[:k]) if k else 0))
+            if basis.rows == known:
+                left_out += 1
+                share = basis.weights(basis.products(row))
+                assert q.combine(share.whole, basis.rows, len(row)) == [x * share.over for x in row]
+        assert len(basis.rows) == rank(matrix)
+    assert left_out > 50
+
+
+def test_weights_solve_and_do_not_depend_on_what_was_let_go():
+    for seed in range(120):
+        matrix, right = draw(seed)
+        basis = basis_of(matrix)
+        places = np.flatnonzero(np.random.default_rng(seed).integers(0, 2, size=len(basis.rows))).tolist()
+        kept = [basis.rows[k] for k in places]
+        for rows in (basis.rows, kept):
+            if rows is kept:
+                basis.keep(places)
+            weights = basis.weights(right[: len(rows)])
+            x = q.Exact(q.combine(weights.whole, rows, len(matrix[0])), weights.over)
+            assert x.over > 0
+            assert times(rows, x) == right[: len(rows)]
+        assert basis.rows == kept
+        assert weights == basis_of(kept).weights(right[: len(kept)])
 
 
 def test_the_shortest_change_is_in_the_span_of_the_rows():
     for seed in range(120):
         matrix, right = draw(seed)
         x = q.shortest_change(matrix, right)
-        assert (x is None) == (q.solve(matrix, right) is None)
+        augmented = [[*row, b] for row, b in zip(matrix, right, strict=True)]
+        assert (x is None) == (rank(augmented) > rank(matrix))
         if x is not None:
             assert times(matrix, x) == right
             assert rank([*matrix, x.whole]) == rank(matrix)
@@ -86,35 +103,3 @@ def test_floats_become_whole_numbers_without_rounding():
     assert q.Exact([2, 4], 6).reduced() == q.Exact([1, 2], 3)
     with pytest.raises((OverflowError, ValueError)):
         q.exact([float("nan")])
-
-
-def test_the_exact_shortest_vector_meets_its_conditions_and_a_conflict_cancels():
-    """Whole and real rows, ties, margins of 0 and 1, starts right and wrong: KKT or Farkas, to the last bit."""
-    seen = {Status.OPTIMAL: 0, Status.INFEASIBLE: 0}
-    for seed in range(150):
-        rng = np.random.default_rng(seed)
-        m, d, e = int(rng.integers(1, 12)), int(rng.integers(1, 7)), int(rng.integers(0, 3))
-        matrix = rng.integers(-2, 3, size=(m + e, d)) if seed % 2 else rng.normal(size=(m + e, d))
-        rows, _ = q.whole_rows((matrix + (seed % 4 > 1) * np.eye(1, d)[0] * 3.0).tolist())
-        rows, ties = rows[:m], rows[m:]
-        asked = [1, *(int(x) for x in rng.integers(0, 2, size=m - 1))]
-        answer = exact_shortest(rows, asked, ties, [int(k) for k in rng.permutation(m)[: rng.integers(0, m + 1)]])
-        seen[answer.status] += 1
-        pull = q.combine([*answer.duals.whole, *answer.tie_duals.whole], [*(rows[k] for k in answer.active), *ties], d)
-        gain = sum(w * asked[k] for w, k in zip(answer.duals.whole, answer.active, strict=True))
-        assert min(answer.duals.whole) >= 0
-        assert gain > 0
-        if answer.status is Status.INFEASIBLE:
-            assert not any(pull)
-            continue
-        p, over = answer.p.whole, answer.p.over
-        assert all(q.dot(row, p) >= b * over for row, b in zip(rows, asked, strict=True))
-        assert not any(q.dot(tie, p) for tie in ties)
-        assert [x * over for x in pull] == [x * answer.duals.over for x in p]
-        assert gain * over * over == q.dot(p, p) * answer.duals.over
-    assert min(seen.values()) >= 30, seen
-
-
-def test_more_rows_than_can_be_eliminated_are_left_undecided():
-    rows = [[int(j == k) for j in range(90)] for k in range(90)]
-    assert exact_shortest(rows, [1] * 90, [], range(90)).status is Status.UNDECIDED

@@ -9,6 +9,7 @@ import pytest
 
 from tokenmargin import EmbeddedSequences, Selection, Status, att_svm, relaxed_svm
 from tokenmargin.margin.certificate import farkas_certificate
+from tokenmargin.margin.exact_shortest import ExactShortest
 
 NO_TIES, NO_WEIGHTS = np.zeros((0, 3), dtype=np.int64), np.zeros(0)
 
@@ -26,6 +27,23 @@ def test_a_small_weight_of_a_long_row_is_not_lost():
     assert found.exact
     assert found.verify(keys)
     assert set(found.pairs) == {(0, 0, 1), (1, 0, 1), (2, 0, 1)}
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_rows_and_ties_that_cancel_in_one_way_need_no_search(order, monkeypatch):
+    """Rows (1,1,2), (-1,2,1) with the weights 2 and 1, and a tie (1,4,5) with -1; whichever row comes last."""
+    undecided = ExactShortest(Status.UNDECIDED)
+    monkeypatch.setattr("tokenmargin.margin.certificate.exact_shortest", lambda *_: undecided)
+    keys, triples = of_rows((1.0, 1.0, 2.0), (-1.0, 2.0, 1.0), (1.0, 4.0, 5.0))
+    keys, ties = keys[list(order)], triples[[order.index(2)]]
+    pairs = np.delete(triples, order.index(2), axis=0)
+    found = farkas_certificate(keys, pairs, np.ones(2), ties, np.ones(1))
+    assert found.exact
+    assert found.verify(keys)
+    assert sorted(found.weights) == [1, 2]
+    assert found.tie_weights == (-1,)
+    twice, pairs = of_rows((1.0, 0.0), (2.0, 0.0))  # they cancel with weights of unlike signs, which proves nothing
+    assert not farkas_certificate(twice, pairs, np.array([1.0, 0.1]), NO_TIES, NO_WEIGHTS).exact
 
 
 def test_weights_that_are_not_there_are_found_again():

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from tokenmargin._rationals import Row, dot, fraction_rows
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import label_svm
-from tokenmargin.margin.exact_hull import dot, exact_rows, nearest_point, separating
+from tokenmargin.margin.exact_hull import nearest_point, separating
+
+
+def exact_rows(rows: np.ndarray) -> list[Row]:
+    return fraction_rows(rows.tolist())
 
 
 def drawn(number: int) -> np.ndarray:
@@ -66,4 +71,4 @@ def test_what_is_nearly_infeasible_is_told_apart():
 
 def test_too_many_rows_are_refused():
     with pytest.raises(TooLargeError, match="rational"):
-        nearest_point(exact_rows(np.eye(61)))
+        nearest_point(exact_rows(np.eye(81)))

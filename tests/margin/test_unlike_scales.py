@@ -30,7 +30,6 @@ from tokenmargin.margin import (
     pair_svm,
     relaxed_svm,
 )
-from tokenmargin.margin import rational_active_set as rational
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.solution import KKT_TOLERANCE
 
@@ -163,36 +162,6 @@ class TestLargeProblems:
         rows, _ = GivenRows(first, second).exact()
         exact = [float(sum(x * Fraction(y) for x, y in zip(row, p.tolist(), strict=True))) for row in rows]
         np.testing.assert_allclose(GivenRows(first, second).products(p), exact, rtol=1e-15)
-
-    def test_the_rational_method_gives_up_in_time(self, monkeypatch):
-        eye = [[Fraction(int(i == j)) for j in range(4)] for i in range(4)]
-        assert rational.rational_least_norm(eye, [Fraction(1)] * 4, []).p == [Fraction(1)] * 4
-        monkeypatch.setattr(rational, "MOST_WORK", 8)
-        assert rational.rational_least_norm(eye, [Fraction(1)] * 4, []) is None
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_rational_method_against_its_own_definition(seed):
-    """Degenerate whole numbers with ties: primal and dual feasible, complementary, and p is made by its multipliers."""
-    rng = np.random.default_rng(seed)
-    rows, ties = rng.integers(-2, 3, size=(7, 3)), rng.integers(-1, 2, size=(seed % 3, 3))
-    Z, E = ([[Fraction(x) for x in row] for row in part.tolist()] for part in (rows, ties))
-    asked = [Fraction(x) for x in rng.integers(0, 3, size=7).tolist()]
-    for start in ((), range(7)):
-        found = rational.rational_least_norm(Z, asked, E, start)
-        if isinstance(found, rational.Contradiction):
-            sums = np.array(found.weights) @ rows + (np.array(found.tie_weights) @ ties if len(ties) else 0)
-            assert not sums.any()
-            assert min(found.weights) >= 0
-            assert rational.dot(found.weights, asked) > 0
-        else:
-            gaps = [rational.dot(z, found.p) - b for z, b in zip(Z, asked, strict=True)]
-            assert min(gaps) >= 0
-            assert not any(rational.dot(e, found.p) for e in E)
-            assert min(found.duals) >= 0
-            assert not any(g * w for g, w in zip(gaps, found.duals, strict=True))
-            made = np.array(found.duals) @ rows + (np.array(found.tie_duals) @ ties if len(ties) else 0)
-            assert made.tolist() == found.p
 
 
 #: Powers of two of the keys: squares of the first and last over- and underflow, and so do products of three.

@@ -13,10 +13,11 @@ from math import sqrt
 
 import numpy as np
 
+from tokenmargin._rationals import Basis, Row, dot, whole_rows
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
+from tokenmargin.margin.exact_shortest import ExactShortest, exact_shortest
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
-from tokenmargin.margin.rational_active_set import Contradiction, Row, Shortest, dot, rational_least_norm
 from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Status
 
 #: Units in the last place of every product by which more is asked of a row, so that p may be rounded.
@@ -47,11 +48,11 @@ def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> Le
     """
     rows, ties = given.exact()
     asked, shape = _fractions(rhs), (given.width, len(rows), len(ties))
-    found = rational_least_norm(rows, asked, ties, carrying.tolist())
-    if found is None:
+    found = exact_shortest(rows, asked, ties, carrying.tolist())
+    if found.status is Status.UNDECIDED:
         return None
-    if isinstance(found, Contradiction):
-        return _infeasible(shape, found.weights, found.tie_weights)
+    if found.status is Status.INFEASIBLE:
+        return _infeasible(shape, found.duals, found.tie_duals)
     point = _meeting(rows, asked, ties, found)
     if isinstance(point, str):
         if point != TOO_LONG_FOR_FLOATS and _nearly_contradict(rows, ties, found):
@@ -73,39 +74,30 @@ def _infeasible(shape: tuple[int, int, int], weights: Row, tie_weights: Row) -> 
     return no_point(Status.INFEASIBLE, *shape, (rounded, tie_rounded), exact)
 
 
-def _nearly_contradict(rows: list[Row], ties: list[Row], found: Shortest) -> bool:
+def _nearly_contradict(rows: list[Row], ties: list[Row], found: ExactShortest) -> bool:
     """Whether the multipliers cancel but for a share of `INFEASIBLE_MARGIN`: the last digits of the rows decide.
 
     |sum of duals times rows| = |p| <= share * (largest of duals times |row|), of rows less their parts along the ties:
     p is level on those, so that a row that nearly is a tie contradicts nothing.
     """
-    basis: list[Row] = []
-    for tie in ties:
-        rest = _outside(tie, basis)
-        if any(rest):
-            basis.append(rest)
-    parts = ((_outside(z, basis), w) for z, w in zip(rows, found.duals, strict=True) if w)
-    largest = max(w * w * dot(z, z) for z, w in parts)
+    whole, over = whole_rows([*ties, *rows])
+    basis = Basis()
+    for tie in whole[: len(ties)]:
+        basis.add(tie)
+    parts = ((basis.parts(z), w) for z, w in zip(whole[len(ties) :], found.duals, strict=True) if w)
+    largest = max(w * w * Fraction(rest, share.over * over**2) for (share, rest), w in parts)
     return found.square <= Fraction(INFEASIBLE_MARGIN) ** 2 * largest
 
 
-def _outside(row: Row, basis: list[Row]) -> Row:
-    """A row less its parts along vectors that are orthogonal to each other."""
-    for known in basis:
-        share = dot(row, known) / dot(known, known)
-        row = [x - share * y for x, y in zip(row, known, strict=True)]
-    return row
-
-
-def _meeting(rows: list[Row], asked: Row, ties: list[Row], found: Shortest) -> np.ndarray | str:
+def _meeting(rows: list[Row], asked: Row, ties: list[Row], found: ExactShortest) -> np.ndarray | str:
     """The shortest vector in floats that meets every row of which more than 0 is asked; or why there is none."""
     held = [k for k, x in enumerate(found.duals) if x]
     point = _rounded(found.p)
     for ulps in SPARE_ULPS:
         if point is None or _meets(rows, asked, point):
             break
-        spare = rational_least_norm(rows, _more_asked(rows, asked, point, ulps), ties, held)
-        if not isinstance(spare, Shortest) or spare.square > found.square * (1 + MISSED):
+        spare = exact_shortest(rows, _more_asked(rows, asked, point, ulps), ties, held)
+        if spare.status is not Status.OPTIMAL or spare.square > found.square * (1 + MISSED):
             return NO_FLOAT_MEETS
         point = _rounded(spare.p)
     if point is None:
@@ -154,7 +146,7 @@ def _more_asked(rows: list[Row], asked: Row, point: np.ndarray, ulps: int) -> Ro
     return [max(b, b * (1 - MISSED) + less) if b else b for less, b in zip(lost, asked, strict=True)]
 
 
-def _residuals(rows: list[Row], asked: Row, ties: list[Row], found: Shortest, p: Row) -> Residuals:
+def _residuals(rows: list[Row], asked: Row, ties: list[Row], found: ExactShortest, p: Row) -> Residuals:
     """KKT residuals of the rounded p with the exact multipliers, each rounded once."""
     square = found.square
     level = [z for z, b in zip(rows, asked, strict=True) if not b]

@@ -7,11 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from tokenmargin.margin.rational_active_set import Row
+from tokenmargin._rationals import Row, fraction_rows
+from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.solution import REACH
-
-#: Rows and ties, and numbers in them, up to which a problem is solved in rationals: a second at most.
-EXACT_ROWS, EXACT_NUMBERS = 200, 40_000
 
 #: Halves of a float of 53 digits, so that products of halves are floats (Veltkamp, Dekker).
 _SPLITTER = 2.0**27 + 1
@@ -96,7 +94,7 @@ def _rounded(first: np.ndarray, second: np.ndarray | None, exponent: int) -> np.
 
 def _differences(first: np.ndarray, second: np.ndarray | None) -> list[Row]:
     if second is None:
-        return [list(map(Fraction, row)) for row in first.tolist()]
+        return fraction_rows(first.tolist())
     return [
         [Fraction(a) - Fraction(b) for a, b in zip(x, y, strict=True)]
         for x, y in zip(first.tolist(), second.tolist(), strict=True)

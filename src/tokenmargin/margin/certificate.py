@@ -15,17 +15,52 @@ from math import gcd, inf
 import numpy as np
 
 from tokenmargin._isometry import lengths
-from tokenmargin._rationals import exact, null_space, root_below, whole_rows
+from tokenmargin._rationals import Basis, Row, Whole, combine, dot, exact, root_below, whole_rows
 from tokenmargin._types import EqualityTriples, Keys, Triples
-from tokenmargin.margin.exact_shortest import ROWS_LIMIT, WholeRows, exact_shortest
+from tokenmargin.margin.exact_shortest import ROWS_LIMIT, exact_shortest
 from tokenmargin.margin.solution import Status
 
 #: Weights and multipliers below this fraction of the largest are rounding debris of the solver and do not count.
 DEBRIS = 1e-9
 
-
 #: Numbers of keys above which only rows that carry weight are looked at, and no other is taken into the exact problem.
-EXACT_NUMBERS = 1_000_000
+KEYS_LIMIT = 1_000_000
+
+#: (input, token, token), as triples of an array are in a list.
+Triple = Sequence[int]
+
+
+class WholeRows:
+    """Differences of keys in whole numbers, k_s - k_t times `unit`, and what is asked of them."""
+
+    def __init__(
+        self, keys: Keys, pairs: Sequence[Triple], ties: Sequence[Triple], required: Sequence[float | Fraction]
+    ) -> None:
+        """Keys of shape (n, T, d), triples (input, selected, other) and (input, selected, selected'), margins."""
+        self.pairs, self.tie_pairs, self.asked = pairs, ties, exact(required)
+        self.width = int(keys.shape[2])
+        used = sorted({(i, t) for i, *ends in (*pairs, *ties) for t in ends})
+        whole, self.unit = whole_rows([keys[i, t].tolist() for i, t in used])
+        places = dict(zip(used, whole, strict=True))
+
+        def differences(triples: Sequence[Triple]) -> list[Whole]:
+            return [[x - y for x, y in zip(places[i, s], places[i, t], strict=True)] for i, s, t in triples]
+
+        self.rows, self.ties = differences(pairs), differences(ties)
+        self.squares = [dot(row, row) for row in self.rows]
+
+    def pull(self, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]) -> Whole:
+        """Weighted sum of some rows and of all ties."""
+        return combine([*weights, *tie_weights], [*(self.rows[k] for k in active), *self.ties], self.width)
+
+    def gain(self, active: Sequence[int], weights: Sequence[int]) -> Fraction:
+        """Weighted sum of what is asked of some rows."""
+        return Fraction(sum(w * self.asked.whole[k] for k, w in zip(active, weights, strict=True)), self.asked.over)
+
+    def low(self, active: Sequence[int], weights: Sequence[int], tie_weights: Sequence[int]) -> Fraction | None:
+        """(gain / |pull|)^2, which no |p|^2 that does what is asked is less than; None if the pull is 0."""
+        rest = self.pull(active, weights, tie_weights)
+        return self.gain(active, weights) ** 2 * self.unit**2 / dot(rest, rest) if any(rest) else None
 
 
 @dataclass(frozen=True)
@@ -91,9 +126,9 @@ def farkas_certificate(
     """
     asked = np.ones(len(pairs)) if required is None else required
     if not isinstance(weights, np.ndarray) or not isinstance(tie_weights, np.ndarray):
-        held, own = [k for k, w in enumerate(weights) if w], exact([*weights, *tie_weights])
+        held = [k for k, w in enumerate(weights) if w]
         rows = WholeRows(keys, pairs[held].tolist(), ties.tolist(), asked[held].tolist())
-        return _certificate(rows, range(len(held)), [own.whole[k] for k in held], own.whole[len(pairs) :])
+        return _of_fractions(rows, range(len(held)), [weights[k] for k in held], list(tie_weights))
     i, s, t = pairs.T
     sizes = lengths((keys[i, s] - keys[i, t]).astype(np.float64)) * weights
     active = np.array([k for k in np.argsort(-sizes, kind="stable") if sizes[k] > DEBRIS * sizes.max()], dtype=np.int64)
@@ -102,12 +137,12 @@ def farkas_certificate(
     circuit = _circuit(WholeRows(keys, pairs[active].tolist(), ties[used].tolist(), asked[active].tolist()))
     if circuit is not None:
         return circuit
-    others = np.setdiff1d(np.arange(len(pairs)) if keys.size <= EXACT_NUMBERS else np.flatnonzero(weights > 0), active)
+    others = np.setdiff1d(np.arange(len(pairs)) if keys.size <= KEYS_LIMIT else np.flatnonzero(weights > 0), active)
     order = np.concatenate([active, others])
     rows = WholeRows(keys, pairs[order].tolist(), ties.tolist(), asked[order].tolist())
     found = exact_shortest(rows.rows, rows.asked.whole, rows.ties, range(len(active)))
     if found.status is not Status.UNDECIDED:
-        return _certificate(rows, found.active, found.duals.whole, found.tie_duals.whole)
+        return _of_fractions(rows, found.held, found.duals, found.tie_duals)
     (rough,), _ = whole_rows([[*weights[order].tolist(), *tie_weights.tolist()]])
     kept = [k for k in range(len(order)) if rough[k] > 0]
     whole = _certificate(rows, kept, [rough[k] for k in kept], rough[len(order) :])
@@ -120,13 +155,21 @@ def _circuit(rows: WholeRows) -> FarkasCertificate | None:
     count = len(rows.rows)
     if not 0 < count <= ROWS_LIMIT - len(rows.ties):
         return None
-    found = null_space(list(zip(*rows.rows, *rows.ties, strict=True)))
-    if len(found) != 1:
+    lines, basis = [*rows.rows, *rows.ties], Basis()
+    others = [k for k, line in enumerate(lines) if not basis.add(line)]
+    if len(others) != 1:
         return None
-    vector = found[0].whole if max(found[0].whole[:count]) > 0 else [-x for x in found[0].whole]
+    share = basis.weights(basis.products(lines[others[0]]))
+    vector = [*share.whole[: others[0]], -share.over, *share.whole[others[0] :]]
+    vector = vector if max(vector[:count]) > 0 else [-x for x in vector]
     if min(vector[:count]) < 0 or rows.gain(range(count), vector[:count]) <= 0:
         return None
     return _certificate(rows, range(count), vector[:count], vector[count:])
+
+
+def _of_fractions(rows: WholeRows, order: Sequence[int], weights: Row, tie_weights: Row) -> FarkasCertificate:
+    own = exact([*weights, *tie_weights]).whole
+    return _certificate(rows, order, [own[k] for k in order], own[len(weights) :])
 
 
 def _certificate(

@@ -20,8 +20,9 @@ from tokenmargin._types import EqualityRows, RightHandSide, Rows
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT, TOO_LONG_FOR_FLOATS, exact_verdict
 from tokenmargin.margin._float_verdict import float_verdict
-from tokenmargin.margin._given_rows import EXACT_NUMBERS, EXACT_ROWS, GivenRows
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import LARGEST_SQUARE, SMALLEST_SQUARE, least_norm_arrays
+from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
 from tokenmargin.margin.solution import KKT_TOLERANCE, NOTHING_ASKED, Residuals, Status
 

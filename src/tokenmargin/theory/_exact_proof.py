@@ -14,8 +14,8 @@ import numpy as np
 from tokenmargin._rationals import Exact, dot, exact, root_below, shortest_change, whole_rows
 from tokenmargin._types import Vector
 from tokenmargin.margin import FarkasCertificate, Status
-from tokenmargin.margin.certificate import DEBRIS
-from tokenmargin.margin.exact_shortest import ROWS_LIMIT, WholeRows, exact_shortest
+from tokenmargin.margin.certificate import DEBRIS, WholeRows
+from tokenmargin.margin.exact_shortest import ROWS_LIMIT, exact_shortest
 
 #: Bits of a factor or of a bound that is rounded to the safe side: far below what rounding of the solution leaves.
 BITS = 100
@@ -84,11 +84,11 @@ def exact_proof(asked: WholeRows, p: Vector, duals: np.ndarray, tie_duals: np.nd
     found = exact_shortest(asked.rows, asked.asked.whole, asked.ties, tight)
     if found.status is Status.UNDECIDED:
         return _bracketed(asked, exact(p.tolist()), duals, tie_duals)
-    weights = _weighted(asked, found.active, found.duals.whole)
-    tie_weights = _of_ties(asked, found.tie_duals.whole)
-    if found.p is None:
+    whole = exact([*found.duals, *found.tie_duals]).whole
+    weights, tie_weights = _weighted(asked, found.held, whole), _of_ties(asked, whole[len(found.duals) :])
+    if found.status is Status.INFEASIBLE:
         return Proof("infeasible", weights, tie_weights)
-    shortest = Exact([x * asked.unit for x in found.p.whole], found.p.over * asked.asked.over).reduced()
+    shortest = exact([x * Fraction(asked.unit, asked.asked.over) for x in found.p])
     square = Fraction(dot(shortest.whole, shortest.whole), shortest.over**2)
     return Proof("shortest", weights, tie_weights, shortest, square, square)
 
@@ -113,7 +113,7 @@ def _bracketed(asked: WholeRows, p: Exact, duals: np.ndarray, tie_duals: np.ndar
     low = asked.low(active, weights, tie_weights)
     if low is None:
         return Proof("bound", (), (), None, Fraction(0))  # proves nothing, and will be refused
-    alone = Proof("bound", _weighted(asked, active, weights), _of_ties(asked, tie_weights), None, low)
+    alone = Proof("bound", _weighted(asked, active, whole), _of_ties(asked, tie_weights), None, low)
     feasible = _scaled(asked, _projected(asked, p))
     if feasible is None:
         return alone
@@ -159,8 +159,8 @@ def _up(number: Fraction) -> Fraction:
     return Fraction(-((-above << shift) // below), 1 << shift)
 
 
-def _weighted(asked: WholeRows, active: Iterable[int], weights: Iterable[int]) -> Weighted:
-    return tuple((_key(asked.pairs[k]), w) for k, w in zip(active, weights, strict=True) if w)
+def _weighted(asked: WholeRows, active: Iterable[int], whole: Sequence[int]) -> Weighted:
+    return tuple((_key(asked.pairs[k]), whole[k]) for k in active if whole[k])
 
 
 def _of_ties(asked: WholeRows, weights: Iterable[int]) -> Weighted:

@@ -23,7 +23,7 @@ from tokenmargin.attention import Limit
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, Status
-from tokenmargin.margin.exact_shortest import WholeRows
+from tokenmargin.margin.certificate import WholeRows
 from tokenmargin.theory._exact_proof import Proof, bound, exact_proof
 from tokenmargin.verify import FORMAT, NORM, VERSION, digest, seal, verify
 

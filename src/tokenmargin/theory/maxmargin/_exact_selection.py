@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from tokenmargin._rationals import Row, dot, fraction_rows
 from tokenmargin._types import TokenFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.exact_hull import HullPoint, Row, dot, exact_rows, nearest_point, separating
+from tokenmargin.margin.exact_hull import HullPoint, nearest_point, separating
 from tokenmargin.theory.claim import least
 from tokenmargin.theory.maxmargin.order_cells import Choice
 
@@ -62,7 +63,8 @@ class ExactSelection:
     @cached_property
     def signed(self) -> list[list[Row]]:
         """Y_i x_it."""
-        return [exact_rows(y * tokens) for y, tokens in zip(self.sequences.labels, self.sequences.tokens, strict=True)]
+        signed = self.sequences.labels[:, None, None] * self.sequences.tokens
+        return [fraction_rows(tokens) for tokens in signed.tolist()]
 
     @cached_property
     def keys(self) -> np.ndarray:
