@@ -55,7 +55,12 @@ def drawn(law, seed, count, shape=(2, 3, 2)):
 
 
 def is_one(a, b) -> bool:
-    """Whether two limits are the same."""
+    """Whether two limits are the same; what nothing pulls on stays where it started."""
+    if a.finite and b.finite and "so no p moves at all" in a.reason:
+        return a.reason == b.reason
+    if a.finite and b.finite:
+        inward = a.risk.in_span[1].inward  # what is orthogonal to all differences stays as well
+        return bool(np.linalg.norm(inward(a.p) - inward(b.p)) <= 1e-5 * (1 + np.linalg.norm(inward(b.p))))
     if a.kind is not b.kind or a.finite:
         return a.kind is b.kind and bool(np.linalg.norm(a.p - b.p) <= 1e-5 * (1 + np.linalg.norm(b.p)))
     return 0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_DIRECTION
@@ -141,6 +146,7 @@ def test_many_directions_of_many_laws(law, shape):
 @pytest.mark.parametrize("law", [generic, shared, tied, of_two_scales])
 def test_starts_that_nearly_tie_go_where_the_slow_flow_goes(law):
     """N u plus a number of order one: what is small beside N may decide."""
+    lengths = 5000.0 if law is of_two_scales else 50.0  # short keys move p slowly
     rng = np.random.default_rng(5)
     risks, directions = drawn(law, 17, 6)
     for risk, u in zip(risks, directions, strict=True):
@@ -148,7 +154,7 @@ def test_starts_that_nearly_tie_go_where_the_slow_flow_goes(law):
         start = 10.0 ** rng.integers(4, 13) * u + rng.normal(size=2) / risk.in_span[1].kappa
         limit = follow(risk, start, Flow()).limit
         if limit.diverges:
-            np.testing.assert_allclose(flow.velocity(start), limit.velocity, atol=1e-4)
+            np.testing.assert_allclose(flow.velocity(start, lengths), limit.velocity, atol=1e-4)
 
 
 class TestForged:

@@ -75,8 +75,8 @@ class Evidence:
     asked: Mapping[str, int]  #: instances on which each mutation was tried
     failed: Mapping[str, int]  #: and those on which the claim failed, as it must
     ratio: float | None  #: median of bound over quantity; None for claims that are no inequality
-    commit: str  #: of the code that was asked
-    versions: Mapping[str, str]  #: of the packages in `COUNTED_BY`
+    commit: str = field(compare=False)  #: of the code that was asked
+    versions: Mapping[str, str] = field(compare=False)  #: of the packages in `COUNTED_BY`
     asides: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: held, decided, drawn, by what is counted
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: decided, not decided, by range of `Claim.size`
 
