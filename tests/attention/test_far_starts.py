@@ -139,7 +139,8 @@ def test_many_directions_of_many_laws(law, shape):
         for far, one in zip(limits, near, strict=True):
             assert far.stalled or one.stalled or is_one(far, one)
             decided += not far.stalled
-    assert decided >= 0.9 * 9 * len(risks)
+    # Degenerate problems of whole numbers stall from any norm, at saddles and flat directions: norms are compared.
+    assert decided >= 0.97 * 9 * sum(not one.stalled for one in near)
 
 
 @pytest.mark.long
