@@ -167,7 +167,7 @@ def _host() -> str:
 
 @contextmanager
 def _locked(make: Callable[[], Path]) -> Iterator[Path]:
-    """What `make` makes, locked until the block ends."""
+    """Yield what `make` makes, locked until the block ends."""
     while True:
         path = make()
         try:
@@ -207,7 +207,7 @@ def _claimed(path: Path) -> int | None:
 
 @contextmanager
 def _pinned(folder: Path) -> Iterator[os.stat_result | None]:
-    """What stands there, kept open so that nothing else gets its number; None where nothing does."""
+    """Open what stands there, so that nothing else gets its number; None where nothing does."""
     held = None
     with suppress(OSError):
         held = os.open(folder, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer

@@ -22,7 +22,7 @@ Arrays = Mapping[str, Any]
 
 
 class Verdict(Enum):
-    """What a number in a summary says; the value of each member is the word shown in tables.
+    """The verdict on a number of a summary; the value of each member is the word shown in tables.
 
     *Fails* is for what we expect, or for nothing measured at all: then this code is wrong, and a command says so by its
     exit status. That the paper says otherwise is a *finding*.

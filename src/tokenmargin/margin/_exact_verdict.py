@@ -139,7 +139,7 @@ def _meets(rows: list[Row], asked: Row, point: np.ndarray) -> bool:
 
 
 def _more_asked(rows: list[Row], asked: Row, point: np.ndarray, ulps: int) -> Row:
-    """What is asked of each row or, if that is more, what is needed so that rounding of p does not cost it that."""
+    """Margins asked of the rows or, where that is more, those that rounding of p does not cost."""
     sizes = [max(abs(x), SMALLEST_NORMAL) for x in _fractions(point)]
     share = ulps * Fraction(2) ** -53
     lost = [share * dot([abs(x) for x in z], sizes) for z in rows]

@@ -117,7 +117,7 @@ def residuals_of(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.n
 
 
 def _margin_units(bound: np.ndarray, length: float | np.ndarray) -> np.ndarray:
-    """What is asked of each unit row; `length` where that is 0, or so little that floats do not tell."""
+    """Margins asked of unit rows; `length` where one is 0, or so small that floats do not tell."""
     return np.where(bound * REACH >= length, bound, length)
 
 

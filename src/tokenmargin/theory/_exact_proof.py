@@ -28,7 +28,7 @@ Weighted = tuple[tuple[Sequence[int], int], ...]  #: (input, selected, other) an
 
 @dataclass(frozen=True)
 class Proof:
-    """What a certificate of one `kind` holds; see `tokenmargin.verify.kernel`."""
+    """A proof of one `kind`, part by part, in exact numbers; see `tokenmargin.verify.kernel`."""
 
     kind: str
     weights: Weighted

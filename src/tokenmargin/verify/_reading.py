@@ -41,7 +41,7 @@ Content = dict[str, Any]
 
 
 def read_certificate(path: Path) -> Content:
-    """What a file holds, if it is JSON that means one thing, of this format and version."""
+    """Read a certificate from a file, if it is JSON that means one thing, of this format and version."""
     try:
         if Path(path).stat().st_size > BYTES_LIMIT:
             raise ValueError(f"it is longer than {BYTES_LIMIT >> 20} MiB, the most that is read")

@@ -157,7 +157,7 @@ def infeasible(problem: Problem, weights: Weights, tie_weights: Weights) -> None
 
 @dataclass(frozen=True)
 class Direction:
-    """What was checked of a limit: the bracket of |p*|^2, the tokens left out, and whether one key is selected each."""
+    """Findings on a limit: the bracket of |p*|^2, the tokens left out, and whether one key is selected each."""
 
     low: Fraction
     high: Fraction

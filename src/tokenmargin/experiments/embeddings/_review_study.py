@@ -220,7 +220,7 @@ def _shape_numbers(where: str, outcome: TrainingOutcome, is_ours: bool) -> list[
 
 
 def _says(words: str, place: str, is_ours: bool) -> dict[str, Any]:
-    """What makes a bound the paper's word; nothing where it is what we expect."""
+    """Fields that make a bound the paper's word; none where it is what we expect."""
     return {} if is_ours else {"says": words, "place": place}
 
 

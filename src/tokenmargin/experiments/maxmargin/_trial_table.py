@@ -176,7 +176,7 @@ def summarise(tables: dict[str, TrialTable]) -> tuple[list[Number], list[str]]:
 
 
 def _decided_numbers(decided: TrialTable) -> list[Number]:
-    """What is judged of the flows: that all are decided, and that those which diverge go where the theory says."""
+    """Judge the flows: all are decided, and those which diverge go where the theory says."""
     numbers = [
         Number.exact(
             "decided: undecided trials, of margins that float64 resolves",
