@@ -234,6 +234,12 @@ def reordered(data: EmbeddedSequences, selection: Selection, rng: np.random.Gene
     )
 
 
+def tallied(law: str, seen: Counter[str]) -> int:
+    """Print what was said on one law, and count what was wrong or changed with the order."""
+    print(f"{law}: " + ", ".join(f"{said} {times}" for said, times in sorted(seen.items()) if times), flush=True)
+    return sum(times for said, times in seen.items() if said[:5] in ("WRONG", "REORD"))
+
+
 def main(count: int = COUNT, seed: int = 0) -> int:
     """How many answers were wrong, or changed with the order of inputs and tokens."""
     bad = 0
@@ -256,10 +262,9 @@ def main(count: int = COUNT, seed: int = 0) -> int:
             if said not in ("yes", "no", "undecided") or not same:
                 then = f"{again.applies.value} {again.nu:.3g}"
                 print(f"  {law} {number}: {said}, nu = {found.nu:.3g}; reordered {then}. {found.because}")
-        bad += sum(times for said, times in seen.items() if said[:5] in ("WRONG", "REORD"))
-        print(f"{law}: " + ", ".join(f"{said} {times}" for said, times in sorted(seen.items()) if times), flush=True)
+        bad += tallied(law, seen)
     return bad
 
 
 if __name__ == "__main__":
-    sys.exit(int(main(int(sys.argv[1]) if len(sys.argv) > 1 else COUNT) > 0))
+    sys.exit(int(main(*map(int, sys.argv[1:3])) > 0))  # how many, and a seed

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tests.torture.assumption_c import duplicates, generic, many_duals, near_ties, of, ragged, whole
+from tests.torture.assumption_c import duplicates, generic, many_duals, near_ties, of, ragged, tallied, whole
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -157,10 +157,9 @@ def main(count: int = COUNT, seed: int = 0) -> int:
             seen["REORDERED"] += not same
             if said[:5] == "WRONG" or not same:
                 print(f"  {law} {number}: {said}, {found.epsilon:.3g}; then {again.applies.value}. {found.because}")
-        bad += sum(times for said, times in seen.items() if said[:5] in ("WRONG", "REORD"))
-        print(f"{law}: " + ", ".join(f"{said} {times}" for said, times in sorted(seen.items()) if times), flush=True)
+        bad += tallied(law, seen)
     return bad
 
 
 if __name__ == "__main__":
-    sys.exit(int(main(int(sys.argv[1]) if len(sys.argv) > 1 else COUNT) > 0))
+    sys.exit(int(main(*map(int, sys.argv[1:3])) > 0))  # how many, and a seed
