@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
-from tokenmargin.explain import fit_tokens
-from tokenmargin.explain._objective import mean_loss
+from tokenmargin.classify import fit_tokens
+from tokenmargin.classify._objective import mean_loss
 from tokenmargin.sources import imdb, sentence_polarity, table
 
 SCORES = (2.0, 8.0, 32.0, 128.0)

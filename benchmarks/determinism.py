@@ -30,8 +30,8 @@ def compute(out: Path) -> None:
     import jax
 
     from tokenmargin.attention import AttentionRisk, Flow, follow
+    from tokenmargin.classify import fit_tokens
     from tokenmargin.data import KLevel, k_level, toys
-    from tokenmargin.explain import fit_tokens
     from tokenmargin.margin import global_margin
     from tokenmargin.models import OneLayer, TwoLayer
     from tokenmargin.training import AdamW, train

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.alternating import alternate
 from tokenmargin import cli
-from tokenmargin.explain import TextModel, load
+from tokenmargin.classify import TextModel, load
 from tokenmargin.sources import sentence_polarity
 
 #: Texts that ours explains in a round, and the slower ones: their time a text is what is compared.
@@ -83,7 +83,7 @@ def told(name: str, page: str, begin: tuple[float, float], note: str) -> None:
 
 def page_of_ours(path: Path, folder: Path) -> None:
     # What the command imports on first use, as the imports of the others are not counted either.
-    for package in ("pyarrow.parquet", "sklearn.linear_model", "tokenmargin.explain.fitting", "tokenmargin.report"):
+    for package in ("pyarrow.parquet", "sklearn.linear_model", "tokenmargin.classify.fitting", "tokenmargin.report"):
         importlib.import_module(package)
     begin = now()
     assert cli.main(["fit", str(path), "--out", str(folder / "fit"), "--quiet"]) == 0

@@ -71,7 +71,7 @@ def compare(name: str, study: Callable[[Any], object], over: Any, rounds: int) -
 
 def random_trials(spread: Any) -> bytes:
     """Trials of [M, Fig. 9], computed stably, in blocks; their bytes."""
-    from tokenmargin.theory.trials import Study, run_trials
+    from tokenmargin.papers.maxmargin.trials import Study, run_trials
 
     blocks = [range(begin, begin + TRIALS) for begin in range(0, BLOCKS * TRIALS, TRIALS)]
     one = partial(run_trials, Study(), 0, 10, treatment="stable")
@@ -80,7 +80,7 @@ def random_trials(spread: Any) -> bytes:
 
 def theorem_sweep(over: Any) -> None:
     """Flows to their limit on a cluster and here: the bytes of [E, Thm 5] over data sets, in small blocks."""
-    from tokenmargin.theory.embeddings import selection_study
+    from tokenmargin.papers.embeddings import selection_study
 
     selection_study.BLOCK = DATA_SETS // 4
     asked = selection_study.Theorem5Study(sets=DATA_SETS, sizes=((2, 2),), explicit_log10_d=2.0)

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.gpu_profile import shares
 from tokenmargin._progress import silent
-from tokenmargin.experiments.embeddings._review_training import TWO_LAYERS, TwoLayerSettings, _train
-from tokenmargin.experiments.embeddings._reviews import NAMES, reviews
+from tokenmargin.papers.embeddings.figures._review_training import TWO_LAYERS, TwoLayerSettings, _train
+from tokenmargin.papers.embeddings.figures._reviews import NAMES, reviews
 
 #: Kernels that are listed; the others are small.
 LISTED = 24

@@ -22,8 +22,8 @@ import numpy as np
 from benchmarks.att_svm import by_cvxopt
 from tokenmargin import AttentionRisk, Flow, Selection
 from tokenmargin.attention import _rosenbrock, flow, follow_all, limits_of
-from tokenmargin.experiments.maxmargin.fig09_10_trials import Settings
-from tokenmargin.theory.trials import Study, decide_trials, run_trials, trial, trials
+from tokenmargin.papers.maxmargin.figures.fig09_10_trials import Settings
+from tokenmargin.papers.maxmargin.trials import Study, decide_trials, run_trials, trial, trials
 
 WIDTHS = (2, 5, 10, 100, 300, 500)
 TRIALS, PEER_TRIALS, RADAU_TRIALS, RADAU_NORM = 1000, 2, 3, 1e6

@@ -43,7 +43,7 @@ LONGEST = (
     "training/test_document_batches.py",
     "models/test_kernels.py",
     "theory/test_evidence.py",
-    "theory/maxmargin/test_thm1_4_7_paths.py",
+    "papers/maxmargin/claims/test_thm1_4_7_paths.py",
     "report/test_fit_page_browser.py",
     "parallel/test_mesh.py",
     "training/test_train.py",

@@ -9,8 +9,8 @@ What the words mean:
   registry lists it (figures, claims), or it is a command. Packages' own `__init__` files are entries.
 - *helper*: any other module.
 - *user* of a module: another module that imports it, `__init__` files and registries apart.
-- *found by name*: a claim `maxmargin-thm2` is found by name when the one file of `theory/maxmargin/` with `thm2` among
-  the words of its name is the file that checks it; in `thm2_3_convergence` the 3 is `thm3`.
+- *found by name*: a claim `maxmargin-thm2` is found by name when the one file of `papers/maxmargin/claims/` with
+  `thm2` among the words of its name is the file that checks it; in `thm2_3_convergence` the 3 is `thm3`.
 - *body* of a function: its lines without signature, decorators and docstring.
 """
 
@@ -170,8 +170,8 @@ def claims_found_by_name() -> tuple[int, int]:
     good = 0
     for key, claim in claims().items():
         paper, label = key.split("-")[:2]
-        files = [p.stem for p in (SRC / "theory" / paper).glob("*.py") if label in words_of(p.stem)]
-        good += [f"tokenmargin.theory.{paper}.{stem}" for stem in files] == [claim.hypotheses.__module__]
+        files = [p.stem for p in (SRC / "papers" / paper / "claims").glob("*.py") if label in words_of(p.stem)]
+        good += [f"tokenmargin.papers.{paper}.claims.{stem}" for stem in files] == [claim.hypotheses.__module__]
     return good, len(claims())
 
 

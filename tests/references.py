@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin.classify import TokenModel
 from tokenmargin.data import EmbeddedSequences, Selection, scores
-from tokenmargin.explain import TokenModel
 from tokenmargin.margin import MarginSolution, Status, att_svm
 
 

@@ -136,10 +136,10 @@ def test_a_kill_between_two_renames_is_mended(tmp_path, two_steps, who):
 
 
 def test_readers_of_results_and_models_recover(tmp_path, two_steps):
+    from tokenmargin.classify import load
     from tokenmargin.cli._exit import Misuse
     from tokenmargin.cli._folder import folder_for
     from tokenmargin.experiments import store
-    from tokenmargin.explain import load
 
     for name, reader in (("result", store.load), ("model", load), ("model/below", load)):
         target = tmp_path / name.split("/")[0]

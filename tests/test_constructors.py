@@ -14,10 +14,10 @@ from tokenmargin.comparison.comparison import CompareSettings
 from tokenmargin.comparison.planted import PlantedSettings
 from tokenmargin.data import synthetic
 from tokenmargin.errors import TokenMarginError
+from tokenmargin.papers.embeddings.selection_study import Theorem5Study
+from tokenmargin.papers.maxmargin.trials import Study
 from tokenmargin.sources.yelp import YelpSelection
 from tokenmargin.text import Recipe, plain_recipe
-from tokenmargin.theory.embeddings.selection_study import Theorem5Study
-from tokenmargin.theory.trials import Study
 
 BAD: dict[str, Any] = {
     "NaN": float("nan"),

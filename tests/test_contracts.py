@@ -17,11 +17,11 @@ from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow,
 from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
-from tokenmargin.experiments.embeddings import _reviews
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import MODULES, experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
+from tokenmargin.papers.embeddings.figures import _reviews
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.registry import claims
@@ -226,10 +226,10 @@ class TestExperiments:
 
 
 def test_every_figure_module_is_registered():
-    import tokenmargin.experiments as package
+    import tokenmargin.papers as package
 
     folder = Path(package.__file__).parent
-    modules = {f"{path.parent.name}.{path.stem}" for path in folder.glob("*/[!_]*.py")}
+    modules = {f"{path.parents[1].name}.figures.{path.stem}" for path in folder.glob("*/figures/[!_]*.py")}
     registered = {
         experiment.compute.__module__.removeprefix(f"{package.__name__}.") for experiment in EXPERIMENTS.values()
     }

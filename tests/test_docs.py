@@ -76,7 +76,7 @@ def test_python_of_a_page_runs_top_to_bottom(page):
 
 
 def test_the_columns_of_a_fit_are_defined_in_the_documents_as_they_are_on_the_page():
-    from tokenmargin.explain import DEFINITIONS
+    from tokenmargin.classify import DEFINITIONS
 
     page = (ROOT / "docs" / "texts.md").read_text()
     for name, definition in DEFINITIONS.items():

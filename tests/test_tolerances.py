@@ -14,7 +14,7 @@ PACKAGE = Path(tokenmargin.__file__).parent
 LEDGER = Path(__file__).with_name("tolerances.json")
 
 #: The packages whose answers are verdicts.
-DECIDING = ("attention", "data", "margin", "theory")
+DECIDING = ("attention", "data", "margin", "papers", "theory")
 
 #: A number up to this that is named at the top of a module is a tolerance, or as good as one.
 LARGEST = 1e-3

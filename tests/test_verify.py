@@ -171,7 +171,7 @@ def test_a_limit_with_ties_needs_its_tie_weights(tmp_path):
 
 
 def test_a_limit_behind_a_nonlinear_head(tmp_path):
-    from tokenmargin.theory.maxmargin.thm8_lemma14_heads import two_ways
+    from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import two_ways
 
     limit = tm.follow(two_ways().risk, [0.1, 0.2], tm.Flow()).limit
     assert limit.diverges

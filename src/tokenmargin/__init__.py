@@ -1,14 +1,14 @@
 """Which tokens does softmax attention select, and why those?
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic`, `theory`, `explain` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
+`synthetic`, `theory`, `classify` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
 scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first
 use.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin import attention, data, errors, explain, first_step, margin, models, parallel, theory, training
+from tokenmargin import attention, classify, data, errors, first_step, margin, models, parallel, theory, training
 from tokenmargin.attention import (
     AttentionRisk,
     Descent,
@@ -53,7 +53,7 @@ from tokenmargin.theory import basin_map, check, compare, corpus_agreement
 from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
 
 if TYPE_CHECKING:
-    from tokenmargin.explain import AttentionClassifier, load
+    from tokenmargin.classify import AttentionClassifier, load
 
 __version__ = "0.1.0"
 
@@ -84,6 +84,7 @@ __all__ = [
     "attention",
     "basin_map",
     "check",
+    "classify",
     "compare",
     "continued",
     "corpus_agreement",
@@ -91,7 +92,6 @@ __all__ = [
     "corpus_svm",
     "data",
     "errors",
-    "explain",
     "first_step",
     "follow",
     "global_margin",
@@ -122,4 +122,4 @@ def __getattr__(name: str) -> Any:
     """`AttentionClassifier`, which brings scikit-learn, and `load`, which brings what reads texts."""
     if name not in ("AttentionClassifier", "load"):
         raise AttributeError(f"module 'tokenmargin' has no attribute {name!r}")
-    return getattr(explain, name)
+    return getattr(classify, name)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.explain.corpora import texts
+from tests.classify.corpora import texts
 from tokenmargin import cli
 
 QUICK = ("--explained", "8", "--resamples", "1", "--methods", "tfidf_coefficient,occlusion,random")

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.explain.corpora import texts
+from tests.classify.corpora import texts
 from tokenmargin import cli
 
 FILES = ["manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet"]
@@ -303,7 +303,7 @@ def test_nothing_that_a_command_did_not_write_is_deleted_with_its_folder(command
 
 
 def test_an_interrupted_fit_leaves_the_old_folder(reviews, folder, monkeypatch, capsys):
-    from tokenmargin.explain import fit_folder
+    from tokenmargin.classify import fit_folder
 
     before = (folder / "report.html").read_bytes()
 
@@ -423,7 +423,7 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (
         # A shell that starts a job in the background has it ignore Ctrl-C, and its children too.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys, tokenmargin.explain._repeated_fits as f\n"
+        "import sys, tokenmargin.classify._repeated_fits as f\n"
         "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
         "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
     )

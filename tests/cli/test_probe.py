@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
-from tests.explain.corpora import fitted, texts
+from tests.classify.corpora import fitted, texts
 from tests.probe import small_models
 from tokenmargin import cli
-from tokenmargin.explain import save
+from tokenmargin.classify import save
 from tokenmargin.sources import write_parquet
 
 QUICK = ("--directions", "2", "--quiet")

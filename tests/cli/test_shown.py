@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import tokenmargin
-from tests.explain.corpora import texts
+from tests.classify.corpora import texts
 from tokenmargin import cli
+from tokenmargin.classify import FitSettings, LabelledCorpus, fit_texts, save
+from tokenmargin.classify.fit_folder import write_fit, write_rows
 from tokenmargin.cli import _console
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError, visible
-from tokenmargin.explain import FitSettings, LabelledCorpus, fit_texts, save
-from tokenmargin.explain.fit_folder import write_fit, write_rows
 from tokenmargin.text import plain_recipe
 
 ROOT = Path(tokenmargin.__file__).parent
@@ -154,7 +154,7 @@ def test_nothing_else_prints_or_writes_csv():
                 found.add((str(path.relative_to(ROOT)), "print"))
     assert found == {
         ("cli/_console.py", "print"),
-        ("explain/fit_folder.py", "csv.writer"),
+        ("classify/fit_folder.py", "csv.writer"),
         ("training/checkpoint.py", "print"),  # a sentence of its own, when Ctrl-C is pressed
     }
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin.classify.baseline import fit_tfidf_logistic
+from tokenmargin.classify.fit_tokens import fit_tokens
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
 from tokenmargin.comparison.judged import judged_by
 from tokenmargin.comparison.text_methods import Knowledge
-from tokenmargin.explain.baseline import fit_tfidf_logistic
-from tokenmargin.explain.fit_tokens import fit_tokens
 
 
 def counts(n=120, V=12, n_classes=2, seed=0):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.explain.corpora import TELLING, texts
+from tests.classify.corpora import TELLING, texts
+from tokenmargin.classify.fitting import FitSettings, LabelledCorpus
 from tokenmargin.comparison import CompareSettings, compare_texts, not_run, where_ours_loses, where_ours_wins
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
 from tokenmargin.comparison.text_methods import THIRD_PARTY
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain.fitting import FitSettings, LabelledCorpus
 from tokenmargin.text import plain_recipe
 
 OWN = tuple(key for key in METHODS if key not in THIRD_PARTY)

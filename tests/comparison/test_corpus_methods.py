@@ -11,6 +11,7 @@ from sklearn.feature_selection import chi2
 from sklearn.linear_model import LogisticRegression
 
 from tests.comparison.models import learnt
+from tokenmargin.classify.deciding_tokens import deciding_tokens
 from tokenmargin.comparison.corpus_methods import (
     CORPUS_METHODS,
     PRIOR_WORDS,
@@ -19,7 +20,6 @@ from tokenmargin.comparison.corpus_methods import (
     dirichlet_log_odds,
     sizes,
 )
-from tokenmargin.explain.deciding_tokens import deciding_tokens
 
 
 @pytest.fixture(scope="module", params=[2, 3])

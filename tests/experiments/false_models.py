@@ -22,9 +22,9 @@ from tokenmargin.attention.trajectory import JointTrajectory, Trajectory
 from tokenmargin.data import selection_of
 from tokenmargin.experiments.experiment import Number, Result, Verdict
 from tokenmargin.margin import att_svm
+from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.theory.agreement import compared_with
 from tokenmargin.theory.basins import FINITE, BasinMap
-from tokenmargin.theory.trials import COLUMNS
 
 KINDS = ("untrained", "wrong sign", "shuffled")
 

@@ -15,13 +15,17 @@ from tests.experiments.false_models import Falsely, Fed, Replay, elsewhere, in_o
 from tokenmargin._progress import silent
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import KLevel, TokenDataset, k_level, selection_of, token_statistics
-from tokenmargin.experiments.embeddings import app_e_reading, eq9_margin, fig02_synthetic, lemma2_onestep, thm5_map
-from tokenmargin.experiments.embeddings._margin_points import MarginPoint, QueryRow
-from tokenmargin.experiments.embeddings._review_study import TREATMENTS, judged_study, training_outcome
-from tokenmargin.experiments.embeddings._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
-from tokenmargin.experiments.embeddings.app_e_reading import Place
 from tokenmargin.experiments.experiment import Number, Result
-from tokenmargin.experiments.maxmargin import (
+from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
+from tokenmargin.models.one_layer import OneLayer
+from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import stepped
+from tokenmargin.papers.embeddings.figures import app_e_reading, eq9_margin, fig02_synthetic, lemma2_onestep, thm5_map
+from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
+from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study, training_outcome
+from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
+from tokenmargin.papers.embeddings.figures.app_e_reading import Place
+from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
+from tokenmargin.papers.maxmargin.figures import (
     _planar_panel,
     _vit_runs,
     fig01_directions,
@@ -34,13 +38,9 @@ from tokenmargin.experiments.maxmargin import (
     fig09_10_trials,
     thm1_4_path,
 )
-from tokenmargin.experiments.maxmargin._trial_table import ENDED, REFERENCE, TrialTable
-from tokenmargin.experiments.maxmargin.fig09_10_trials import Settings
-from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
-from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.theory.embeddings.lemma2_12_first_step import stepped
-from tokenmargin.theory.embeddings.selection_study import Theorem5Study, decided, study_cases, table
-from tokenmargin.theory.trials import COLUMNS
+from tokenmargin.papers.maxmargin.figures._trial_table import ENDED, REFERENCE, TrialTable
+from tokenmargin.papers.maxmargin.figures.fig09_10_trials import Settings
+from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 

@@ -6,10 +6,10 @@ import pytest
 
 from tokenmargin.data import toys
 from tokenmargin.experiments import run
-from tokenmargin.experiments.embeddings import thm5_map
-from tokenmargin.experiments.maxmargin import thm1_4_path
 from tokenmargin.experiments.run import reproduce
-from tokenmargin.theory.embeddings import selection_study
+from tokenmargin.papers.embeddings import selection_study
+from tokenmargin.papers.embeddings.figures import thm5_map
+from tokenmargin.papers.maxmargin.figures import thm1_4_path
 
 MAP = thm5_map.Settings(
     sets=3, sizes=((2, 2),), explicit_sets=1, explicit_log10_d=2.0, n=2, T=2, draws=1, log10_eta0=(1.0,),

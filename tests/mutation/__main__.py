@@ -32,7 +32,7 @@ from tests.mutation.reach import FOLDER, read_reach
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tokenmargin"
-PARTS = ("data", "attention", "margin", "models", "training", "theory")
+PARTS = ("data", "attention", "margin", "models", "training", "theory", "papers")
 #: Seconds of tests that one change is worth, of those that run its line and of the others each.
 BUDGET = 60.0
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tokenmargin.errors import ClusterError, InvalidInputError, MissingExtraError
+from tokenmargin.papers.maxmargin.trials import Study, run_trials
 from tokenmargin.parallel import cluster as module
 from tokenmargin.parallel import cluster_map, map_of
 from tokenmargin.text import Recipe, tokenize
-from tokenmargin.theory.trials import Study, run_trials
 
 
 def squared(x):

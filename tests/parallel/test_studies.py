@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.classify.corpora import texts
 from tests.cli.test_reproduce import fake
-from tests.explain.corpora import texts
 from tokenmargin import cli
+from tokenmargin.classify.fitting import FitSettings, fit_texts
 from tokenmargin.experiments import registry, store
 from tokenmargin.experiments.experiment import Result
-from tokenmargin.experiments.maxmargin import fig09_10_trials as trials
-from tokenmargin.explain.fitting import FitSettings, fit_texts
+from tokenmargin.papers.embeddings import selection_study
+from tokenmargin.papers.embeddings.selection_study import Theorem5Study, theorem5_study
+from tokenmargin.papers.maxmargin.figures import fig09_10_trials as trials
 from tokenmargin.parallel import cluster_map
 from tokenmargin.text import plain_recipe
-from tokenmargin.theory.embeddings import selection_study
-from tokenmargin.theory.embeddings.selection_study import Theorem5Study, theorem5_study
 
 
 def run(*arguments: object) -> int:

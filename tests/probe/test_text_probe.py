@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.explain.corpora import fitted, texts
+from tests.classify.corpora import fitted, texts
 from tests.probe import small_models
 from tokenmargin import AdamW, train
+from tokenmargin.classify import TextModel, TokenModel, save
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain import TextModel, TokenModel, save
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.probe import (
     DecidingWords,

@@ -12,9 +12,9 @@ import pytest
 import tokenmargin as tm
 from tests.instances import fig1a, fig1b, fig3
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.papers.embeddings.claims.thm5_lemma14_18_selection import on_the_border
+from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import THEOREM_3
 from tokenmargin.theory import Applies, Problem, load_problem, problem_of_arrays
-from tokenmargin.theory.embeddings.thm5_lemma14_18_selection import on_the_border
-from tokenmargin.theory.maxmargin.thm2_3_convergence import THEOREM_3
 from tokenmargin.theory.problem import FIELDS, given
 from tokenmargin.theory.registry import claims
 

@@ -24,9 +24,9 @@ from tests.probe import small_models
 from tests.torture._entries import folder
 from tokenmargin import explain, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
+from tokenmargin.classify import saved_model
 from tokenmargin.data import toys
 from tokenmargin.experiments import store
-from tokenmargin.explain import saved_model
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
 

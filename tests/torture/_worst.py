@@ -26,7 +26,7 @@ TABLE = Path(__file__).parents[1] / "worst_input.txt"
 
 #: Where public names are looked for.
 NAMESPACES = (
-    *("", ".data", ".attention", ".margin", ".models", ".training", ".first_step", ".theory", ".explain"),
+    *("", ".data", ".attention", ".margin", ".models", ".training", ".first_step", ".theory", ".classify"),
     *(".sources", ".text", ".probe", ".parallel", ".parallel.shards", ".verify"),
 )
 

@@ -21,10 +21,10 @@ import jax
 import numpy as np
 
 from tokenmargin import _archive
+from tokenmargin.classify import FitSettings, fit_parts
+from tokenmargin.classify.fit_embeddings import fit_embeddings
+from tokenmargin.classify.fit_tokens import Fitted, fit_tokens
 from tokenmargin.data import TokenDataset
-from tokenmargin.explain import FitSettings, fit_parts
-from tokenmargin.explain.fit_embeddings import fit_embeddings
-from tokenmargin.explain.fit_tokens import Fitted, fit_tokens
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import AdamW, Checkpoint, StepSchedule, train

@@ -19,7 +19,7 @@ from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
-    from tokenmargin.explain.fitting import FittedTexts
+    from tokenmargin.classify.fitting import FittedTexts
     from tokenmargin.text import Recipe
 
 #: Tokens seen less often than this in all files are left out.
@@ -42,9 +42,9 @@ def fitted_shards(
     say: Callable[[str], None],
 ) -> FittedTexts:
     """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
-    from tokenmargin.explain.fit_folder import fit_checkpoint
-    from tokenmargin.explain.fitting import FitSettings, Origin
-    from tokenmargin.explain.fitting_parts import fit_parts
+    from tokenmargin.classify.fit_folder import fit_checkpoint
+    from tokenmargin.classify.fitting import FitSettings, Origin
+    from tokenmargin.classify.fitting_parts import fit_parts
     from tokenmargin.parallel import map_of
     from tokenmargin.parallel.shards import count_shards
     from tokenmargin.text import plain_recipe

@@ -92,13 +92,13 @@ def _compared(known: Arguments, progress: Progress, say: Any) -> Comparison:
 
 
 def _as_json(found: Comparison) -> str:
-    from tokenmargin.explain.fit_folder import as_json
+    from tokenmargin.classify.fit_folder import as_json
 
     return as_json(found.to_json())
 
 
 def _write(found: Comparison, out: Path) -> None:
-    from tokenmargin.explain.fit_folder import as_json
+    from tokenmargin.classify.fit_folder import as_json
     from tokenmargin.report.compare_page import compare_page
 
     with complete_folder(out) as folder:

@@ -13,8 +13,8 @@ from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, refuse
 
 if TYPE_CHECKING:
+    from tokenmargin.classify.text_model import Explanation, TextModel
     from tokenmargin.cli._parse import Commands
-    from tokenmargin.explain.text_model import Explanation, TextModel
 
 #: Words of a text that are listed beside it.
 LISTED = 8
@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
 
 def _explain(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    from tokenmargin.explain import load
+    from tokenmargin.classify import load
 
     model = load(known.model)
     told = model.explain_all(_texts(known.text, known.column))
@@ -70,8 +70,8 @@ def _explain(known: Arguments, rest: list[str]) -> int:
 
 def _predict(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    from tokenmargin.explain import load
-    from tokenmargin.explain.fit_folder import write_rows
+    from tokenmargin.classify import load
+    from tokenmargin.classify.fit_folder import write_rows
 
     model = load(known.model)
     if not known.file.is_file():
@@ -119,7 +119,7 @@ def _show(told: Explanation) -> None:
 
 
 def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: TextIO) -> None:
-    from tokenmargin.explain.fit_folder import write_rows
+    from tokenmargin.classify.fit_folder import write_rows
 
     write_rows(stream, [("text", "predicted", "probability", "word", "contribution", "attention")])
     for place, each in enumerate(told, start=1):

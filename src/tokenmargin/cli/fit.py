@@ -18,8 +18,8 @@ from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, wi
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
+    from tokenmargin.classify.fitting import FitSettings, FittedTexts, LabelledCorpus, Origin
     from tokenmargin.cli._parse import Commands, Parser
-    from tokenmargin.explain.fitting import FitSettings, FittedTexts, LabelledCorpus, Origin
     from tokenmargin.sources.labelled import TextChunk
 
 EPILOG = """\
@@ -99,7 +99,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
     check_extras("tokenmargin fit")
-    from tokenmargin.explain.fit_folder import FILES
+    from tokenmargin.classify.fit_folder import FILES
 
     out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"), *FILES)
     # Beside its place until it is there: the same command goes on where it was interrupted.
@@ -113,7 +113,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     _write(fitted, out)
     shutil.rmtree(unfinished, ignore_errors=True)
     if known.json:
-        from tokenmargin.explain.fit_folder import as_json
+        from tokenmargin.classify.fit_folder import as_json
 
         _console.data(as_json(fitted.metrics) + "\n")
     elif not known.quiet:
@@ -141,8 +141,8 @@ def check_extras(command: str) -> None:
 
 
 def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
-    from tokenmargin.explain.fit_folder import fit_checkpoint
-    from tokenmargin.explain.fitting import fit_texts
+    from tokenmargin.classify.fit_folder import fit_checkpoint
+    from tokenmargin.classify.fitting import fit_texts
     from tokenmargin.parallel import map_of
 
     if known.file is not None and known.file.is_dir():
@@ -167,7 +167,7 @@ class Prepared(NamedTuple):
 
 def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0) -> Prepared:
     """Read what the flags name, and say what was guessed."""
-    from tokenmargin.explain.fitting import FitSettings, Origin
+    from tokenmargin.classify.fitting import FitSettings, Origin
     from tokenmargin.text import plain_recipe
 
     read = _read(known.file, known, progress)
@@ -246,7 +246,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
 
 def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None, tuple[str, ...]]:
     """The texts to learn from, those to judge by where the table tells them and it is asked for, and what is said."""
-    from tokenmargin.explain.fitting import LabelledCorpus
+    from tokenmargin.classify.fitting import LabelledCorpus
 
     splits = [split.lower() for split in chunk.splits or ()]
     is_test = [by_split and split in TEST_SPLITS for split in splits] or [False] * len(chunk.texts)
@@ -311,7 +311,7 @@ def sha256(file: Path) -> str:
 
 
 def _write(fitted: FittedTexts, out: Path) -> None:
-    from tokenmargin.explain import write_fit
+    from tokenmargin.classify import write_fit
     from tokenmargin.report.fit_page import fit_page
 
     write_fit(fitted, out, fit_page(fitted.report))

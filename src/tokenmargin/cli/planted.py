@@ -111,7 +111,7 @@ def _study(settings: PlantedSettings, known: Arguments, progress: Progress) -> P
 
 
 def _as_json(content: dict[str, Any]) -> str:
-    from tokenmargin.explain.fit_folder import as_json
+    from tokenmargin.classify.fit_folder import as_json
 
     return as_json(content)
 

@@ -19,8 +19,8 @@ from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, defau
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
+    from tokenmargin.classify.text_model import TextModel
     from tokenmargin.cli._parse import Commands
-    from tokenmargin.explain.text_model import TextModel
     from tokenmargin.probe import TextAttention, TextProbe
     from tokenmargin.report.probe_page import ProbeOrigin
     from tokenmargin.sources.labelled import LabelledTexts
@@ -210,7 +210,7 @@ def _decides(
     known: Arguments, learnt: list[tuple[str, str]], model: TextAttention, progress: Progress
 ) -> tuple[TextModel | None, str]:
     """What says which words decide, and where it comes from, in a sentence."""
-    from tokenmargin.explain.saved_model import load
+    from tokenmargin.classify.saved_model import load
     from tokenmargin.probe import FitTexts
 
     if known.fit is not None:
@@ -224,7 +224,7 @@ def _decides(
 
 def _learnt(known: Arguments, pairs: list[tuple[str, str]], progress: Progress) -> tuple[TextModel, str]:
     """A fit to some of the texts: their number is bounded, whatever the size of the file."""
-    from tokenmargin.explain.fitting import FitSettings, LabelledCorpus, fit_texts
+    from tokenmargin.classify.fitting import FitSettings, LabelledCorpus, fit_texts
     from tokenmargin.text import plain_recipe
 
     corpus = LabelledCorpus(tuple(text for text, _ in pairs), tuple(label for _, label in pairs))
@@ -263,7 +263,7 @@ def _digests(model: Path) -> dict[str, str]:
 
 def _write(probe: TextProbe, origin: ProbeOrigin, out: Path) -> str:
     """The three files; gives probe.json back."""
-    from tokenmargin.explain.fit_folder import as_json
+    from tokenmargin.classify.fit_folder import as_json
     from tokenmargin.probe import text_verdicts
     from tokenmargin.report.probe_page import probe_page
 

@@ -12,6 +12,9 @@ import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
+from tokenmargin.classify.baseline import fit_tfidf_logistic
+from tokenmargin.classify.evaluation import evaluate, paired_interval
+from tokenmargin.classify.fitting import CountedPart, FitSettings, LabelledCorpus, Origin, counted_parts, train_tokens
 from tokenmargin.comparison.agreement import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
 from tokenmargin.comparison.comparison import (
     ClassifierPart,
@@ -29,9 +32,6 @@ from tokenmargin.comparison.methods import METHODS, OURS, Outcome, run
 from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
 from tokenmargin.comparison.text_methods import Knowledge
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain.baseline import fit_tfidf_logistic
-from tokenmargin.explain.evaluation import evaluate, paired_interval
-from tokenmargin.explain.fitting import CountedPart, FitSettings, LabelledCorpus, Origin, counted_parts, train_tokens
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer", "shap", "lime")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.explain.baseline import TfidfLogistic, fit_tfidf_logistic
-from tokenmargin.explain.deciding_tokens import class_signs, mean_pull, occurrence_difference, signed_frequency
-from tokenmargin.explain.fit_tokens import fit_tokens
-from tokenmargin.explain.token_model import TokenModel
+from tokenmargin.classify.baseline import TfidfLogistic, fit_tfidf_logistic
+from tokenmargin.classify.deciding_tokens import class_signs, mean_pull, occurrence_difference, signed_frequency
+from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_model import TokenModel
 
 #: As if so many more words had been read in each class, spread over tokens as in the whole corpus.
 PRIOR_WORDS = 1000.0

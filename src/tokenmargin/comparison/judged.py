@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.explain.token_model import checked_counts
+from tokenmargin.classify.token_model import checked_counts
 
 
 @runtime_checkable

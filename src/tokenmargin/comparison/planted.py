@@ -26,6 +26,8 @@ from scipy.stats import t as student
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, machine, versions
+from tokenmargin.classify.baseline import fit_tfidf_logistic
+from tokenmargin.classify.fit_tokens import fit_tokens
 from tokenmargin.comparison.comparing import RECORDED
 from tokenmargin.comparison.comparison import Interval
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
@@ -34,8 +36,6 @@ from tokenmargin.comparison.methods import METHODS, RAN, Description, run
 from tokenmargin.comparison.text_methods import SAMPLED, Knowledge
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain.baseline import fit_tfidf_logistic
-from tokenmargin.explain.fit_tokens import fit_tokens
 
 #: A small law of four levels, from hardly to almost surely informative.
 SMALL_LAW = KLevel(irrelevant=320, sizes=(10, 10, 10, 10), levels=(0.4, 0.3, 0.15, 0.02), T=60)

@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin.classify.baseline import TfidfLogistic
+from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.comparison.corpus_methods import Learnt
 from tokenmargin.comparison.judged import Judged, directed, masked
 from tokenmargin.comparison.lime_explainer import lime_weights
 from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.explain.baseline import TfidfLogistic
-from tokenmargin.explain.token_model import TokenModel
 
 
 @dataclass(frozen=True, eq=False)

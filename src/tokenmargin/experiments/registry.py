@@ -9,27 +9,27 @@ from tokenmargin.experiments.experiment import Experiment
 
 #: Modules of this package, each with its figures in `EXPERIMENTS`.
 MODULES = (
-    "maxmargin.fig01_directions",
-    "maxmargin.fig02_cone",
-    "maxmargin.fig03_joint",
-    "maxmargin.fig04_evolution",
-    "maxmargin.fig05_transients",
-    "maxmargin.fig06_07_vit",
-    "maxmargin.fig08_two_limits",
-    "maxmargin.fig09_10_trials",
-    "maxmargin.thm1_4_path",
-    "embeddings.fig01_03_04_reviews",
-    "embeddings.fig02_synthetic",
-    "embeddings.eq9_margin",
-    "embeddings.lemma2_onestep",
-    "embeddings.app_e_reading",
-    "embeddings.thm5_map",
+    "maxmargin.figures.fig01_directions",
+    "maxmargin.figures.fig02_cone",
+    "maxmargin.figures.fig03_joint",
+    "maxmargin.figures.fig04_evolution",
+    "maxmargin.figures.fig05_transients",
+    "maxmargin.figures.fig06_07_vit",
+    "maxmargin.figures.fig08_two_limits",
+    "maxmargin.figures.fig09_10_trials",
+    "maxmargin.figures.thm1_4_path",
+    "embeddings.figures.fig01_03_04_reviews",
+    "embeddings.figures.fig02_synthetic",
+    "embeddings.figures.eq9_margin",
+    "embeddings.figures.lemma2_onestep",
+    "embeddings.figures.app_e_reading",
+    "embeddings.figures.thm5_map",
 )
 
 
 def experiments() -> dict[str, Experiment]:
     """All figures, in the order of the papers."""
-    modules = [import_module(f"tokenmargin.experiments.{name}") for name in MODULES]
+    modules = [import_module(f"tokenmargin.papers.{name}") for name in MODULES]
     found = [experiment for module in modules for experiment in module.EXPERIMENTS]
     return {experiment.id: experiment for experiment in sorted(found, key=_place)}
 

@@ -43,6 +43,7 @@ COMPUTED_BY = (
     "theory",
     "probe",
     "experiments",
+    "papers",
 )
 
 #: Packages whose versions can change a number.

@@ -1,7 +1,7 @@
 """The cone around a locally-optimal direction that has no stationary point beyond a radius: its mu and R.
 
 From it descent need not converge to the direction: [M, Thm 3] asks for a far larger radius, which depends on the loss
-(`tokenmargin.theory.maxmargin.cone_radius`).
+(`tokenmargin.papers.maxmargin.claims.cone_radius`).
 """
 
 from __future__ import annotations

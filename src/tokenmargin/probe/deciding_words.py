@@ -1,7 +1,7 @@
 """Which word of a text decides, by a fit of our own: what the selection of another model's attention is compared with.
 
 The word that decides is the one that no other pulls harder to the class that the fit predicts, all its places together,
-as in `DEFINITIONS["decides"]` of `tokenmargin.explain`. Beside it stands the rarest word, which needs no attention.
+as in `DEFINITIONS["decides"]` of `tokenmargin.classify`. Beside it stands the rarest word, which needs no attention.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin.explain.text_model import NO_TOKEN, Explanation, TextModel
+from tokenmargin.classify.text_model import NO_TOKEN, Explanation, TextModel
 
 Spans = tuple[tuple[int, int], ...]
 

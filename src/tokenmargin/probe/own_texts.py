@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin.classify.saved_model import load
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.explain.saved_model import load
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.probe.reading import AttentionReading
 from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces

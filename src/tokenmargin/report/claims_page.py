@@ -37,7 +37,7 @@ These are property tests.
 |---|---|---|
 """
 
-_M_LEMMAS, _E_LEMMAS = "tests/theory/maxmargin/test_lemmas.py", "tests/theory/embeddings/test_lemmas.py"
+_M_LEMMAS, _E_LEMMAS = "tests/papers/maxmargin/claims/test_lemmas.py", "tests/papers/embeddings/claims/test_lemmas.py"
 
 #: Lemmas that are no claims: (cited as, what is tested, the file and the words by which pytest finds it).
 TECHNICAL = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tokenmargin.explain import Explanation
+from tokenmargin.classify import Explanation
 from tokenmargin.report._render import render
 
 #: Shades of a word, by its part of the strongest contribution of its text; fainter ones are not marked.

@@ -1,5 +1,20 @@
 """Do they agree? The only place where dynamics meets margin: comparisons, claims, studies."""
 
+from tokenmargin.papers.embeddings.case import EmbeddingCase
+from tokenmargin.papers.embeddings.claims.lemma6_19_only_important import Rivals, rivals
+from tokenmargin.papers.embeddings.laws.random_cases import LAWS as EMBEDDINGS_LAWS
+from tokenmargin.papers.embeddings.selection_study import (
+    PhaseGrid,
+    PhaseMap,
+    Theorem5Study,
+    phase_map,
+    theorem5_study,
+)
+from tokenmargin.papers.maxmargin.claims.assumption_c import AssumptionC, assumption_c, on_support
+from tokenmargin.papers.maxmargin.claims.assumption_d import AssumptionD, assumption_d
+from tokenmargin.papers.maxmargin.claims.order_cells import OrderCell
+from tokenmargin.papers.maxmargin.laws.random_problems import LAWS as MAXMARGIN_LAWS
+from tokenmargin.papers.maxmargin.trials import Study, run_trials, trial
 from tokenmargin.theory.agreement import (
     SAME_DIRECTION,
     Agreement,
@@ -13,26 +28,11 @@ from tokenmargin.theory.certificate_data import speaks_of
 from tokenmargin.theory.certificate_file import write_certificate
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
-from tokenmargin.theory.embeddings.case import EmbeddingCase
-from tokenmargin.theory.embeddings.lemma6_19_only_important import Rivals, rivals
-from tokenmargin.theory.embeddings.random_cases import LAWS as EMBEDDINGS_LAWS
-from tokenmargin.theory.embeddings.selection_study import (
-    PhaseGrid,
-    PhaseMap,
-    Theorem5Study,
-    phase_map,
-    theorem5_study,
-)
 from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
 from tokenmargin.theory.law import Law
-from tokenmargin.theory.maxmargin.assumption_c import AssumptionC, assumption_c, on_support
-from tokenmargin.theory.maxmargin.assumption_d import AssumptionD, assumption_d
-from tokenmargin.theory.maxmargin.order_cells import OrderCell
-from tokenmargin.theory.maxmargin.random_problems import LAWS as MAXMARGIN_LAWS
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem_check import ClaimAnswer, check
-from tokenmargin.theory.trials import Study, run_trials, trial
 
 __all__ = [
     "EMBEDDINGS_LAWS",

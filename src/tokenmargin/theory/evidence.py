@@ -24,10 +24,10 @@ from tokenmargin._atomic import write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
+from tokenmargin.papers.embeddings.laws import other_cases, random_cases
+from tokenmargin.papers.maxmargin.laws import other_joint_problems, other_problems, random_problems
 from tokenmargin.theory.claim import Applies, Claim, numbers_watched
-from tokenmargin.theory.embeddings import other_cases, random_cases
 from tokenmargin.theory.law import NO_TRAINING, Law
-from tokenmargin.theory.maxmargin import other_joint_problems, other_problems, random_problems
 from tokenmargin.theory.registry import claims
 
 #: The seed of the committed table.

@@ -1,0 +1,149 @@
+"""What a fit found, in plain sentences with numbers: the first paragraph of its page and of its command."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import pi, sqrt
+from typing import Any
+
+from tokenmargin.classify.deciding_tokens import TokenTable
+from tokenmargin.classify.evaluation import Evaluation
+
+#: Tokens named for each class.
+NAMED = 8
+
+#: With more classes than this the sentence names fewer tokens of each.
+MANY_CLASSES = 3
+
+#: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
+#: smaller share of texts that the model can read nothing of, accuracy moves by less.
+FEW = 0.01
+
+
+def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the model is, how well it does, and which tokens decide."""
+    low, high = evaluation.accuracy_interval
+    learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
+    unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
+    sentences = [
+        f"From {learnt:,} texts labelled {_listed(table.classes, 'or')} the model learnt two numbers for each of "
+        f"{len(table):,} tokens: how much attention it gets, and what it then says.",
+        f"On {judged:,} texts {unseen} {_percent(evaluation.accuracy)} of its predictions are right "
+        f"(95% interval {_percent(low)} to {_percent(high)}).",
+    ]
+    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
+    for name in table.classes:
+        rows = table.towards(name, top)
+        if rows:
+            told = ", ".join(f"“{shown_as(table, row)}”" for row in rows)
+            sentences.append(f"What decides for {name} above all: {told}.")
+        else:
+            sentences.append(f"No token decides for {name} beyond what chance would explain.")
+    return tuple(sentences)
+
+
+def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+    """Beside what the numbers stand, and what they do not say."""
+    baseline, majority, mean = (metrics[name] for name in ("baseline_accuracy", "majority", "difference"))
+    low, high = metrics["difference_interval"]
+    points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
+    sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
+    sentences = [
+        f"TF-IDF with logistic regression is right in {_percent(baseline)} of the same texts, and always "
+        f"naming the most frequent class in {_percent(majority)}: this model has {points} than the first "
+        f"(95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
+    ]
+    if evaluation.accuracy_interval[0] <= majority:
+        sentences.append("It is not clearly better than naming the most frequent class: do not read much into it.")
+    gap, chance = _calibration_gaps(evaluation.calibration)
+    sentences.append(
+        f"When it says 80%, take it as 80% give or take {_points(gap)}: that is how far its probabilities are off, on "
+        f"average; probabilities without fault would seem off by {_points(chance)} with so many texts."
+    )
+    sentences.extend(_on_repeats(metrics))
+    unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
+    if unread > FEW * judged:
+        sentences.append(
+            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows (signs and emoji "
+            "are none): of all these it says the same."
+        )
+    sentences.append(
+        "A token that decides is one that this model uses. It need not be the cause of anything, and another model may "
+        "use others."
+    )
+    return tuple(sentences)
+
+
+def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
+    """What texts that stand more than once do to the numbers."""
+    repeated, learnt = metrics["repeated_test_documents"], metrics["train_documents"]
+    copied = metrics.get("copied_train_documents", 0)
+    if repeated:
+        others = "there is no other to judge by"
+        if "unrepeated_accuracy" in metrics:
+            low, high = metrics["unrepeated_accuracy_interval"]
+            others = (
+                f"of the other {metrics['test_documents'] - repeated:,}, {_percent(metrics['unrepeated_accuracy'])} "
+                f"are right (95% interval {_percent(low)} to {_percent(high)})"
+            )
+        yield (
+            f"{repeated:,} of the texts that it was judged by also stand, word for word, among those that it learnt "
+            f"from; they make it look better than it is: {others}."
+        )
+    if copied > FEW * learnt:
+        yield (
+            f"{copied:,} of the {learnt:,} texts that it learnt from are copies of others. The intervals of the pulls "
+            "take each for a text of its own, and are too narrow: leave the copies out and fit again."
+        )
+
+
+def _calibration_gaps(calibration: Sequence[tuple[float, float, int]]) -> tuple[float, float]:
+    """How far probabilities are off on average, in points, and how far chance alone would make them seem.
+
+    Of n texts whose probabilities are p and true, the share that comes true is off by sqrt(2 p (1 - p) / (pi n)).
+    """
+    texts = max(sum(size for _, _, size in calibration), 1)
+    gap = sum(size * abs(said - true) for said, true, size in calibration)
+    chance = sum(sqrt(2 * size * max(said * (1 - said), 0.0) / pi) for said, _, size in calibration)
+    return 100 * gap / texts, 100 * chance / texts
+
+
+def _points(gap: float) -> str:
+    return "less than a point" if gap < 1 else "1 point" if round(gap) == 1 else f"{gap:.0f} points"
+
+
+def shown_as(table: TokenTable, row: int) -> str:
+    """A token as a person would write it: the most frequent word behind it, where it is not a word itself."""
+    words = table.words[row]
+    return words.split(", ")[0] if words else str(table.token[row])
+
+
+def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]) -> dict[str, str]:
+    """Words that counting writes without their apostrophe, each as most of its occurrences are written: doesn't.
+
+    Args:
+        texts: as they were given.
+        apostrophes: the characters that counting deletes.
+        counts: how often each word occurs, as counting writes it.
+    """
+    if not apostrophes:
+        return {}
+    within = re.compile(rf"\w+(?:[{re.escape(apostrophes)}]\w+)+")
+    found = Counter(form for text in texts for form in within.findall(text.lower()))
+    deleted = str.maketrans("", "", apostrophes)
+    written: dict[str, str] = {}
+    for form, times in found.most_common():
+        bare = form.translate(deleted)
+        if bare not in written and 2 * times > counts.get(bare, 2 * times):
+            written[bare] = form
+    return written
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"

@@ -1,0 +1,330 @@
+"""Which tokens decide: how often each is met, what attention it takes, where it pulls, and how sure that is.
+
+One definition for the table, the page, the command line and the documents. With two classes a pull is positive
+towards the class that sorts last; with more there is one column a class, positive towards that class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin._checks import checked
+from tokenmargin.classify.token_model import TokenModel, checked_counts
+from tokenmargin.errors import InvalidInputError
+
+#: Half of a 95% interval in standard errors.
+NORMAL_95 = 1.959963984540054
+
+
+class Definition(NamedTuple):
+    """A column in plain words, and what its sign means ("" where it has none)."""
+
+    meaning: str
+    sign: str = ""
+
+
+#: In the order in which tables show them.
+DEFINITIONS: dict[str, Definition] = {
+    "token": Definition("a word, a stem, a piece of a word or a run of words, as the model reads it"),
+    "words": Definition("the words of the texts that became this token, the most frequent first"),
+    "documents": Definition("texts that hold the token, of those that the model learnt from"),
+    "count": Definition("how often the token occurs in them"),
+    "posterior_difference": Definition(
+        "of the token's occurrences, the share in texts of the class minus the share in all others, from -1 to 1",
+        "above 0: it occurs more often in texts of the class than in others",
+    ),
+    "alpha": Definition(
+        "signed frequency: the mean over all texts of the token's share of the text, taken with + in texts of the "
+        "class and with - in others; what the first step of training adds to its embedding",
+        "above 0: texts of the class give it more room",
+    ),
+    "score": Definition(
+        "how loudly the token asks for attention: a text gives each of its tokens attention in proportion to e^score",
+        "only differences matter: a score higher by 0.69 gets twice the attention",
+    ),
+    "attention": Definition("the token's share of all the attention that the texts give"),
+    "selected": Definition("of the texts that hold the token, the share in which no other token gets more attention"),
+    "value": Definition(
+        "what the token says once it is attended to, in log-odds for each unit of attention",
+        "above 0: it speaks for the class",
+    ),
+    "pull": Definition(
+        "what the token adds to the log-odds of a text that holds it, mean over those texts",
+        "above 0: towards the class",
+    ),
+    "pull_low": Definition("lower end of the 95% interval of the pull, had other texts of the same kind been drawn"),
+    "pull_high": Definition("upper end of that interval"),
+    "decides": Definition(
+        "the share of all texts in which no other token pulls harder towards the class that the model predicts, for "
+        "the class where that share is largest; 0 where the interval of the pull holds 0. The table is sorted by it, "
+        "so that a rare token does not win by chance"
+    ),
+    "spread": Definition("standard deviation of the pull when the model is fitted again to texts drawn with repeats"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTable:
+    """One row a token, sorted by `decides`, the largest first.
+
+    V tokens, K classes, and K' columns of what has a direction: 1 for two classes, K for more.
+    """
+
+    classes: tuple[str, ...]
+    token: np.ndarray  #: (V,) names
+    column: np.ndarray  #: (V,) where each token stands in the vocabulary
+    words: tuple[str, ...]  #: the words behind each token; "" where it is its own word
+    documents: np.ndarray  #: (V,)
+    count: np.ndarray  #: (V,)
+    count_by_class: np.ndarray  #: (V, K)
+    alpha: np.ndarray  #: (V, K')
+    posterior_difference: np.ndarray  #: (V, K')
+    score: np.ndarray  #: (V,)
+    value: np.ndarray  #: (V, K')
+    attention: np.ndarray  #: (V,)
+    selected: np.ndarray  #: (V,)
+    pull: np.ndarray  #: (V, K')
+    pull_low: np.ndarray  #: (V, K')
+    pull_high: np.ndarray  #: (V, K')
+    decides: np.ndarray  #: (V,)
+    decides_for: np.ndarray  #: (V, K), the same for each class
+    spread: np.ndarray | None = None  #: (V, K'), where the model was fitted again to resampled texts
+
+    def __len__(self) -> int:
+        """How many tokens."""
+        return len(self.token)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The class that each column of a pull is towards."""
+        return self.classes[1:] if len(self.classes) == 2 else self.classes
+
+    @checked
+    def towards(self, name: str, top: int = 10) -> list[int]:
+        """Rows of the tokens that decide most for a class, the most deciding first; fewer where fewer do."""
+        if name not in self.classes:
+            raise InvalidInputError(f"no class is called {name!r}: there are {', '.join(self.classes)}.")
+        share = self.decides_for[:, self.classes.index(name)]
+        return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
+
+    def as_written(self, row: int) -> tuple[str, str]:
+        """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
+        token, words = str(self.token[row]), self.words[row]
+        bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
+        return (words, "") if bare == token else (token, words)
+
+    @checked
+    def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Column names and rows of text for a terminal: the tokens that decide most for each class."""
+        header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
+        rows: list[tuple[str, ...]] = []
+        for name in self.classes:
+            column = 0 if len(self.classes) == 2 else self.classes.index(name)
+            for row in self.towards(name, top):
+                token, words = self.as_written(row)
+                rows.append(
+                    (
+                        name,
+                        f"{token} ({words})" if words else token,
+                        f"{self.decides_for[row, self.classes.index(name)]:.1%}",
+                        f"{self.documents[row]:,}",
+                        f"{self.pull[row, column]:+.2f}",
+                        f"{self.pull_low[row, column]:+.2f} to {self.pull_high[row, column]:+.2f}",
+                    )
+                )
+        return header, rows
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Named columns of equal length, for a file; what has a direction is named after it when there are several."""
+        flat: dict[str, np.ndarray] = {"token": self.token, "words": np.array(self.words, dtype=object)}
+        for name in DEFINITIONS:
+            values = getattr(self, name)
+            if name in flat or values is None:
+                continue
+            if values.ndim == 1:
+                flat[name] = values
+                continue
+            for column, direction in enumerate(self.directions):
+                flat[name if len(self.classes) == 2 else f"{name}: {direction}"] = values[:, column]
+        for column, direction in enumerate(self.classes):
+            flat[f"count in {direction}"] = self.count_by_class[:, column]
+            flat[f"decides for {direction}"] = self.decides_for[:, column]
+        return flat
+
+
+@checked
+def deciding_tokens(
+    model: TokenModel,
+    counts: sp.csr_array,
+    targets: np.ndarray,
+    classes: Sequence[str],
+    vocabulary: Sequence[str],
+    words: Sequence[str] | None = None,
+    spread: np.ndarray | None = None,
+) -> TokenTable:
+    """The table of all tokens of a model, measured on the texts that it learnt from.
+
+    Args:
+        model: scores and values of V tokens.
+        counts: shape (n, V), how often each token occurs in each text.
+        targets: shape (n,), the number of each text's class.
+        classes: names of the K classes.
+        vocabulary: V names.
+        words: the words behind each token.
+        spread: shape (V, K'), from fits to resampled texts.
+    """
+    counts = checked_counts(counts)  # sorted, without zeros: the pattern that attention has too
+    n, V = counts.shape
+    numbered = targets.shape == (n,) and targets.dtype.kind in "iu" and targets.min() >= 0
+    all_named = len(vocabulary) == V and (words is None or len(words) == V)
+    if not numbered or targets.max() >= len(classes) or not all_named:
+        raise InvalidInputError(
+            f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
+            f"got targets of shape {targets.shape} and {len(vocabulary)} names."
+        )
+    if spread is not None and (spread.ndim != 2 or len(spread) != V):
+        raise InvalidInputError(f"spread has shape {spread.shape}: give (V, K') with V = {V}.")
+    attention = model.attention(counts)
+    documents = np.bincount(counts.indices, minlength=V)
+    held = np.maximum(documents, 1)
+    share, selected = _attention_shares(attention, documents)
+    factor = _factors(model, attention)
+    reach = np.bincount(counts.indices, weights=factor, minlength=V) / held  # what a value is multiplied by, on average
+    probabilities = model.probabilities(counts)
+    error = _value_errors(probabilities, counts, targets, factor)
+    pull = model.value * reach[:, None]
+    error[reach == 0] = np.inf
+    half = NORMAL_95 * error * np.where(reach > 0, reach, 1.0)[:, None]
+    by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
+    signs = class_signs(targets, len(classes))
+    decides = _hardest(counts, factor, model.value, np.abs(pull) > half, probabilities.argmax(axis=1))
+    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
+    sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
+    order = np.lexsort((-sure, -decides.max(axis=1)))
+    columns = {
+        "token": np.array(list(vocabulary), dtype=object),
+        "column": np.arange(V),
+        "documents": documents,
+        "count": by_class.sum(axis=1),
+        "count_by_class": by_class,
+        "alpha": signed_frequency(counts, signs),
+        "posterior_difference": occurrence_difference(by_class),
+        "score": model.score,
+        "value": model.value,
+        "attention": share,
+        "selected": selected,
+        "pull": pull,
+        "pull_low": pull - half,
+        "pull_high": pull + half,
+        "decides": decides.max(axis=1),
+        "decides_for": decides,
+    }
+    sorted_columns = {name: values[order] for name, values in columns.items()}
+    named = ("",) * V if words is None else tuple(words)
+    return TokenTable(
+        tuple(classes),
+        words=tuple(named[row] for row in order),
+        spread=None if spread is None else spread[order],
+        **sorted_columns,
+    )
+
+
+def mean_pull(model: TokenModel, counts: sp.csr_array) -> np.ndarray:
+    """What each token adds to the log-odds of a text that holds it, mean over those texts, shape (V, K')."""
+    attention = model.attention(counts)
+    V, factor = attention.shape[1], _factors(model, attention)
+    documents = np.maximum(np.bincount(attention.indices, minlength=V), 1)
+    return model.value * (np.bincount(attention.indices, weights=factor, minlength=V) / documents)[:, None]
+
+
+def _hardest(
+    counts: sp.csr_array, factor: np.ndarray, value: np.ndarray, is_sure: np.ndarray, predicted: np.ndarray
+) -> np.ndarray:
+    """In which share of all texts each class is predicted and each token pulls hardest to it, (V, K); 0 if not sure."""
+    V = counts.shape[1]
+    lengths = np.diff(counts.indptr)
+    starts, filled = counts.indptr[:-1][lengths > 0], lengths[lengths > 0]
+    towards = [(0, -1.0), (0, 1.0)] if value.shape[1] == 1 else [(column, 1.0) for column in range(value.shape[1])]
+    shares = np.zeros((V, len(towards)))
+    for k, (column, sign) in enumerate(towards):
+        pulls = factor * np.maximum(sign * value[:, column], 0.0)[counts.indices]
+        if starts.size:
+            hardest = (pulls >= np.repeat(np.maximum.reduceat(pulls, starts), filled)) & (pulls > 0)
+            hardest &= np.repeat(predicted == k, lengths)
+            hits = np.bincount(counts.indices[hardest], minlength=V)
+            shares[:, k] = np.where(is_sure[:, column], hits, 0) / counts.shape[0]
+    return shares
+
+
+def class_signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
+    """+1 in texts of the class and -1 in others, shape (n, K')."""
+    directions = np.array([1]) if n_classes == 2 else np.arange(n_classes)
+    return np.where(targets[:, None] == directions, 1.0, -1.0)
+
+
+def _column_sums(counts: sp.csr_array) -> np.ndarray:
+    return np.bincount(counts.indices, weights=counts.data, minlength=counts.shape[1]).astype(np.int64)
+
+
+def signed_frequency(counts: sp.csr_array, signs: np.ndarray) -> np.ndarray:
+    """The signed frequency of each token [E, (3)], shape (V, K')."""
+    lengths = np.maximum(np.asarray(counts.sum(axis=1), dtype=np.float64), 1.0)
+    return np.asarray(counts.T @ (signs / lengths[:, None])) / max(counts.shape[0], 1)
+
+
+def occurrence_difference(by_class: np.ndarray) -> np.ndarray:
+    """P(class | token) - P(another class | token) over occurrences [E, (37)], shape (V, K'); NaN where it is absent."""
+    total = by_class.sum(axis=1, keepdims=True)
+    of_class = by_class[:, 1:] if by_class.shape[1] == 2 else by_class
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(total > 0, (2 * of_class - total) / total, np.nan)
+
+
+def _attention_shares(attention: sp.csr_array, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each token's share of all attention, and the share of its texts in which no token gets more, both (V,)."""
+    V = attention.shape[1]
+    given = np.bincount(attention.indices, weights=attention.data, minlength=V)
+    lengths = np.diff(attention.indptr)
+    starts = attention.indptr[:-1][lengths > 0]
+    most = np.maximum.reduceat(attention.data, starts) if starts.size else np.zeros(0)
+    largest = np.repeat(most, lengths[lengths > 0])
+    is_first = attention.data >= largest
+    first = np.bincount(attention.indices[is_first], minlength=V)
+    return given / max(given.sum(), 1e-300), first / np.maximum(documents, 1)
+
+
+def _factors(model: TokenModel, attention: sp.csr_array) -> np.ndarray:
+    """What a value is multiplied by for each stored count: attention, times the root of the distinct tokens, (nnz,)."""
+    distinct = np.diff(attention.indptr)
+    return attention.data * np.repeat(np.sqrt(distinct), distinct) if model.root_length else attention.data
+
+
+def _value_errors(
+    probabilities: np.ndarray, counts: sp.csr_array, targets: np.ndarray, factor: np.ndarray
+) -> np.ndarray:
+    """Standard errors of the values, shape (V, K'): the sandwich estimate, a token at a time.
+
+    With x the factor of a token in a text and r the text's residual, the value of a fit without ridge moves by
+    sum x r / sum x^2 p (1 - p) when texts are drawn again, whose variance is sum x^2 r^2 / (sum x^2 p (1 - p))^2. The
+    residuals are those of the fit, in which rare tokens have helped to explain their own texts; each is therefore
+    enlarged by n / (n - 1) for a token of n texts, and a token of one text has no interval (its error is infinite).
+    """
+    V = counts.shape[1]
+    p = probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
+    truth = (class_signs(targets, probabilities.shape[1]) + 1) / 2
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    documents = np.bincount(counts.indices, minlength=V)
+    errors = np.empty((V, p.shape[1]))
+    for column in range(p.shape[1]):
+        residual, curvature = (truth - p)[rows, column], (p * (1 - p))[rows, column]
+        meat = np.bincount(counts.indices, weights=(factor * residual) ** 2, minlength=V)
+        bread = np.bincount(counts.indices, weights=factor**2 * curvature, minlength=V)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            small = np.where(documents > 1, documents / np.maximum(documents - 1, 1), np.inf)
+            errors[:, column] = np.where(bread > 0, np.sqrt(meat * small) / bread, np.inf)
+    return np.where(np.isfinite(errors), errors, np.inf)

@@ -1,0 +1,105 @@
+"""A fit on disk: the table of tokens as CSV and Parquet, the model, the metrics and the manifest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmargin._atomic import complete_file, complete_folder, write_text
+from tokenmargin._checks import checked
+from tokenmargin._fingerprint import fingerprint
+from tokenmargin.classify.fitting import COMPUTED_BY, FittedTexts, Origin
+from tokenmargin.classify.saved_model import save
+from tokenmargin.sources import write_parquet
+from tokenmargin.training.checkpoint import Checkpoint, computed_by
+
+#: Digits of a number in tokens.csv; tokens.parquet has all of them.
+DIGITS = 6
+
+
+#: What a cell begins with that a spreadsheet takes for a formula; and ', so that what is added can be taken away again.
+FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
+#: A number as we and others write it.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+#: All that a folder of a fit holds; the page is the caller's.
+FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
+
+
+@checked
+def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> None:
+    """Write a fit into a folder of its own; another fit that is there is replaced in one step.
+
+    Args:
+        fitted: what `fit_texts` or `fit_parts` gave.
+        folder: new, or one that holds a fit and nothing else.
+        page: the HTML of report.html; without it there is none.
+    """
+    columns = fitted.tokens.columns()
+    with complete_folder(folder, only=FILES) as place:
+        _write_csv(place / "tokens.csv", columns)
+        write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
+        save(fitted.model, place / "model")
+        write_text(place / "metrics.json", as_json(fitted.metrics) + "\n")
+        write_text(place / "manifest.json", as_json(fitted.report.manifest) + "\n")
+        if page is not None:
+            write_text(place / "report.html", page)
+
+
+def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
+    cells = ([_cell(value) for value in values.tolist()] for values in columns.values())
+    with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
+        write_rows(file, [tuple(columns), *zip(*cells, strict=True)])
+
+
+def write_rows(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows as CSV in which no spreadsheet finds a formula.
+
+    A text that begins with = + - @ or with a tab or line end, which spreadsheets take for a formula, gets one ' before
+    it, and so does one that begins with ': whoever takes one ' away from where a cell begins has the text as it was.
+    Numbers are left alone. Our own readers take nothing away: a file of ours that is read as a table has the '.
+    """
+    for row in rows:
+        # With this end csv quotes a cell that holds either half of it; with "\n" alone a "\r" would break the row.
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\r\n").writerow([_harmless(value) for value in row])
+        stream.write(line.getvalue().removesuffix("\r\n") + "\n")
+
+
+def _harmless(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value.startswith(FORMULAS) and not NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
+
+
+def _cell(value: Any) -> Any:
+    """A number with the digits that mean something; nothing where it is not finite."""
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}g}" if math.isfinite(value) else ""
+    return value
+
+
+def as_json(content: dict[str, Any]) -> str:
+    """Readable JSON; what is no number (the area under a curve of one class) as null, which every reader accepts."""
+    return json.dumps(_finite(content), ensure_ascii=False, indent=2)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def fit_checkpoint(folder: Path, origin: Origin) -> Checkpoint:
+    """Where a command keeps what is unfinished: of this command, these files and this code alone."""
+    own = fingerprint(origin.command, origin.files, computed_by(*COMPUTED_BY, device=False))
+    return Checkpoint(folder / own)

@@ -1,0 +1,189 @@
+"""A fit to counted texts that do not fit into memory: learnt from all of them part by part, judged on a sample.
+
+What is in memory is one part, the vocabulary, and samples of a fixed size. With fewer texts than those samples hold,
+everything is measured on all texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin._checks import checked
+from tokenmargin._fingerprint import fingerprint
+from tokenmargin._progress import Progress, silent
+from tokenmargin.classify._lbfgs import Search, minimise
+from tokenmargin.classify._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
+from tokenmargin.classify.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
+from tokenmargin.classify.fitting import (
+    COMPUTED_BY,
+    CountedPart,
+    FitSettings,
+    FittedTexts,
+    Origin,
+    judged_fit,
+    train_tokens,
+)
+from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.token_model import TokenModel
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.text import TokenCounter
+from tokenmargin.training.checkpoint import Checkpoint, Keeper, Stages, computed_by
+
+#: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and texts to judge by.
+SAMPLE, JUDGED = 40_000, 20_000
+
+#: Steps of L-BFGS at most, and the share of the loss that the last step gains: as in `fit_tokens`.
+MOST_STEPS, TOLERANCE = 200, 3e-4
+
+#: Counts (documents, V) and classes 0 or 1, part by part, in the same order at every call.
+CountedParts = Callable[[], Iterable[tuple[sp.csr_array, np.ndarray]]]
+
+
+@checked
+def fit_parts(
+    parts: CountedParts,
+    n_documents: int,
+    vocabulary: tuple[str, ...],
+    classes: tuple[str, str],
+    settings: FitSettings,
+    *,
+    origin: Origin | None = None,
+    progress: Progress = silent,
+    checkpoint: Checkpoint | None = None,
+) -> FittedTexts:
+    """What `fit_texts` gives, from counts: no texts are shown, and nothing is fitted again to resampled texts.
+
+    Args:
+        parts: called for every pass over the counts.
+        n_documents: of all parts.
+        vocabulary: names of the columns.
+        classes: names of the two classes.
+        settings: `test_share` is held out, and at most 20,000 texts.
+        origin: where the texts came from, for the page.
+        progress: called as progress(done, total, what).
+        checkpoint: where the fit to a sample, and the newest steps of the fit to all, are kept and taken up.
+    """
+    if settings.bootstrap:
+        raise InvalidInputError("fitting again to resampled texts needs all counts in memory: leave bootstrap out.")
+    dealt = _Dealt(parts, n_documents, len(vocabulary), settings)
+    learnt, judged = dealt.samples(progress)
+    for part in (learnt, judged):
+        if len(np.unique(part.targets)) < 2:
+            raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
+    stages = Stages(checkpoint, dealt.belongs_to)
+    first = train_tokens(learnt, 2, settings.seed, progress, stages)
+    grown, start = dealt.n_learnt / len(learnt.targets), log_idf_of(dealt.held_by, dealt.n_learnt)
+    keeper = Keeper(stages.checkpoint("all"), dealt.belongs_to)
+    tokens = fitted_to_parts(dealt.learnt, first, grown, start, progress, keeper)
+    model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
+    known = {"train_documents": dealt.n_learnt}
+    told = origin or Origin()
+    if dealt.n_learnt > len(learnt.targets):
+        known["measured_documents"] = len(learnt.targets)
+        sampled = (
+            f"tokens were measured, and TF-IDF with logistic regression learnt, on {len(learnt.targets):,} of the "
+            f"{dealt.n_learnt:,} texts learnt from"
+        )
+        told = Origin(told.title, told.command, (*told.reading, sampled), told.rows_left_out, told.files)
+    return judged_fit(model, learnt, judged, settings, told, dealt.repeated(judged), known, progress=progress)
+
+
+def fitted_to_parts(
+    parts: Parts,
+    sample: Fitted,
+    grown: float,
+    start: np.ndarray,
+    progress: Progress = silent,
+    keeper: Keeper | None = None,
+) -> TokenModel:
+    """The fit of `fit_tokens` to documents of which one part is in memory at a time; it begins at a fit to a sample.
+
+    Args:
+        parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
+        sample: a fit to some of the documents: where this one begins, and the ridge of theirs.
+        grown: how many times the documents of the sample there are; the ridge grows with its root.
+        start: log idf of all documents, where the ridge pulls scores to, shape (V,).
+        progress: called as progress(steps, most, "fitting").
+        keeper: of the newest steps.
+    """
+    model = sample.model
+    objective = PenalisedLoss(parts, model.value.shape[1], model.power, start)
+    objective.penalise(sample.ridge_value * grown**RIDGE_GROWTH, RIDGE_SCORE)
+
+    def stop(step: int, _: np.ndarray) -> bool:
+        progress(step, MOST_STEPS, "fitting")
+        return False
+
+    begin: np.ndarray | Search = objective.coordinates(Parameters(model.score, model.value, model.intercept))
+    with keeper or Keeper(None, dict) as keeps:
+        kept = keeps.latest()
+        found = minimise(
+            objective.value_and_gradient,
+            begin if kept is None else Search.from_arrays(kept.arrays),
+            max_iter=MOST_STEPS,
+            tol=TOLERANCE,
+            stop=stop,
+            after=lambda search: keeps.after(len(search.values) - 1, lambda: (search.arrays(), {})),
+        )
+    return TokenModel(*objective.parameters(found.x), model.power)
+
+
+class _Dealt:
+    """Every text has a random number of its own, by the seed, its part and its place: it decides what it is for."""
+
+    def __init__(self, parts: CountedParts, n_documents: int, V: int, settings: FitSettings) -> None:
+        self.parts, self.n_documents, self.V, self.seed = parts, n_documents, V, settings.seed
+        self.judged_share = min(settings.test_share, JUDGED / n_documents)
+        self.sampled_share = self.judged_share + min(1.0, SAMPLE / n_documents)
+        self.held_by = np.zeros(V)
+        self.n_learnt = 0
+        self.content = ""  # of all parts seen
+
+    def _dealt(self) -> Iterator[tuple[sp.csr_array, np.ndarray, np.ndarray]]:
+        for number, (counts, targets) in enumerate(self.parts()):
+            yield counts, targets, np.random.default_rng([self.seed, number]).random(len(targets))
+
+    def samples(self, progress: Progress) -> tuple[CountedPart, CountedPart]:
+        """Some of the texts learnt from, and those to judge by; what all of the former amount to is added up."""
+        picked: tuple[list[tuple[sp.csr_array, np.ndarray]], ...] = ([], [])
+        done = 0
+        for counts, targets, draw in self._dealt():
+            is_judged = draw < self.judged_share
+            self.held_by += np.bincount(sp.csr_array(counts[~is_judged]).indices, minlength=self.V)
+            self.n_learnt += int((~is_judged).sum())
+            for kept, chosen in zip(picked, (~is_judged & (draw < self.sampled_share), is_judged), strict=True):
+                kept.append((sp.csr_array(counts[chosen]), targets[chosen]))
+            self.content = fingerprint(self.content, counts.indptr, counts.indices, counts.data, targets)
+            done += len(targets)
+            progress(done, self.n_documents, "reading counts")
+        learnt, judged = (
+            CountedPart(
+                [], [], np.concatenate([own for _, own in kept]), sp.csr_array(sp.vstack([own for own, _ in kept]))
+            )
+            for kept in picked
+        )
+        return learnt, judged
+
+    def belongs_to(self) -> dict[str, str]:
+        """What a fit depends on: all texts, once `samples` has seen them, and how they were dealt."""
+        how = {"seed": str(self.seed), "held out": repr(self.judged_share), "sampled": repr(self.sampled_share)}
+        texts = f"{self.n_documents} of {self.V} tokens, {self.content}"
+        return {"texts": texts} | how | computed_by(*COMPUTED_BY, device=False)
+
+    def learnt(self) -> Iterator[Documents]:
+        """The texts learnt from, part by part."""
+        for counts, targets, draw in self._dealt():
+            own = draw >= self.judged_share
+            yield Documents(sp.csr_array(counts[own], dtype=np.float64), targets[own], np.ones(int(own.sum())))
+
+    def repeated(self, judged: CountedPart) -> np.ndarray:
+        """Which texts to judge by have the counts of a text learnt from; one without a token has none to share."""
+        keys = np.random.default_rng(0).random(self.V)
+        wanted = judged.counts @ keys
+        seen = np.zeros(len(wanted), dtype=bool)
+        for documents in self.learnt():
+            seen |= np.isin(wanted, documents.counts @ keys)
+        return seen & (wanted > 0)

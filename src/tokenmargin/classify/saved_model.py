@@ -1,0 +1,159 @@
+"""A fitted model on disk: numbers in safetensors, everything else in JSON; nothing in either can run.
+
+model/weights.safetensors    score, value, intercept
+model/model.json             format and version, classes, vocabulary, recipe, the digest of the weights, and a
+                             checksum of all of that
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
+from tokenmargin._checks import checked
+from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.token_model import TokenModel
+from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
+from tokenmargin.text.counter import TokenCounter
+from tokenmargin.text.recipe import Recipe
+
+FORMAT = "tokenmargin text model"
+VERSION = 2
+
+WEIGHTS, DESCRIPTION = "weights.safetensors", "model.json"
+
+FIELDS: dict[str, tuple[type, ...]] = {
+    "classes": (list,),
+    "power": (int, float),
+    "root_length": (bool,),
+    "recipe": (dict,),
+    "weights": (str,),
+    "vocabulary": (list,),
+    "words": (list,),
+}
+
+#: A description larger than this is none of ours: a million tokens take a tenth of it.
+LARGEST_DESCRIPTION = 512 * 2**20
+
+
+@checked
+def save(model: TextModel, folder: str | Path) -> None:
+    """Write a model into a folder of its own, which `load` reads; a model that is there is replaced in one step."""
+    target = Path(folder)
+    arrays = {"score": model.tokens.score, "value": model.tokens.value, "intercept": model.tokens.intercept}
+    weights = _safetensors().save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "classes": list(model.classes),
+        "power": model.tokens.power,
+        "root_length": model.tokens.root_length,
+        "recipe": model.counter.recipe.to_json(),
+        "weights": hashlib.sha256(weights).hexdigest(),
+        "vocabulary": list(model.counter.vocabulary),
+        "words": list(model.words),
+    }
+    description["checksum"] = checksum(description)
+    with complete_folder(target if target.name else target.resolve(), only=(WEIGHTS, DESCRIPTION)) as place:
+        with complete_file(place / WEIGHTS) as staging:
+            staging.write_bytes(weights)
+        write_text(place / DESCRIPTION, json.dumps(description, ensure_ascii=False, indent=1) + "\n")
+
+
+def load(folder: Any) -> TextModel:
+    """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
+    if not isinstance(folder, str | Path):
+        raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
+    return read_whole(Path(folder), lambda: _load(_place(Path(folder))))
+
+
+def _load(place: Path) -> TextModel:
+    description = _description(place / DESCRIPTION)
+    weights = (place / WEIGHTS).read_bytes() if (place / WEIGHTS).is_file() else None
+    if weights is None:
+        raise DataAbsentError(f"{place} holds no {WEIGHTS}: copy the whole folder that tokenmargin fit wrote.")
+    if hashlib.sha256(weights).hexdigest() != description["weights"]:
+        raise InvalidInputError(f"{place / WEIGHTS} is not the file that was saved (its digest differs): fit again.")
+    try:
+        arrays = _safetensors().load(weights)
+    except _safetensors_error() as problem:
+        raise InvalidInputError(f"{place / WEIGHTS} cannot be read ({problem}): fit again.") from None
+    return _built(place, description, arrays)
+
+
+def _place(given: Path) -> Path:
+    for place in (given, given / "model"):
+        if (place / DESCRIPTION).is_file():
+            return place
+    raise DataAbsentError(f"{given} holds no model ({DESCRIPTION} is not there): give what tokenmargin fit wrote.")
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """The JSON file, of this format and version and with every field of its type."""
+    if path.stat().st_size > LARGEST_DESCRIPTION:
+        raise InvalidInputError(f"{path} is too large to be a model's description.")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise InvalidInputError(f"{path} is no JSON ({problem}): fit again.") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise InvalidInputError(f"{path} does not describe a {FORMAT}.")
+    if found.get("version") != VERSION:
+        raise InvalidInputError(
+            f"{path} has version {found.get('version')!r} of the format and this tokenmargin reads {VERSION}: fit "
+            "again, or install the tokenmargin that wrote it."
+        )
+    if found.get("checksum") != checksum(found):
+        raise InvalidInputError(f"{path} is not the file that was saved (its checksum differs): copy it again, or fit.")
+    for name, kinds in FIELDS.items():
+        # By type and not by isinstance, for which True is a number.
+        if type(found.get(name)) not in kinds or (isinstance(found[name], list) and not _all_text(found[name])):
+            raise InvalidInputError(f"{path} has no usable field {name!r}: fit again.")
+    return found
+
+
+def checksum(description: dict[str, Any]) -> str:
+    """The SHA-256 of a description: of all that it says but the checksum itself, however it is laid out."""
+    said = {name: value for name, value in description.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _all_text(items: list[Any]) -> bool:
+    return all(isinstance(item, str) for item in items)
+
+
+def _built(place: Path, description: dict[str, Any], arrays: dict[str, np.ndarray]) -> TextModel:
+    classes, vocabulary = tuple(description["classes"]), tuple(description["vocabulary"])
+    V, columns = len(vocabulary), 1 if len(classes) == 2 else len(classes)
+    shapes = {"score": (V,), "value": (V, columns), "intercept": (columns,)}
+    for name, shape in shapes.items():
+        array = arrays.get(name)
+        if array is None or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise InvalidInputError(f"{place} has no finite {name} of shape {shape}: fit again.")
+    if len(description["words"]) != V or len(set(vocabulary)) != V or len(classes) < 2:
+        raise InvalidInputError(f"{place / DESCRIPTION} contradicts itself (classes, vocabulary, words): fit again.")
+    tokens = TokenModel(
+        arrays["score"], arrays["value"], arrays["intercept"], float(description["power"]), description["root_length"]
+    )
+    counter = TokenCounter(Recipe.from_json(description["recipe"]), vocabulary)
+    return TextModel(counter, tokens, classes, tuple(description["words"]))
+
+
+def _safetensors() -> Any:
+    """The package, on first use."""
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise MissingExtraError("Saving and loading models", "fit") from None
+    return safetensors.numpy
+
+
+def _safetensors_error() -> type[Exception]:
+    from safetensors import SafetensorError
+
+    return SafetensorError

@@ -1,0 +1,1 @@
+"""[E] Attention with trained embeddings provably selects important tokens: claims, figures, laws."""

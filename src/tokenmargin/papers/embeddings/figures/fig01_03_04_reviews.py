@@ -1,0 +1,167 @@
+"""[E, Fig. 1, 3, 4]: trained on reviews, overlaps of the embeddings with p draw a V, with v an S.
+
+Fig. 1 is two layers on IMDB, Fig. 3 one layer on IMDB and on Yelp, Fig. 4 two layers on Yelp. Each shows both overlaps
+over the posterior difference, our reading of the hyper-parameters above the printed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from tokenmargin._progress import Progress
+from tokenmargin.experiments.experiment import Arrays, Experiment, Result
+from tokenmargin.papers.embeddings.figures._overlap_shapes import base_rate, quantile_curves
+from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, review_study
+from tokenmargin.papers.embeddings.figures._review_training import (
+    ONE_LAYER,
+    TWO_LAYERS,
+    Layers,
+    ReviewSettings,
+    TwoLayerSettings,
+)
+from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, NAMES
+
+
+def joined(studies: Mapping[str, Result]) -> Result:
+    """The studies of several data sets as one result, arrays and tables in groups named after their data set."""
+    return Result(
+        {name: study.arrays for name, study in studies.items()},
+        tuple(number for study in studies.values() for number in study.numbers),
+        tuple(sentence for study in studies.values() for sentence in study.sentences),
+        {name: study.tables for name, study in studies.items()},
+    )
+
+
+#: The quantiles of the overlaps that are drawn, and what they are called.
+QUANTILES = {0.1: "10%", 0.5: "median", 0.9: "90%"}
+
+
+def draw_reviews(result: Result, layers: Layers) -> Any:
+    """A column for each data set and treatment; both overlaps over (37) and over (3), and the loss, on equal scales."""
+    from tokenmargin.plots.canvas import letter, panels, style
+    from tokenmargin.plots.losses import draw_training
+    from tokenmargin.plots.overlaps import frequency_axis, posterior_axis
+
+    columns = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
+    rows = [(which, over) for over in ("posterior_difference", "signed_frequency") for which in OVERLAPS]
+    with style():
+        figure, axes = panels(len(rows) + 1, len(columns), 3.5 * len(columns), 13.0)
+        for k, (name, treatment) in enumerate(columns):
+            study = result.arrays[name]
+            own = axes[k :: len(columns)]
+            for ax, (which, over) in zip(own, rows, strict=False):
+                _draw_one(ax, study["tokens"], study[treatment], which, over)
+                where = frequency_axis if over == "signed_frequency" else None
+                posterior_axis(ax) if where is None else where(ax, study["tokens"]["signed_frequency"])
+            own[0].set_title(f"{DISPLAYED[name]}, {TREATMENTS[treatment]}")
+            held = study.get("held_out_accuracy") if treatment == "reading" else None
+            draw_training(own[-1], np.asarray(study[treatment]["records"]["loss"]), 10.0**layers.log10_loss, held)
+        _equal_scales(axes, len(columns))
+        for k, (name, treatment) in enumerate(columns):
+            for ax, (which, over) in zip(axes[k :: len(columns)], rows, strict=False):
+                _name_one(ax, result.arrays[name]["tokens"], result.arrays[name][treatment], which, over)
+        for row, (which, _) in enumerate(rows):
+            axes[row * len(columns)].set_ylabel(rf"$\langle E_s, {OVERLAPS[which]}\rangle$, in standard deviations")
+        axes[-len(columns)].set_ylabel("mean logistic loss\n(dotted: the paper's order)")
+        letter(axes)
+        return figure
+
+
+#: The two overlaps, and the letters of the vectors.
+OVERLAPS = {"with_query": "p", "with_head": "v"}
+
+
+def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
+    """One overlap, in units of its standard deviation over the tokens, over (37) or (3)."""
+    from tokenmargin.plots.overlaps import draw_overlap
+
+    x, y = np.asarray(tokens[over]), _in_deviations(training[which])
+    is_posterior = over == "posterior_difference"
+    centre = base_rate(x, tokens["count"]) if is_posterior else 0.0
+    draw_overlap(ax, x, y, quantile_curves(x, y, tuple(QUANTILES)), centre)
+
+
+def _name_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
+    """The names of the quantiles, and of words where these have a posterior difference."""
+    from tokenmargin.plots.overlaps import name_extremes, name_quantiles
+
+    x, y = np.asarray(tokens[over]), _in_deviations(training[which])
+    name_quantiles(ax, quantile_curves(x, y, tuple(QUANTILES))[1], tuple(QUANTILES.values()))
+    if over == "posterior_difference":
+        names = [str(word) for word in tokens.get("word", tokens["token"])]
+        name_extremes(ax, x, y, names, base_rate(x, tokens["count"]))
+
+
+def _in_deviations(overlap: np.ndarray) -> np.ndarray:
+    return overlap / (float(np.std(overlap)) or 1.0)
+
+
+def _equal_scales(axes: list[Any], columns: int) -> None:
+    """One range of y for every row of panels, wide enough for all of its panels."""
+    for start in range(0, len(axes), columns):
+        row = axes[start : start + columns]
+        low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
+        for ax in row:
+            ax.set_ylim(low, high)
+
+
+def _experiment(
+    figure: str, title: str, in_plain_words: str, names: tuple[str, ...], layers: Layers, settings: type[ReviewSettings]
+) -> Experiment:
+    """Train `layers` on each data set, from a key of its own."""
+
+    def compute(config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:
+        keys = jax.random.split(key, len(names)) if len(names) > 1 else [key]
+        studies = zip(names, keys, strict=True)
+        return joined({name: review_study(name, layers, config, own, progress) for name, own in studies})
+
+    def draw(result: Result) -> Any:
+        return draw_reviews(result, layers)
+
+    return Experiment(
+        id=f"embeddings-fig{figure}",
+        title=f"{title}: overlaps of the embeddings with p and v over the posterior difference",
+        in_plain_words=in_plain_words,
+        paper="E",
+        figure=f"Fig. {figure}",
+        config=settings,
+        compute=compute,
+        draw=draw,
+        precision="float32",
+        data=names,
+    )
+
+
+EXPERIMENTS = (
+    _experiment(
+        "1",
+        "Two layers on IMDB",
+        "When a model with two layers of attention learns from film reviews, does it listen most to the words that "
+        "tell good from bad? Then a plot of attention over how telling a word is has the shape of a V.",
+        ("imdb",),
+        TWO_LAYERS,
+        TwoLayerSettings,
+    ),
+    _experiment(
+        "3",
+        "One layer on IMDB and Yelp",
+        "With one layer of attention, and film reviews beside reviews of shops and restaurants: does the model "
+        "listen most to the words that tell good from bad?",
+        NAMES,
+        ONE_LAYER,
+        ReviewSettings,
+    ),
+    _experiment(
+        "4",
+        "Two layers on Yelp",
+        "With two layers of attention on reviews of shops and restaurants: does the model listen most to the words "
+        "that tell good from bad?",
+        ("yelp",),
+        TWO_LAYERS,
+        TwoLayerSettings,
+    ),
+)

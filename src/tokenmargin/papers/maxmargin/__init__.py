@@ -1,0 +1,1 @@
+"""[M] Max-margin token selection in attention mechanism: claims, figures, laws."""

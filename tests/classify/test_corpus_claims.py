@@ -1,0 +1,64 @@
+"""Claims of the papers on a user's corpus: a trained model passes, one that learnt nothing of these labels does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.classify.test_deciding_tokens import planted, table_of
+from tokenmargin.classify._corpus_claims import corpus_claims
+from tokenmargin.classify._objective import log_idf_of
+from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_model import TokenModel
+
+JUDGED = ("embeddings-values", "embeddings-scores", "embeddings-signs")
+
+
+@pytest.fixture(scope="module")
+def reviews():
+    """The sentences that come with the package, the tokens of at least two of them."""
+    from tokenmargin.sources import sentence_polarity
+    from tokenmargin.text import count_tokens, plain_recipe
+
+    chunk = sentence_polarity().load()
+    return count_tokens(chunk.texts, plain_recipe(minimum_count=2)).counts, np.array(chunk.labels) == "positive"
+
+
+def verdicts(counts, targets, model: TokenModel) -> dict[str, str]:
+    table = table_of(counts, targets.astype(int), model=model)
+    return {row["key"]: row["holds"] for row in corpus_claims(table, len(targets), None)}
+
+
+def test_a_trained_model_passes(reviews):
+    counts, targets = reviews
+    found = verdicts(counts, targets, fit_tokens(counts, targets.astype(int), 2).model)
+    assert [found[key] for key in JUDGED] == ["holds"] * 3
+
+
+def test_an_untrained_model_fails_every_verdict(reviews):
+    counts, targets = reviews
+    V = counts.shape[1]
+    start = log_idf_of(np.bincount(counts.indices, minlength=V), len(targets))
+    found = verdicts(counts, targets, TokenModel(start, np.zeros((V, 1)), np.zeros(1), 0.5))
+    assert [found[key] for key in JUDGED] == ["fails"] * 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_of_shuffled_labels_fails_every_verdict(reviews, seed):
+    counts, targets = reviews
+    shuffled = np.random.default_rng(seed).permutation(targets).astype(int)
+    found = verdicts(counts, targets, fit_tokens(counts, shuffled, 2).model)
+    assert [found[key] for key in JUDGED] == ["fails"] * 3
+
+
+def test_a_wrong_sign_fails_what_has_a_sign(reviews):
+    counts, targets = reviews
+    model = fit_tokens(counts, targets.astype(int), 2).model
+    found = verdicts(counts, targets, TokenModel(model.score, -model.value, model.intercept, model.power))
+    assert found["embeddings-values"] == found["embeddings-signs"] == "fails"
+
+
+def test_few_tokens_decide_nothing():
+    counts, targets = planted(n=60, noise=2)
+    table = table_of(counts, targets)
+    assert {row["applies"] for row in corpus_claims(table, 60, None)} <= {"not decided", "no"}

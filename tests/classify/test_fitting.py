@@ -1,0 +1,285 @@
+"""From texts to a page: honest numbers, nothing leaks, the same seed gives the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.classify.corpora import TELLING, fitted, texts
+from tests.classify.test_token_model import corpus as counted
+from tokenmargin.classify import _repeated_fits, fit_embeddings, fit_tokens
+from tokenmargin.classify._plain_words import how_far_to_trust_it
+from tokenmargin.classify.evaluation import calibration_curve
+from tokenmargin.classify.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.report import fit_page
+from tokenmargin.text import plain_recipe
+from tokenmargin.training import Checkpoint
+
+PLAIN = plain_recipe(minimum_count=1)
+
+
+@pytest.mark.parametrize("classes", [("bad", "good"), ("bad", "good", "odd")])
+def test_the_planted_words_are_found_and_said(classes):
+    found = fitted(classes, n=800)
+    for name in classes:
+        towards = {str(found.tokens.token[row]) for row in found.tokens.towards(name, 3)}
+        assert towards == set(TELLING[name])
+        assert any(name in sentence and TELLING[name][0] in sentence for sentence in found.report.sentences)
+    assert found.metrics["accuracy"] > 0.8
+    assert found.metrics["baseline_accuracy"] > 0.8
+    json.dumps(found.metrics)
+    json.dumps(found.report.manifest)
+
+
+def test_shuffled_labels_are_not_learnt_and_the_page_says_so():
+    corpus = texts(n=2000)
+    labels = tuple(np.random.default_rng(0).permutation(corpus.labels).tolist())
+    found = fit_texts(LabelledCorpus(corpus.texts, labels), FitSettings(PLAIN))
+    low, _ = found.metrics["accuracy_interval"]
+    assert low < 0.6
+    assert any("not clearly better" in sentence for sentence in found.report.trust)
+    told = {row["key"]: row["holds"] for row in found.report.claims}
+    assert told["embeddings-thm5"] == ""
+
+
+def test_nothing_of_the_texts_to_judge_by_is_learnt():
+    corpus = texts()
+    marked = tuple(f"{text} unseen{row}" for row, text in enumerate(corpus.texts))
+    found = fit_texts(LabelledCorpus(marked, corpus.labels), FitSettings(PLAIN))
+    known = set(found.model.counter.vocabulary)
+    judged = {view.row for view in found.report.documents}
+    assert judged
+    assert all(f"unseen{row}" not in known for row in judged)
+
+
+def test_repeated_texts_are_counted_across_the_cut():
+    corpus = texts(n=100)
+    twice = LabelledCorpus(corpus.texts * 2, corpus.labels * 2)
+    found = fit_texts(twice, FitSettings(PLAIN))
+    repeated, judged = found.metrics["repeated_test_documents"], found.metrics["test_documents"]
+    assert 0 < repeated < judged
+    assert not any("had not seen" in sentence for sentence in found.report.sentences)
+    low, high = found.metrics["unrepeated_accuracy_interval"]
+    assert low <= found.metrics["unrepeated_accuracy"] <= high
+    (said,) = [sentence for sentence in found.report.trust if "word for word" in sentence]
+    assert f"of the other {judged - repeated}, {100 * found.metrics['unrepeated_accuracy']:.1f}% are right" in said
+    # As many as there are texts, less the different ones, of those learnt from.
+    copied = found.metrics["copied_train_documents"]
+    assert any(sentence.startswith(f"{copied} of the") and "too narrow" in sentence for sentence in found.report.trust)
+    page = fit_page(found.report)
+    assert "not seen in training" not in page
+    assert "had not seen" not in page
+
+
+def test_texts_that_stand_once_are_said_to_be_unseen():
+    corpus = texts(n=100)
+    marked = LabelledCorpus(tuple(f"{text} {row}" for row, text in enumerate(corpus.texts)), corpus.labels)
+    found = fit_texts(marked, FitSettings(PLAIN))
+    assert found.metrics["repeated_test_documents"] == found.metrics["copied_train_documents"] == 0
+    assert "unrepeated_accuracy" not in found.metrics
+    assert any("that it had not seen" in sentence for sentence in found.report.sentences)
+    assert not any("word for word" in sentence or "too narrow" in sentence for sentence in found.report.trust)
+    assert "not seen in training" in fit_page(found.report)
+
+
+def test_texts_without_a_token_that_is_known_are_counted_and_said():
+    corpus = texts(n=100)
+    signs = LabelledCorpus(
+        (*corpus.texts, *("\N{GRINNING FACE}!", "...") * 50), (*corpus.labels, *("good", "bad") * 50)
+    )
+    found = fit_texts(signs, FitSettings(PLAIN))
+    unread = found.metrics["unread_test_documents"]
+    assert unread == sum(all(piece.token < 0 for piece in view.pieces) for view in found.report.documents) > 0
+    (said,) = [sentence for sentence in found.report.trust if "no token that it knows" in sentence]
+    assert said.startswith(f"{unread} of the 40 texts")
+    assert fitted().metrics["unread_test_documents"] == 0
+    assert not any("no token that it knows" in sentence for sentence in fitted().report.trust)
+
+
+def test_texts_shown_have_the_number_of_their_row_in_the_file():
+    corpus = texts(n=60)
+    rows = tuple(range(5, 65))  # the first five rows were left out
+    found = fit_texts(LabelledCorpus(corpus.texts, corpus.labels, rows), FitSettings(PLAIN))
+    for view in found.report.documents:
+        assert "".join(piece.text for piece in view.pieces) == corpus.texts[view.row - 5]
+    judged = LabelledCorpus(corpus.texts[:10], corpus.labels[:10], tuple(range(100, 110)))
+    found = fit_texts(corpus, FitSettings(PLAIN), judged)
+    assert sorted(view.row for view in found.report.documents) == list(range(100, 110))
+    with pytest.raises(InvalidInputError, match="one row a text"):
+        LabelledCorpus(("a",), ("x",), (1, 2))
+
+
+def test_texts_of_another_table_to_judge_by():
+    found = fit_texts(texts(), FitSettings(PLAIN), texts(seed=3, n=60))
+    assert found.metrics["test_documents"] == 60
+    assert found.metrics["train_documents"] == 240
+    with pytest.raises(InvalidInputError, match="'odd'"):
+        fit_texts(texts(), FitSettings(PLAIN), texts(("bad", "odd"), n=20))
+
+
+def test_mistakes_come_first_and_pieces_are_the_text():
+    corpus = texts(n=400)
+    found = fit_texts(corpus, FitSettings(PLAIN))
+    wrong = [view.is_mistake for view in found.report.documents]
+    assert wrong == sorted(wrong, reverse=True)
+    assert any(wrong)
+    for view in found.report.documents:
+        assert "".join(piece.text for piece in view.pieces) == corpus.texts[view.row]
+        assert view.truth == corpus.labels[view.row]
+        for piece in view.pieces:
+            if piece.token >= 0:
+                assert str(found.tokens.token[piece.token]) == piece.text.lower()
+
+
+def test_passages_hold_their_token():
+    found = fitted()
+    assert found.report.examples
+    for row, passages in found.report.examples.items():
+        for name, passage in passages:
+            assert name in found.report.classes
+            assert str(found.tokens.token[row]) in passage.lower()
+
+
+def test_no_text_leaves_where_none_may():
+    found = fitted(show_texts=False)
+    assert found.report.documents == ()
+    assert found.report.examples == {}
+
+
+def test_the_same_seed_gives_the_same_and_another_cuts_otherwise():
+    one, same, other = fitted(seed=1), fitted(seed=1), fitted(seed=2)
+    assert one.metrics == same.metrics
+    np.testing.assert_array_equal(one.tokens.pull, same.tokens.pull)
+    assert [view.row for view in one.report.documents] != [view.row for view in other.report.documents]
+
+
+def test_spread_over_resampled_texts():
+    found = fitted(bootstrap=4)
+    assert found.tokens.spread is not None
+    assert found.tokens.spread.shape == found.tokens.pull.shape
+    telling = [row for name in ("bad", "good") for row in found.tokens.towards(name, 3)]
+    assert (found.tokens.spread[telling] > 0).all()
+    assert fitted().tokens.spread is None
+
+
+def test_the_origin_is_on_the_page():
+    origin = Origin(
+        "reviews.csv", "tokenmargin fit reviews.csv", ("said",), (("no text", 2, "3, 9"),), {"reviews.csv": "ab"}
+    )
+    found = fit_texts(texts(), FitSettings(PLAIN), origin=origin)
+    assert found.report.title == "reviews.csv"
+    assert found.report.rows_left_out == (("no text", 2, "3, 9"),)
+    assert found.report.manifest["files"] == {"reviews.csv": "ab"}
+
+
+def test_what_cannot_be_learnt_is_refused():
+    with pytest.raises(InvalidInputError, match="at least two classes"):
+        fit_texts(LabelledCorpus(("a", "b"), ("x", "x")), FitSettings(PLAIN))
+    with pytest.raises(InvalidInputError, match="the class 'rare' has one text only"):
+        fit_texts(LabelledCorpus(("a", "b", "c"), ("x", "x", "rare")), FitSettings(PLAIN))
+    with pytest.raises(InvalidInputError, match="no texts"):
+        LabelledCorpus((), ())
+    with pytest.raises(InvalidInputError, match="one label a text"):
+        LabelledCorpus(("a",), ("x", "y"))
+    with pytest.raises(InvalidInputError, match="between 0 and 1"):
+        fit_texts(texts(), replace(FitSettings(PLAIN), test_share=1.5))
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(what, number):
+    """Progress that breaks off."""
+
+    def progress(done, total, told):
+        if (told, done) == (what, number):
+            raise Stop
+
+    return progress
+
+
+@pytest.mark.parametrize("stage", [("choosing the ridge", 5), ("fitting again to resampled texts", 2)])
+def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch, stage):
+    corpus, settings, calls = texts(), FitSettings(PLAIN, bootstrap=3), []
+    whole = fit_texts(corpus, settings)
+    with pytest.raises(Stop):
+        fit_texts(corpus, settings, progress=stop_at(*stage), checkpoint=Checkpoint(tmp_path))
+    fit = _repeated_fits.fit_tokens
+    monkeypatch.setattr(_repeated_fits, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
+    again = fit_texts(corpus, settings, checkpoint=Checkpoint(tmp_path))
+    # Eight ridges, the fit and three on resampled texts; what was finished is not computed again, but for the fit.
+    assert len(calls) == (12 - 5 if stage[1] == 5 else 2)
+    assert json.dumps(again.metrics) == json.dumps(whole.metrics)
+    for name, column in whole.tokens.columns().items():
+        assert (column == again.tokens.columns()[name]).all(), name
+    with pytest.raises(InvalidInputError, match="texts: saved"):
+        fit_texts(texts(seed=1), settings, checkpoint=Checkpoint(tmp_path))
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["", "stopped early"])
+def test_a_fit_interrupted_in_its_steps_ends_in_the_same_bytes(tmp_path, early):
+    counts, targets = counted(n=700)
+    held = np.arange(700) % 5 == 0 if early else None
+    options = {"validation": held, "tol": 1e-9, "max_iter": 30}
+    whole = fit_tokens(counts, targets, 2, **options)
+    assert len(whole.ridges_tried) > 1
+    place = Checkpoint(tmp_path, every=2)
+    with pytest.raises(Stop):
+        fit_tokens(counts, targets, 2, **options, progress=stop_at("fitting", 8), checkpoint=place)
+    assert [int(path.stem[5:]) for path in place.files()] == [6, 4]
+    again = fit_tokens(counts, targets, 2, **options, checkpoint=place)
+    for name in ("score", "value", "intercept"):
+        assert getattr(again.model, name).tobytes() == getattr(whole.model, name).tobytes()
+    for name in ("ridge_value", "ridges_tried", "losses", "held_out_losses", "n_iter", "converged"):
+        assert getattr(again, name) == getattr(whole, name), name
+    with pytest.raises(InvalidInputError, match=r"power: saved 0.5, now 1.0"):
+        fit_tokens(counts, targets, 2, **options, power=1.0, checkpoint=place)
+
+
+def test_embeddings_interrupted_in_their_training_keep_the_same_epoch(tmp_path):
+    import jax
+
+    counts, targets = counted(n=120)
+    options = {"width": 4, "key": jax.random.key(0), "epochs": 6, "validation": np.arange(120) % 4 == 0}
+    whole = fit_embeddings(counts, targets, **options)
+    place = Checkpoint(tmp_path, every=2)
+    with pytest.raises(Stop):
+        fit_embeddings(counts, targets, **options, progress=stop_at("training", 4), checkpoint=place)
+    again = fit_embeddings(counts, targets, **options, checkpoint=place)
+    assert again.n_iter == whole.n_iter
+    assert (again.losses, again.held_out_losses) == (whole.losses, whole.held_out_losses)
+    assert again.model.value.tobytes() == whole.model.value.tobytes()
+
+
+def test_words_are_named_as_they_are_written_apostrophe_and_all():
+    corpus = texts(n=80)
+    written = tuple(text.replace("awful", "Doesn't").replace("dull", "films") for text in corpus.texts)
+    found = fit_texts(LabelledCorpus((*written, "One film's end."), (*corpus.labels, "good")), FitSettings(PLAIN))
+    names = dict(zip(map(str, found.tokens.token), found.tokens.words, strict=True))
+    assert names["doesnt"] == "doesn't"
+    assert names["films"] == "", "most often written without"
+    _, rows = found.tokens.shown()
+    assert "doesn't" in [row[1] for row in rows]
+    assert any("“doesn't”" in sentence for sentence in found.report.sentences)
+
+
+@pytest.mark.parametrize(("off", "words"), [(0.002, "less than a point"), (0.011, "1 point:"), (0.03, "3 points")])
+def test_points_are_counted_as_people_count(off, words):
+    evaluation = replace(fitted().evaluation, calibration=((0.5, 0.5 + off, 100),))
+    (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
+    assert f"give or take {words}" in said
+
+
+def test_how_far_probabilities_seem_off_stands_beside_what_chance_makes_of_as_many_texts():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, (400, 120))  # 400 times 120 texts, and probabilities without fault
+    curves = [calibration_curve(own, rng.random(120) < own) for own in p]
+    seem = np.mean([[100 * size * abs(said - true) / 120 for said, true, size in curve] for curve in curves], axis=0)
+    evaluation = replace(fitted().evaluation, calibration=curves[0])
+    (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
+    assert said.endswith(f"probabilities without fault would seem off by {seem.sum():.0f} points with so many texts.")

@@ -1,0 +1,146 @@
+"""The bracket of the global minimisers over two balls, against minimisers that were found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from tests.instances import fig3
+from tokenmargin.attention import Outcome, joint_path
+from tokenmargin.attention.joint_risk import JointRisk
+from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.margin import att_svm, rate_direction, relaxed_svm
+from tokenmargin.papers.maxmargin.claims._joint_bracket import _Saturated, attention_spared, least_log_sum
+from tokenmargin.papers.maxmargin.claims.joint_balls import JointBalls, joint_minimiser
+from tokenmargin.papers.maxmargin.claims.thm5_6_joint import BRACKET_TOLERANCE
+
+OPTIMAL = Selection.from_indices([1, 1, 1], 2)
+A, B = (0.5, 1.0), (0.5, 1.5)
+
+
+def found_path(data: EmbeddedSequences, rate: float, R: float):
+    """The minimiser that projected steps find, from the max-margin directions at radius 1 on."""
+    radii = np.geomspace(1.0, R, 12)
+    start = att_svm(data, OPTIMAL).direction
+    return joint_path(JointRisk(data), [0.0, 1.0], start, rate * radii, radii)
+
+
+@pytest.mark.parametrize("rate", [0.5, 2.0])
+@pytest.mark.parametrize("third", [A, B])
+def test_the_minimiser_found_by_projected_steps_lies_in_the_bracket(third, rate):
+    data, R = fig3(third), 300.0
+    bracket = joint_minimiser(data).bracket(R, np.log(rate * R))
+    path = found_path(data, rate, R)
+    assert path.outcome is Outcome.NORM_REACHED
+    assert bracket.selection == OPTIMAL
+    away = np.linalg.norm(path.points[-1] - bracket.point)
+    assert away <= bracket.radius + 1e-7 * R
+    assert np.linalg.norm(path.heads[-1] / (rate * R) - bracket.head) <= bracket.head_radius + 1e-7
+
+
+def test_wrong_constants_would_be_seen():
+    """Without the weights of the inputs p_0 is outside of where the minimiser was found."""
+    data, R, rate = fig3(B), 300.0, 0.5
+    bracket = joint_minimiser(data).bracket(R, np.log(rate * R))
+    rows = data.keys[:, 1] - data.keys[:, 0]
+    unweighted, _ = least_log_sum(rows, np.zeros(3), R)
+    assert np.linalg.norm(unweighted - bracket.point) > 1e3 * bracket.radius
+    assert np.linalg.norm(found_path(data, rate, R).points[-1] - unweighted) > 1e3 * bracket.radius
+
+
+def test_the_second_order_takes_no_more_than_is_allowed_for():
+    """Z - |z(p)| >= (1 - xi) v_*'Delta/r as attention outside goes up to kappa, where the other token lies aside."""
+    tokens, kappa = np.array([[[0.0, 1.0], [1.0, 0.7]]]), 0.25
+    data = EmbeddedSequences(tokens, [1], [0.0, 1.0], keys=np.array([[[1.0], [0.0]]]))
+    xi = _Saturated(data, Selection.from_indices([0], 2), 1.0, 1e3, np.log(1e3))._second_order(np.array([kappa]))
+    q = np.linspace(0.01, kappa, 25)
+    attended = (1 - q)[:, None] * tokens[0, 0] + q[:, None] * tokens[0, 1]
+    taken = 1 - (1 - np.linalg.norm(attended, axis=1)) / (1 - attended[:, 1])
+    assert taken.max() <= xi < 2 * taken.max() < 1
+
+
+@pytest.mark.parametrize(("aside", "beats"), [(-1e-6, True), (1e-6, False)])
+def test_the_selection_beats_the_rest_exactly_where_its_risk_is_lower(aside, beats):
+    """With no label margin outside of A the risk there is log(2)/n at least, and at most exp(-r)(1 + e^above) here."""
+    r, elsewhere = 60.0, np.log(2.0) / 3
+    above = np.log(elsewhere * np.exp(r) - 1) + aside
+    assert (np.exp(-r) * (1 + np.exp(above)) < elsewhere) == beats
+    assert _Saturated(fig3(A), OPTIMAL, 1.0, 1e3, np.log(r))._beats_the_rest(float(above)) == beats
+
+
+@pytest.mark.parametrize("R", [1e3, 1e6])
+def test_the_unit_of_the_keys_scales_the_bracket(R):
+    """At 1e6 the radius is all rounding, which is that of logits and so of no unit."""
+    data = fig3(B)
+    here = joint_minimiser(data).bracket(R, np.log(R))
+    for k in (-20, 20):
+        scaled = EmbeddedSequences(data.tokens, data.labels, data.head, 2.0**k * data.keys)
+        there = joint_minimiser(scaled).bracket(R / 2.0**k, np.log(R))
+        assert 2.0**k * there.radius == pytest.approx(here.radius, rel=1e-9)
+        np.testing.assert_allclose(2.0**k * there.point, here.point, rtol=1e-9)
+        np.testing.assert_allclose(there.outside, here.outside, rtol=1e-6)
+
+
+def test_least_log_sum_is_the_minimum_over_the_ball(rng):
+    rows, beta, R = rng.normal(size=(5, 3)) + np.array([2.0, 0.0, 0.0]), rng.normal(size=5), 50.0
+    p, force = least_log_sum(rows, beta, R)
+    assert np.linalg.norm(p) == pytest.approx(R)
+    np.testing.assert_allclose(force / np.linalg.norm(force), p / R, atol=1e-9)
+    others = rng.normal(size=(2000, 3))
+    others *= (R * rng.random(2000) ** (1 / 3) / np.linalg.norm(others, axis=1))[:, None]
+    others[1000:] = p + 0.1 * rng.normal(size=(1000, 3))
+    others *= np.minimum(1.0, R / np.linalg.norm(others, axis=1))[:, None]
+    values = logsumexp(beta - others @ rows.T, axis=1)
+    least = logsumexp(beta - rows @ p)
+    # f(p) >= f(p_0) + (eta/2) |p - p_0|^2 on the ball, with -grad f(p_0) = eta p_0
+    eta = np.linalg.norm(force) / R
+    assert (values >= least + eta / 2 * ((others - p) ** 2).sum(axis=1) - 1e-9).all()
+
+
+@pytest.mark.parametrize(("rate", "relaxes"), [(0.9, False), (0.999, False), (1.0, True), (2.0, True), (np.inf, True)])
+def test_figure_3b_relaxes_from_rate_one_on_and_not_below(rate, relaxes):
+    """All global minimisers, at R times the margin of 1e6: the relaxed direction, or provably not."""
+    data = fig3(B)
+    bracket = JointBalls(data, OPTIMAL, rate).bracket
+    relaxed = relaxed_svm(data, OPTIMAL).direction
+    if relaxes:
+        assert bracket.direction_error(relaxed) <= BRACKET_TOLERANCE
+    else:
+        assert bracket.least_direction_error(relaxed) > 1e-9
+        assert bracket.direction_error(rate_direction(data, OPTIMAL, rate)) <= 1e-9
+        assert bracket.direction_error(rate_direction(data, OPTIMAL, rate)) < bracket.least_direction_error(relaxed)
+    assert bracket.head_error(np.array([0.0, 1.0])) <= 1e-9
+
+
+def test_the_distance_to_the_limit_falls_like_the_square_of_the_radius():
+    data, found = fig3(B), joint_minimiser(fig3(B))
+    limit = rate_direction(data, OPTIMAL, 0.5)
+    errors = [found.bracket(R, np.log(0.5 * R)).direction_error(limit) for R in (1e3, 1e4, 1e5)]
+    assert errors[0] / errors[1] == pytest.approx(100, rel=0.1)
+    assert errors[1] / errors[2] == pytest.approx(100, rel=0.1)
+
+
+def test_too_small_radii_are_not_bracketed():
+    found = joint_minimiser(fig3(A))
+    assert found.bracket(10.0, np.log(10.0)) is None
+    assert found.bracket(1e3, np.log(1e3)) is not None
+
+
+def test_a_copy_of_a_selected_token_is_not_decided():
+    """Its attention costs nothing, so where the minimisers attend cannot be told from label margins."""
+    data = fig3(A)
+    tokens, keys = (np.concatenate([x, x[:, 1:] + away], axis=1) for x, away in ((data.tokens, 0.0), (data.keys, 1.0)))
+    found = joint_minimiser(EmbeddedSequences(tokens, data.labels, data.head, keys))
+    assert not found.is_selected
+    assert "worth as much" in found.because
+    assert found.bracket(1e6, np.log(1e6)) is None
+    assert attention_spared(data, OPTIMAL) is not None
+
+
+def test_tokens_that_no_classifier_separates_have_no_selection():
+    data = fig3(A)
+    same = EmbeddedSequences(np.ones((2, 2, 2)), [1, -1], data.head, data.keys[:2])
+    found = joint_minimiser(same)
+    assert found.selection is None
+    assert "separable" in found.because
