@@ -1,11 +1,13 @@
-"""How attention on fixed tokens is learnt: losses, heads, risks of p (and v), descent, flow, and where they go."""
+"""Dynamics of attention on fixed tokens: losses, heads, risks of p (and v), descent, flow, and where they go."""
 
 from tokenmargin.attention._judging import limits_of
-from tokenmargin.attention.batch import descend_batch, textbook_descent
+from tokenmargin.attention.attention_risk import AttentionRisk
+from tokenmargin.attention.batch import descend_batch
+from tokenmargin.attention.blocks import Block, Role
 from tokenmargin.attention.descent import Descent, NormalizedDescent
-from tokenmargin.attention.field import Field, PairField
+from tokenmargin.attention.field import Field
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.follow import Risk, continued, follow, follow_all
+from tokenmargin.attention.follow import continued, follow, follow_all
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import (
     Curvature,
@@ -16,10 +18,8 @@ from tokenmargin.attention.heads import (
     SmallTransformerHead,
     head_scores,
 )
-from tokenmargin.attention.joint import joint_path
-from tokenmargin.attention.joint_limit import JointLimit
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, LimitKind
+from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
 from tokenmargin.attention.losses import (
     Correlation,
     CustomLoss,
@@ -30,14 +30,16 @@ from tokenmargin.attention.losses import (
     exponential,
     logistic,
 )
-from tokenmargin.attention.method import Block, Excess, Gradient, Method
+from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
+from tokenmargin.attention.pair_field import KeyField, PairField, Seen
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
+from tokenmargin.attention.risk import Risk
+from tokenmargin.attention.trajectory import Outcome, Trajectory
 
 __all__ = [
     "AttentionRisk",
     "Block",
+    "BlockLimit",
     "Correlation",
     "Curvature",
     "CustomLoss",
@@ -49,9 +51,8 @@ __all__ = [
     "Gradient",
     "Head",
     "HeadRisk",
-    "JointLimit",
     "JointRisk",
-    "JointTrajectory",
+    "KeyField",
     "Limit",
     "LimitKind",
     "LinearHead",
@@ -66,6 +67,9 @@ __all__ = [
     "ReLUHead",
     "RegularizationPath",
     "Risk",
+    "Role",
+    "ScaledVector",
+    "Seen",
     "SmallTransformerHead",
     "Trajectory",
     "continued",
@@ -75,10 +79,8 @@ __all__ = [
     "follow",
     "follow_all",
     "head_scores",
-    "joint_path",
     "limits_of",
     "local_path",
     "logistic",
     "regularization_path",
-    "textbook_descent",
 ]

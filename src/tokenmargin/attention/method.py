@@ -21,12 +21,13 @@ import jax
 import jax.numpy as jnp
 
 from tokenmargin._types import AnyArray
+from tokenmargin.norms import Norm
 
 #: What a method keeps between steps: any tree of arrays, () for none.
 State = Any
 
 
-class Block(eqx.Module):
+class ScaledVector(eqx.Module):
     """A vector, exp(log_scale) times direction, whose size may underflow while its direction does not."""
 
     direction: AnyArray
@@ -55,7 +56,7 @@ class Gradient(eqx.Module):
     `descent` holds -grad L in blocks: one for p, or one for v and one for p where both are trained.
     """
 
-    descent: tuple[Block, ...]
+    descent: tuple[ScaledVector, ...]
 
     @property
     def value(self) -> AnyArray:
@@ -73,12 +74,12 @@ class Gradient(eqx.Module):
         return self._whole.log_norm
 
     @property
-    def _whole(self) -> Block:
+    def _whole(self) -> ScaledVector:
         if len(self.descent) == 1:
             return self.descent[0]
         largest = jnp.max(jnp.stack([block.log_scale for block in self.descent]))
         parts = [jnp.exp(block.log_scale - largest) * block.direction for block in self.descent]
-        return Block(jnp.concatenate(parts), largest)
+        return ScaledVector(jnp.concatenate(parts), largest)
 
 
 class Excess(eqx.Module):
@@ -103,13 +104,19 @@ class Method(eqx.Module):
     Numbers among the fields are handed to compiled code as data, so that another learning rate compiles nothing.
     """
 
-    #: Whether rotating p and moving it can be done in either order. Such a method is followed in the span of the key
-    #: differences, which is what makes wide problems cheap; one that looks at coordinates, as Adam, is not.
-    is_isotropic: ClassVar[bool] = False
-
     #: Whether `step` works on many points side by side along a last axis as it stands. Where it does not it is mapped
     #: over them, which turns arrays round and back: half the speed of a short step.
     takes_lanes: ClassVar[bool] = False
+
+    @property
+    def geometry(self) -> Norm | None:
+        """The norm in which short steps are steepest descent; None where it is not known, or is none.
+
+        It decides the max-margin problem that a limit is judged by. A method whose norm rotations leave alone is
+        followed in the span of the key differences, which is what makes wide problems cheap; one that looks at
+        coordinates, as Adam does, is not. Write `geometry = L2()` in a class that moves along the gradient.
+        """
+        return None
 
     @abstractmethod
     def init(self, p: AnyArray) -> State:

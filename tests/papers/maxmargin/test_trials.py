@@ -9,11 +9,11 @@ import pytest
 from tests.references import usual_gradient
 from tokenmargin import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.attention import logistic
-from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap
+from tokenmargin.papers.maxmargin.textbook import textbook_descent
 from tokenmargin.papers.maxmargin.trials import (
     COLUMNS,
     SATURATED,

@@ -15,13 +15,14 @@ import numpy as np
 from tokenmargin._checks import checked, fits_in_memory, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, Limit, NormalizedDescent, follow_all, limits_of
-from tokenmargin.attention.batch import descend_batch, textbook_descent
+from tokenmargin.attention.batch import descend_batch
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm, att_svm_batch, neighbors
 from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
+from tokenmargin.papers.maxmargin.textbook import textbook_descent
 from tokenmargin.theory.agreement import one_minus_cosine
 
 TREATMENTS = ("printed", "stable", "decided")
@@ -198,7 +199,7 @@ def _decide(
     column["ended"][:] = [limit.diverges for limit in limits]
     column["undecided"][:] = [limit.stalled for limit in limits]
     pairs = zip(risks, limits, strict=True)
-    column["beyond"][:] = [limit.stalled and _is_beyond_reach(risk, limit.p) for risk, limit in pairs]
+    column["beyond"][:] = [limit.stalled and _is_beyond_reach(risk, limit.point) for risk, limit in pairs]
     column["mixed"][:] = [limit.mixed for limit in limits]
     column["newton_step"][:] = [limit.newton_step if limit.finite else np.nan for limit in limits]
     # A certified limit may keep tokens tied, which is a problem of its own.
@@ -236,8 +237,8 @@ def _limits(
 def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
     """The stationary point beside p: Newton's step taken, as long as it shortens G."""
     for _ in range(NEWTON_STEPS):
-        nearer = p - np.linalg.lstsq(risk.jacobian(p), risk.field(p), rcond=None)[0]
-        if not np.linalg.norm(risk.field(nearer)) < np.linalg.norm(risk.field(p)):
+        nearer = p - np.linalg.lstsq(risk.jacobian(p), risk.force(p), rcond=None)[0]
+        if not np.linalg.norm(risk.force(nearer)) < np.linalg.norm(risk.force(p)):
             break
         p = nearer
     return p
@@ -246,7 +247,7 @@ def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
 def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:
     """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
     longest = float(np.linalg.norm(risk.sequences.relative_keys, axis=-1).max())
-    pull = float(np.linalg.norm(risk.field(p)))
+    pull = float(np.linalg.norm(risk.force(p)))
     return bool(np.linalg.norm(p) * pull >= SATURATED_GAP and pull < REACH * longest)
 
 

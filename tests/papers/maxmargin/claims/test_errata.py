@@ -273,9 +273,9 @@ class TestTheorems5And6:
         assert relaxing_rate(data, selection) == pytest.approx(1.0, abs=ROUNDING)
         run = follow(JointRisk(data, speeds=(rate, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
         assert run.selection == selection
-        away = one_minus_cosine(run.velocity_p, relaxed_svm(data, selection).p)
+        away = one_minus_cosine(run.limit.blocks["p"].velocity, relaxed_svm(data, selection).p)
         assert (away <= SAME_DIRECTION) is relaxed
-        assert one_minus_cosine(run.velocity_p, rate_direction(data, selection, rate)) <= SAME_DIRECTION
+        assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(data, selection, rate)) <= SAME_DIRECTION
 
     def test_76_needs_twice_the_longest_token(self):
         """There M is the longest token, not the longest difference: x_1 = -x_2 moves by 2 M q, and by no more."""

@@ -310,9 +310,10 @@ def test_lemma_12_a_token_with_most_of_the_attention_has_the_largest_logit(seed,
 
 def test_lemmas_12_and_13_along_the_joint_path():
     """[M, Lemma 13] with |v| = |p|, which is enough on Fig. 3(b): selected tokens ahead, p to (10), v to (SVM)."""
-    from tokenmargin.attention import JointRisk, joint_path
+    from tokenmargin.attention import JointRisk
     from tokenmargin.data.toys import fig3
     from tokenmargin.margin import relaxed_svm
+    from tokenmargin.papers.maxmargin.joint_path import joint_path
 
     data = fig3((0.5, 1.5))
     radii = 2.0 ** np.arange(1, 13)
