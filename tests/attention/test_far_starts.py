@@ -60,9 +60,9 @@ def is_one(a, b) -> bool:
         return a.reason == b.reason
     if a.finite and b.finite:
         inward = a.risk.in_span[1].inward  # what is orthogonal to all differences stays as well
-        return bool(np.linalg.norm(inward(a.p) - inward(b.p)) <= 1e-5 * (1 + np.linalg.norm(inward(b.p))))
+        return bool(np.linalg.norm(inward(a.point) - inward(b.point)) <= 1e-5 * (1 + np.linalg.norm(inward(b.point))))
     if a.kind is not b.kind or a.finite:
-        return a.kind is b.kind and bool(np.linalg.norm(a.p - b.p) <= 1e-5 * (1 + np.linalg.norm(b.p)))
+        return a.kind is b.kind and bool(np.linalg.norm(a.point - b.point) <= 1e-5 * (1 + np.linalg.norm(b.point)))
     return 0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_DIRECTION
 
 

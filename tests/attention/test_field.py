@@ -75,7 +75,7 @@ def test_the_usual_gradient_fails_where_ours_holds(dtype, norm):
         p = (norm * np.array(direction) / np.linalg.norm(direction)).astype(dtype)
         truth = exact_logistic_gradient(data, p)
         written = jax.tree.map(lambda x: x.astype(dtype), AttentionRisk(data).field)
-        ours, field = -np.asarray(written.gradient(p), dtype=float), np.asarray(written.field(p))
+        ours, field = -np.asarray(written.gradient(p), dtype=float), np.asarray(written.force(p))
         assert field.dtype == dtype
         ours = field.astype(float) if not ours.any() else ours
         tolerance = 1e4 * np.finfo(dtype).eps

@@ -30,7 +30,7 @@ def integrate_fixed(advance, system, y, total, n):
 
     @jax.jit
     def run(y):
-        return jax.lax.scan(lambda y, _: advance(system.field, y, *system.force_and_jacobian(y), h), y, None, length=n)
+        return jax.lax.scan(lambda y, _: advance(system.force, y, *system.force_and_jacobian(y), h), y, None, length=n)
 
     return run(y)
 
@@ -72,7 +72,7 @@ def test_points_on_the_way_are_of_fourth_order(smooth):
     system, start, exact = smooth
     lengths, worst = np.array([0.05, 0.1, 0.2]), []
     for h in lengths:
-        passed, _ = _rosenbrock.rodas_step(system.field, start, *system.force_and_jacobian(start), jnp.asarray(h))
+        passed, _ = _rosenbrock.rodas_step(system.force, start, *system.force_and_jacobian(start), jnp.asarray(h))
         worst.append(np.abs(passed - exact([share * h for share in _rosenbrock.PASSED]))[:-1].max(axis=1))
     np.testing.assert_allclose(np.polyfit(np.log(lengths), np.log(worst), 1)[0], 5.0, atol=0.3)
 
@@ -106,7 +106,7 @@ def test_flows_of_fifth_order_end_where_those_of_the_second_order_method_end(rng
         if limit.diverges:
             np.testing.assert_allclose(limit.velocity, twin.velocity, atol=1e-7)
         else:
-            np.testing.assert_allclose(limit.point, twin.p, atol=1e-7)
+            np.testing.assert_allclose(limit.point, twin.point, atol=1e-7)
     steps = [sum(run.n_steps for run in some) for some in runs]
     assert 2 * steps[0] < steps[1]
 
@@ -269,10 +269,10 @@ def test_problems_side_by_side_end_where_each_ends_alone(rng, monkeypatch):
     objectives = [AttentionRisk(random_sphere(rng, n=2, T=4, d=3)) for _ in range(flow_module.LANES)]
     starts = np.zeros((len(objectives), 3))
     stacked = jax.tree.map(lambda *x: np.stack(x), *[one.in_span[0] for one in objectives])
-    assert flow_module._side_by_side(stacked, len(objectives))
+    assert flow_module._are_small_and_many(stacked, len(objectives))
     together = follow_all(objectives, starts, Flow())
     monkeypatch.setattr(flow_module, "LANES", 8)
-    monkeypatch.setattr(flow_module, "_side_by_side", lambda *_: False)
+    monkeypatch.setattr(flow_module, "_are_small_and_many", lambda *_: False)
     alone = follow_all(objectives, starts, Flow())
     for limit, own in zip(
         *(limits_of(objectives, [run.final for run in runs]) for runs in (together, alone)), strict=True

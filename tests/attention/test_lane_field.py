@@ -83,7 +83,7 @@ def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss)
 
     @jax.jit
     def told(lanes, p):
-        return *lanes.force_and_jacobian(p), lanes.field(p), lanes.separation(p)
+        return *lanes.force_and_jacobian(p), lanes.force(p), lanes.separation(p)
 
     force, jacobian, again, apart = told(lanes, points.T)
     np.testing.assert_allclose(again, force, atol=ROUNDING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +118,7 @@ def _of_both(agreement: Agreement) -> str:
     )
 
 
-def compare(limit: Limit) -> Agreement:
+def compare(limit: Any) -> Agreement:
     """Solve the max-margin problem of what a limit selects and compare the two.
 
     For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head; tokens that
@@ -126,6 +127,9 @@ def compare(limit: Limit) -> Agreement:
 
     A limit that does not diverge gives an agreement without blocks, which says why there is nothing to compare. An
     infeasible problem gives one with errors NaN that does not agree: the limit then contradicts [M].
+
+    Args:
+        limit: of a run, `follow(...).limit`.
     """
     if not isinstance(limit, Limit):
         raise InvalidInputError(f"limit must be the limit of a run, follow(...).limit, got {type(limit).__name__}.")

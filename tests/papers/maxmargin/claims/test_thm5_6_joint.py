@@ -53,10 +53,8 @@ def test_theorem_6_as_printed_is_false():
     run = FLOW_6.outside()
     assert run.selects
     velocity = run.trajectory.limit.blocks["p"].velocity
-    np.testing.assert_allclose(
-        velocity, slow.bracket.point / slow.bracket.R, atol=1e-6
-    )
-    np.testing.assert_allclose(run.trajectory.limit.blocks["p"].velocity, [0.995, 0.099], atol=5e-4)
+    np.testing.assert_allclose(velocity, slow.bracket.point / slow.bracket.R, atol=1e-6)
+    np.testing.assert_allclose(velocity, [0.995, 0.099], atol=5e-4)
 
 
 @pytest.fixture(scope="module", params=[THEOREM_5, THEOREM_6, THEOREM_6_ONLY_IF], ids=lambda claim: claim.key)
