@@ -206,9 +206,9 @@ def in_lanes(fields: Sequence[Any]) -> LaneField | StackedFields:
     return side_by_side(stacked, fields[0].loss) if fields[0].has_fixed_scores else StackedFields(stacked)
 
 
-def side_by_side(stacked: Any, loss: Loss) -> LaneField:
+def side_by_side(stacked: Any, loss: Loss | None = None) -> LaneField:
     """Fields of fixed scores, stacked along the first axis, with problems along the last."""
-    return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss)
+    return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss or stacked.loss)
 
 
 def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
@@ -216,7 +216,7 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
     groups: dict[object, list[int]] = {}
     for j, system in enumerate(systems):
         leaves, structure = jax.tree.flatten(system)
-        groups.setdefault((structure, *((x.shape, str(x.dtype)) for x in leaves)), []).append(j)
+        groups.setdefault((structure, *((np.shape(x), str(jnp.result_type(x))) for x in leaves)), []).append(j)
     return list(groups.values())
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -195,7 +195,7 @@ def _fresh(start: np.ndarray, method: Flow) -> _Lane:
     )
 
 
-def _put(batch: eqx.Module, lane: int, parts: list[np.ndarray]) -> None:
+def _put(batch: eqx.Module, lane: int, parts: list[Any]) -> None:
     """Overwrite one lane of stacked host arrays in place."""
     for whole, part in zip(jax.tree.leaves(batch), parts, strict=True):
         whole[lane] = part
@@ -216,7 +216,7 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
 def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
     if _are_small_and_many(systems, len(states.finished)):
-        attempt, last = partial(_attempt, side_by_side(systems, systems.loss)), -1
+        attempt, last = partial(_attempt, side_by_side(systems)), -1
     else:
         attempt, last = partial(jax.vmap(_attempt), systems), 0
 

@@ -81,9 +81,8 @@ class KeyField(Field):
     It is followed in the span of the key differences, and judged by the pairs of tokens that carry weight.
     """
 
-    keys: eqx.AbstractVar[KeysJ]
-    log_multiplicity: eqx.AbstractVar[TokenNumbersJ]
-    loss: eqx.AbstractVar[Loss]
+    keys: eqx.AbstractVar[KeysJ]  #: each relative to the key of a first token of its input, which is 0
+    log_multiplicity: eqx.AbstractVar[TokenNumbersJ]  #: log of how often a token stands; -inf where there is none
 
     @abstractmethod
     def seen(self, p: VectorJ) -> Seen:
