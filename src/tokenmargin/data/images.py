@@ -51,7 +51,7 @@ class ImageDataset:
         object.__setattr__(self, "class_names", names)
 
     def __len__(self) -> int:
-        """How many pictures."""
+        """n, the number of pictures."""
         return len(self.labels)
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class ImageDataset:
         return int(self.images.shape[1])
 
     def subset(self, places: ArrayLike) -> ImageDataset:
-        """The pictures at these places."""
+        """The pictures with these row numbers."""
         own = picked_numbers(places, len(self), "places", "pictures")
         return ImageDataset(self.images[own], self.labels[own], self.class_names)
 

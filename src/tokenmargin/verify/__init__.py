@@ -26,7 +26,7 @@ DIGITS = 12
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a proof proves what it says, in one sentence."""
+    """Verdict on a proof: True if it proves its statement, with one sentence that says so."""
 
     verified: bool
     because: str
