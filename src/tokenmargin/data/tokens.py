@@ -88,7 +88,7 @@ class TokenDataset:
         *,
         drop_empty: bool = False,
     ) -> TokenDataset:
-        """Make a data set from lists of token ids, one per document; V is the vocabulary's length or the largest id + 1."""
+        """A data set from one list of token ids per document; V is the vocabulary's length or the largest id plus 1."""
         rows = [_token_ids(row, ids) for row, ids in enumerate(documents)]
         largest = max((int(ids.max()) for ids in rows if ids.size), default=-1)
         vocabulary = None if vocabulary is None else vocabulary_names(vocabulary)

@@ -200,7 +200,7 @@ def step_coefficients(
 def step_terms(
     counts: sp.csr_array, labels: np.ndarray, token_head: np.ndarray, token_query: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Terms that the entries of the counts add to n A_s and n B_s, in their order; `counts` may be a part of a corpus."""
+    """Terms that the entries of the counts add to n A_s and n B_s, in their order; a part of a corpus will do."""
     token, sizes = counts.indices, np.diff(counts.indptr)
     begin = counts.indptr[:-1]
     lengths = np.asarray(counts.sum(axis=1)).astype(float)
