@@ -165,6 +165,27 @@ def test_what_the_documents_show_of_a_comparison_is_what_it_said():
         assert [line for line in block.splitlines() if line not in said] == []
 
 
+def glossary_words(text: str) -> list[list[str]]:
+    """The words of each table of the glossary, in order."""
+    tables = [re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", part, flags=re.M) for part in text.split("\n## ")[1:]]
+    return [[word for word in words if word != "word"] for words in tables]
+
+
+def test_a_word_of_the_glossary_has_one_meaning():
+    tables = glossary_words((ROOT / "docs" / "glossary.md").read_text())
+    words = [re.split(r", | \(", word)[0] for table in tables for word in table]
+    assert len(words) > 40
+    assert [word for word in words if words.count(word) > 1] == []
+    assert [table for table in tables if table != sorted(table)] == []
+
+
+def test_a_second_meaning_is_noticed():
+    assert glossary_words("# G\n\n## A\n\n| word | meaning |\n|---|---|\n| law | a |\n\n## B\n\n| law | b |\n") == [
+        ["law"],
+        ["law"],
+    ]
+
+
 def test_python_of_the_readme_runs():
     blocks = python_blocks((ROOT / "README.md").read_text())
     assert blocks

@@ -63,9 +63,9 @@ class ImageDataset:
         """Pixels along a side."""
         return int(self.images.shape[1])
 
-    def subset(self, places: ArrayLike) -> ImageDataset:
+    def subset(self, rows: ArrayLike) -> ImageDataset:
         """The pictures with these row numbers."""
-        own = picked_numbers(places, len(self), "places", "pictures")
+        own = picked_numbers(rows, len(self), "rows", "pictures")
         return ImageDataset(self.images[own], self.labels[own], self.class_names)
 
     def with_labels(self, labels: ArrayLike) -> ImageDataset:
