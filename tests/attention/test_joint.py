@@ -21,7 +21,7 @@ from tokenmargin.attention import (
     follow,
     logistic,
 )
-from tokenmargin.attention._rates import judged_by_rates, path_velocity
+from tokenmargin.attention._several_blocks import judged_by_rates, path_velocity
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 

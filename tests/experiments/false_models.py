@@ -22,7 +22,7 @@ from tokenmargin.attention.trajectory import Trajectory
 from tokenmargin.data import selection_of
 from tokenmargin.experiments.experiment import Number, Result, Verdict
 from tokenmargin.margin import att_svm
-from tokenmargin.papers.maxmargin.joint_path import JointPath
+from tokenmargin.papers.maxmargin.claims.joint_balls import JointPath
 from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.theory.agreement import compared_with
 from tokenmargin.theory.basins import FINITE, BasinMap

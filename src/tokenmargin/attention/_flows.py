@@ -18,12 +18,12 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tokenmargin.attention._block_flow import block_flow
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import split
 from tokenmargin.attention._points import lengths
+from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention.flow import AWAY, Flow, integrate
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
@@ -58,7 +58,9 @@ def flows(risks: Sequence[Risk], points: list[np.ndarray], method: Flow, keep_pa
     """(number, trajectory) of each flow, as they end: first those without a span, each by itself, then the others."""
     spanned = [j for j, risk in enumerate(risks) if risk.in_span is not None]
     for j in sorted(set(range(len(risks))) - set(spanned)):
-        yield j, block_flow(risks[j], points[j], method)
+        path, times, reached = block_flow(risks[j], points[j], method)
+        outcome = Outcome.NORM_REACHED if reached else Outcome.STEPS_SPENT
+        yield j, Trajectory(risks[j], method, path, times, outcome, len(path) - 1)
     for j, run in _in_spans([risks[j] for j in spanned], [points[j] for j in spanned], method, keep_path):
         yield spanned[j], run
 

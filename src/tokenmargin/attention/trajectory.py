@@ -12,7 +12,7 @@ import numpy as np
 from tokenmargin._types import Path, Vector
 from tokenmargin.attention._judging import limits_of
 from tokenmargin.attention._points import PathOfPoints
-from tokenmargin.attention._rates import limit_by_rates, not_judged
+from tokenmargin.attention._several_blocks import limit_by_rates, not_judged
 from tokenmargin.attention.blocks import as_written, by_block
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.limit import Limit

@@ -13,7 +13,6 @@ from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap
-from tokenmargin.papers.maxmargin.textbook import textbook_descent
 from tokenmargin.papers.maxmargin.trials import (
     COLUMNS,
     SATURATED,
@@ -21,6 +20,7 @@ from tokenmargin.papers.maxmargin.trials import (
     Study,
     _compare,
     run_trials,
+    textbook_descent,
     trial,
     trials,
 )

@@ -11,9 +11,8 @@ from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import att_svm, rate_direction, relaxed_svm
 from tokenmargin.papers.maxmargin.claims._joint_bracket import _Saturated, attention_spared, least_log_sum
-from tokenmargin.papers.maxmargin.claims.joint_balls import JointBalls, joint_minimiser
+from tokenmargin.papers.maxmargin.claims.joint_balls import JointBalls, joint_minimiser, joint_path
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import BRACKET_TOLERANCE
-from tokenmargin.papers.maxmargin.joint_path import joint_path
 
 OPTIMAL = Selection.from_indices([1, 1, 1], 2)
 A, B = (0.5, 1.0), (0.5, 1.5)

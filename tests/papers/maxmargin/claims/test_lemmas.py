@@ -313,7 +313,7 @@ def test_lemmas_12_and_13_along_the_joint_path():
     from tokenmargin.attention import JointRisk
     from tokenmargin.data.toys import fig3
     from tokenmargin.margin import relaxed_svm
-    from tokenmargin.papers.maxmargin.joint_path import joint_path
+    from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 
     data = fig3((0.5, 1.5))
     radii = 2.0 ** np.arange(1, 13)

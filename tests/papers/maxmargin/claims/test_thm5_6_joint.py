@@ -13,6 +13,7 @@ from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c, on_support
+from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import (
     DRAWS,
     FLOW_5,
@@ -22,7 +23,6 @@ from tokenmargin.papers.maxmargin.claims.thm5_6_joint import (
     THEOREM_6_ONLY_IF,
     JointLimit,
 )
-from tokenmargin.papers.maxmargin.joint_path import joint_path
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
 

@@ -26,8 +26,7 @@ from tokenmargin.margin import (
     relaxing_rate,
     selected_label_svm,
 )
-from tokenmargin.papers.maxmargin.claims.joint_balls import LEVEL, JointBalls
-from tokenmargin.papers.maxmargin.joint_path import joint_path
+from tokenmargin.papers.maxmargin.claims.joint_balls import LEVEL, JointBalls, joint_path
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)

@@ -1,4 +1,7 @@
-"""The judge of a risk that has no span of its own, as that of v and p: by the rates at which weights fall.
+"""Risks without a span of their own, as that of v and p: the flow of all blocks at once, and the judge of its end.
+
+Each block is normalised by its own gradient, so that lengths grow at the speeds asked for; which max-margin problem p
+solves beside v depends on their ratio [M, Sec. 3].
 
 Along the velocities of the blocks each weight of their gradients, of an input or of a pair of tokens, falls like
 exp(-r s) with a rate r of its own. In the limit all that carry weight in a block fall at one rate and all others
@@ -10,21 +13,84 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, Path, Vector
 from tokenmargin.attention._judging import LEAST_NORM
 from tokenmargin.attention._mixed import SAME_DIFFERENCE
+from tokenmargin.attention._points import lengths
+from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
 from tokenmargin.attention.blocks import by_block
 from tokenmargin.attention.field import Field
+from tokenmargin.attention.flow import AWAY, Flow
 from tokenmargin.attention.limit import Limit, LimitKind, with_one_score_a_key
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, scores, tie_widths
 
+#: Attempted steps of the flow between two looks at how far it got.
+CHUNK = 64
+
+#: Local error of a point allowed in a step, in units of the method's tolerance for p alone: nothing settles the gaps at
+#: the end of such a run, so its log-weights must be right all along.
+FINER = 1e-2
+
+#: (y, step, time, whether the norm was reached) and what a step leaves behind: (y, time, was it accepted).
+_State = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
+_Trail = tuple[AnyArray, AnyArray, AnyArray]
+
 #: Largest weighted mean of |rate/mean rate - 1|, and most by which a rate may fall short of the mean. Rates carry terms
 #: of order 1/|v| (scores grow with v), 1e-6 at the norm to which the flow goes; a wrong selection is off by 1e-2.
 RATE_TOLERANCE = 1e-4
+
+
+def block_flow(risk: Risk, start: np.ndarray, method: Flow) -> tuple[np.ndarray, np.ndarray, bool]:
+    """dy/ds = force(y) from a start, until the first block is as long as `until_norm`.
+
+    From a start further out it goes on until all blocks have moved `AWAY` times as far as the longest of them is.
+
+    It is the limit of normalised descent of all blocks for short steps, by the Rosenbrock step with the Jacobian from
+    autodiff. A block whose gradient vanishes at a finite point has no such flow; the run then spends its steps.
+
+    Returns:
+        (points of shape (s, D), their times, whether the norm was reached).
+    """
+    blocks, dtype = list(risk.blocks.values()), start.dtype
+    first = blocks[0]
+    state: _State = start, np.asarray(FIRST_STEP, dtype), np.asarray(0.0, dtype), np.asarray(False)
+    sizes = [float(lengths(part.reshape(-1))) for part in by_block(risk.blocks, start).values()]
+    longest = max(size * first.speed / block.speed for size, block in zip(sizes, blocks, strict=True))
+    until = max(method.until_norm, AWAY * longest)
+    # A step is at most as long as the norm: overshooting costs digits.
+    limits = tuple(np.asarray(x, dtype) for x in (until, until / first.speed, FINER * method.atol, method.rtol))
+    trail, times, attempts = [start[None]], [np.zeros(1)], 0
+    while not state[3] and attempts < method.max_steps:
+        state, (ys, ss, moved) = _advance(risk.field, state, limits, first.size)
+        kept = np.asarray(moved)
+        trail.append(np.asarray(ys)[kept])
+        times.append(np.asarray(ss)[kept])
+        attempts += CHUNK
+    return np.concatenate(trail), np.concatenate(times), bool(state[3])
+
+
+@eqx.filter_jit
+def _advance(field: Field, state: _State, limits: tuple[AnyArray, ...], measured: int) -> tuple[_State, _Trail]:
+    """CHUNK attempted steps of the flow; the first `measured` entries are those whose length is asked for."""
+    until, longest_step, atol, rtol = limits
+
+    def attempt(state: _State, _: None) -> tuple[_State, _Trail]:
+        y, step, time, _reached = state
+        reached = jnp.sqrt(jnp.sum(y[:measured] ** 2)) >= until
+        step = jnp.minimum(step, longest_step)
+        there, error = rosenbrock_step(field.force, y, field.force(y), jax.jacfwd(field.force)(y), step)
+        allowed = atol + rtol * jnp.sqrt(jnp.sum(there**2))
+        good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(there)), ROSENBROCK_POWER)
+        move = good & ~reached
+        y, time = jnp.where(move, there, y), jnp.where(move, time + step, time)
+        return (y, step * factor, time, reached), (y, time, move)
+
+    return jax.lax.scan(attempt, state, None, length=CHUNK)
 
 
 def limit_by_rates(risk: Risk, points: Path, times: np.ndarray) -> Limit:
@@ -84,8 +150,8 @@ def path_velocity(risk: Risk, points: Path, times: np.ndarray) -> Vector:
     """Unit vector of each block along the second half (in time) of a path, in one vector: sheds the start fast."""
     middle = min(int(np.searchsorted(times, 0.5 * times[-1])), max(len(points) - 2, 0))
     steps = [step.reshape(-1) for step in by_block(risk.blocks, points[-1] - points[middle]).values()]
-    lengths = [float(np.linalg.norm(step)) for step in steps]
-    return np.concatenate([step / length if length > 0 else step for step, length in zip(steps, lengths, strict=True)])
+    sizes = [float(np.linalg.norm(step)) for step in steps]
+    return np.concatenate([step / size if size > 0 else step for step, size in zip(steps, sizes, strict=True)])
 
 
 def _selected(risk: Risk, point: Vector) -> Selection:

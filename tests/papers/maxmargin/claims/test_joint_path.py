@@ -9,7 +9,7 @@ from tests.attention.test_joint import START_P, START_V, B, plain_risk
 from tests.instances import fig3
 from tokenmargin.attention import JointRisk, logistic
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.papers.maxmargin.joint_path import joint_path
+from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 
 
 def test_the_path_of_minimisers_is_that_of_a_search_over_angles():
