@@ -150,14 +150,6 @@ def attention_entries() -> Entries:
         "QuadraticHead": (attention.QuadraticHead, {"matrix": np.eye(2), "weights": [1.0, 0.0], "offset": 0.0}),
         "ReLUHead": (attention.ReLUHead, {"hidden": np.ones((3, 2)), "bias": np.ones(3), "output": np.ones(3)}),
         "ReLUHead.random": (attention.ReLUHead.random, {"key": jax.random.key(0), "width": 2, "hidden": 3}),
-        "SmallTransformerHead": (
-            attention.SmallTransformerHead,
-            {"query": np.eye(2), "key": np.eye(2), "value": np.eye(2), "output": np.ones(2), "parts": 1},
-        ),
-        "SmallTransformerHead.random": (
-            attention.SmallTransformerHead.random,
-            {"key": jax.random.key(0), "width": 2, "parts": 1},
-        ),
         "CustomLoss": (
             attention.CustomLoss,
             {"function": lambda u: -u, "curvature_bound": 1.0, "slope_bound": 1.0},

@@ -15,7 +15,6 @@ from tokenmargin.attention.heads import (
     LinearHead,
     QuadraticHead,
     ReLUHead,
-    SmallTransformerHead,
     head_scores,
 )
 from tokenmargin.attention.joint_risk import JointRisk
@@ -70,7 +69,6 @@ __all__ = [
     "Role",
     "ScaledVector",
     "Seen",
-    "SmallTransformerHead",
     "Trajectory",
     "continued",
     "correlation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -22,47 +22,26 @@ from tokenmargin.attention.trajectory import Outcome, Trajectory
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 if TYPE_CHECKING:
-    Vector = np.ndarray[tuple[int], np.dtype[Any]]
-    Start = Vector | tuple[ArrayLike, ...] | Mapping[str, ArrayLike] | Sequence[float]
+    Start = np.ndarray[tuple[int], np.dtype[Any]] | tuple[ArrayLike, ...] | Mapping[str, ArrayLike] | Sequence[float]
 else:
-    Vector = Start = Any  # for the type checker alone
+    Start = Any  # one start, for the type checker alone
 
-AnyMethod = Method | Flow
+
+class Options(TypedDict, total=False):
+    """The optional arguments of `follow`."""
+
+    steps: int | None
+    every: int | None
+    keep_path: bool | None
+    progress: Progress
 
 
 @overload
-def follow(
-    risk: Risk,
-    start: Start,
-    method: AnyMethod,
-    *,
-    steps: int | None = ...,
-    every: int | None = ...,
-    keep_path: bool | None = ...,
-    progress: Progress = ...,
-) -> Trajectory: ...
+def follow(risk: Risk, start: Start, method: Method | Flow, **options: Unpack[Options]) -> Trajectory: ...
 @overload
-def follow(
-    risk: Risk,
-    start: Sequence[Any],
-    method: AnyMethod,
-    *,
-    steps: int | None = ...,
-    every: int | None = ...,
-    keep_path: bool | None = ...,
-    progress: Progress = ...,
-) -> list[Trajectory]: ...
+def follow(risk: Risk, start: Sequence[Any], method: Method | Flow, **options: Unpack[Options]) -> list[Trajectory]: ...
 @overload
-def follow(
-    risk: Risk,
-    start: Any,
-    method: AnyMethod,
-    *,
-    steps: int | None = ...,
-    every: int | None = ...,
-    keep_path: bool | None = ...,
-    progress: Progress = ...,
-) -> Any: ...
+def follow(risk: Risk, start: Any, method: Method | Flow, **options: Unpack[Options]) -> Any: ...
 @checked
 def follow(
     risk: Any,

@@ -135,7 +135,7 @@ def test_other_tokens_are_refused():
 def test_the_flow_goes_where_the_rates_say(rate):
     data = fig3(B)
     run = follow(JointRisk(data, speeds=(rate, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
-    assert run.selection == OPTIMAL
+    assert run.limit.selection == OPTIMAL
     assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(data, OPTIMAL, rate)) <= SAME_DIRECTION
 
 
