@@ -24,7 +24,7 @@ from tokenmargin.experiments.experiment import Number, Result, Verdict
 from tokenmargin.margin import att_svm
 from tokenmargin.papers.maxmargin.claims.joint_balls import JointPath
 from tokenmargin.papers.maxmargin.trials import COLUMNS
-from tokenmargin.theory.agreement import compared_with
+from tokenmargin.theory.agreement import compare, compared_with
 from tokenmargin.theory.basins import FINITE, BasinMap
 
 KINDS = ("untrained", "wrong sign", "shuffled")
@@ -181,7 +181,7 @@ def _basins(found: BasinMap, j: int, kind: str) -> BasinMap:
     limit = false_limit(found.limits[j], kind)
     limits, agreements = list(found.limits), list(found.agreements)
     basin, solutions = found.basin.copy(), list(found.solutions)
-    limits[j], agreements[j], basin[j] = limit, None, FINITE
+    limits[j], agreements[j], basin[j] = limit, compare(limit), FINITE
     if limit.diverges:
         solution = att_svm(limit.sequences, limit.selection)
         agreements[j] = compared_with(limit, solution)
