@@ -42,11 +42,6 @@ class Descent(Method):
         """Check the learning rate."""
         positive(self.lr, "lr")
 
-    def init(self, p: AnyArray) -> tuple[()]:
-        """Nothing is kept."""
-        del p
-        return ()
-
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr times its length."""
         del excess
@@ -71,11 +66,6 @@ class NormalizedDescent(Method):
         """Check learning rate and epsilon."""
         positive(self.lr, "lr")
         not_negative(self.epsilon, "epsilon")
-
-    def init(self, p: AnyArray) -> tuple[()]:
-        """Nothing is kept."""
-        del p
-        return ()
 
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr (a little less where epsilon is felt)."""

@@ -70,10 +70,10 @@ class HeadField(KeyField):
         """(sign, log|L(p) - L_O(p)|, log q_max); see `HeadRisk.log_excess`."""
         logits = self.keys @ p + self.log_multiplicity
         inside, outside = jnp.where(allowed, logits, -jnp.inf), jnp.where(allowed, -jnp.inf, logits)
-        log_q = _log_sum(outside) - jax.nn.logsumexp(logits, axis=-1)
+        log_q = jax.nn.logsumexp(outside, axis=-1) - jax.nn.logsumexp(logits, axis=-1)
         q = jnp.exp(log_q)
-        o = jnp.einsum("nt,ntk->nk", _weights(inside), self.tokens)
-        away = jnp.einsum("nt,ntk->nk", _weights(outside), self.tokens) - o
+        o = jnp.einsum("nt,ntk->nk", jax.nn.softmax(inside, axis=-1, where=jnp.isfinite(inside)), self.tokens)
+        away = jnp.einsum("nt,ntk->nk", jax.nn.softmax(outside, axis=-1, where=jnp.isfinite(outside)), self.tokens) - o
         at = self.signed_output(o)
         # u = Y psi(o + q away) - Y psi(o) = q * rate, by quadrature where the difference would cancel
         steps = o[None] + (NODES[:, None, None] * q[None, :, None]) * away[None]
@@ -186,21 +186,6 @@ class HeadRisk(Risk):
         """
         gamma = np.asarray(_felt_scores(self.every_token, self.point(p)))
         return EmbeddedSequences.from_scores(self.sequences.keys, gamma, self.sequences.mask)
-
-
-def _weights(logits: TokenNumbersJ) -> TokenNumbersJ:
-    """softmax over the tokens whose logit is not -inf; zeros where there are none."""
-    top = jnp.max(logits, axis=-1, keepdims=True)
-    w = jnp.exp(logits - jnp.where(jnp.isfinite(top), top, 0.0))
-    total = jnp.sum(w, axis=-1, keepdims=True)
-    return w / jnp.where(total > 0, total, 1.0)
-
-
-def _log_sum(logits: TokenNumbersJ) -> InputNumbersJ:
-    """logsumexp that is -inf, not NaN, for an input without tokens."""
-    top = jnp.max(logits, axis=-1, keepdims=True)
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    return jnp.log(jnp.sum(jnp.exp(logits - top), axis=-1)) + top[:, 0]
 
 
 _scores = eqx.filter_jit(head_scores)

@@ -1,10 +1,9 @@
 """What moves p, a step at a time: the contract of a method, and what a step is told.
 
-A method is a frozen value. `init` makes its state, `step` moves p; both are pure JAX and see one point, however many
+A method is a frozen value. `step` moves p, `init` makes its state; both are pure JAX and see one point, however many
 are followed at once. Subclass it to bring your own (see `docs/add-a-method.md`):
 
     class Polyak(Method):
-        def init(self, p): return ()
         def step(self, gradient, excess, state, p):
             return p - jnp.exp(excess.log_size - gradient.log_norm) * gradient.unit, state
 
@@ -118,9 +117,10 @@ class Method(eqx.Module):
         """
         return None
 
-    @abstractmethod
     def init(self, p: AnyArray) -> State:
-        """The state to begin with at p, shape (d,): any tree of arrays."""
+        """The state to begin with at p, shape (d,): any tree of arrays; () where nothing is kept."""
+        del p
+        return ()
 
     @abstractmethod
     def step(self, gradient: Gradient, excess: Excess, state: State, p: AnyArray) -> tuple[AnyArray, State]:

@@ -313,6 +313,5 @@ def pair_excess(log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, l
     counts = (short > 0) & jnp.isfinite(log_multiplicity)
     log_short = jnp.where(counts, log_s + jnp.log(jnp.where(counts, short, 1.0)), -jnp.inf)
     mass = jnp.sum(jnp.where(counts, jnp.exp(log_s), 0.0), axis=-1)
-    none = ~jnp.any(counts, axis=-1)
-    log_change = jnp.where(none, -jnp.inf, jax.nn.logsumexp(jnp.where(none[:, None], 0.0, log_short), axis=-1))
+    log_change = jax.nn.logsumexp(log_short, axis=-1)
     return log_mean_excess(loss, best, -jnp.ones_like(best), log_change, mass > DIRECT_ATTENTION)
