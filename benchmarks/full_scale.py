@@ -34,8 +34,8 @@ from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judg
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort
 from tokenmargin.papers.embeddings.figures._reviews import NAMES, reviews, save_reviews
 from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import joined
-from tokenmargin.papers.maxmargin.figures._vit_runs import TREATMENTS as VIT_TREATMENTS
-from tokenmargin.papers.maxmargin.figures._vit_runs import VitSettings, vit_run
+from tokenmargin.papers.maxmargin.vit.runs import TREATMENTS as VIT_TREATMENTS
+from tokenmargin.papers.maxmargin.vit.runs import VitSettings, vit_run
 from tokenmargin.plots.canvas import save_figure
 
 

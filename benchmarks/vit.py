@@ -4,8 +4,8 @@
     python -m benchmarks.vit                   on a CPU, to see that it runs
 
 Both train with bfloat16 products, float32 parameters, AdamW and as many pictures a step; ours also shifts and
-mirrors every picture. That both compute the same function is tested (tests/models/test_vit.py). The matrix rate of the
-card is measured in the same run.
+mirrors every picture. That both compute the same function is tested (tests/papers/maxmargin/vit/test_vit.py). The
+matrix rate of the card is measured in the same run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.gpu_profile import shares
-from tokenmargin.data.images import ImageDataset
-from tokenmargin.models.vit import SIZES, ImageBatch, Vit
+from tokenmargin.papers.maxmargin.vit.image_training import train_images
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import SIZES, ImageBatch, Vit
 from tokenmargin.training import AdamW
-from tokenmargin.training.image_training import train_images
 
 MINI = {"mini": (32, 2, 2)}
 CLASSES = 10

@@ -11,12 +11,13 @@ from tokenmargin import (
     data,
     first_step,
     margin,
-    models,
     training,
 )
 from tokenmargin.data import toys
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.models import MatmulPrecision
+from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 
 
 def margin_entries() -> Entries:
@@ -118,7 +119,7 @@ def training_entries() -> Entries:
             },
         ),
         "Vit": (
-            models.Vit,
+            Vit,
             {
                 "width": 8,
                 "depth": 1,
@@ -130,7 +131,7 @@ def training_entries() -> Entries:
                 "half": False,
             },
         ),
-        "Vit.of_size": (models.Vit.of_size, {"name": "tiny"}),
+        "Vit.of_size": (Vit.of_size, {"name": "tiny"}),
         "AdamW": (tm.AdamW, {"lr": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.99), "eps": 1e-8}),
         "SGD": (training.SGD, {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}),
         "GradientDescent": (training.GradientDescent, {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}),
@@ -141,8 +142,8 @@ def training_entries() -> Entries:
         "WarmUp.multipliers": (training.WarmUp().multipliers, {"epoch": 1, "steps": 2}),
         "count_batches": (training.count_batches, {"dataset": dataset(), **batches}),
         "document_batches": (training.document_batches, {"dataset": dataset(), **batches, "most_shelves": 2}),
-        "image_batches": (training.image_batches, {"dataset": images, **batches}),
-        "augmented_image_batches": (training.augmented_image_batches, {"dataset": images, **batches}),
+        "image_batches": (image_batches, {"dataset": images, **batches}),
+        "augmented_image_batches": (augmented_image_batches, {"dataset": images, **batches}),
         "batch_factory": (training.batch_factory, {"model": one}),
     }
     key = jax.random.key(0)

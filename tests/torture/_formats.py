@@ -27,6 +27,7 @@ from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.classify import saved_model
 from tokenmargin.data import toys
 from tokenmargin.experiments import store
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
 
@@ -103,7 +104,7 @@ def _shards() -> tuple[bytes, tuple[str, ...]]:
 
 def _cifar(place: Path) -> Any:
     table = place / "cifar10.parquet"
-    return sources.cifar10(table if table.exists() else place, split="test", verify=False)
+    return cifar10(table if table.exists() else place, split="test", verify=False)
 
 
 def _weights() -> bytes:

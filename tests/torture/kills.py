@@ -26,9 +26,9 @@ from tokenmargin.classify.fit_embeddings import fit_embeddings
 from tokenmargin.classify.fit_tokens import Fitted, fit_tokens
 from tokenmargin.data import TokenDataset
 from tokenmargin.models import OneLayer, TwoLayer
+from tokenmargin.papers.maxmargin.vit.image_training import train_images
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import AdamW, Checkpoint, StepSchedule, train
-from tokenmargin.training.image_training import train_images
 
 EPOCHS = 40
 
@@ -70,7 +70,7 @@ def _stream() -> tuple[Any, Any, Any]:
 
 
 def _pictures(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
-    from tests.training.test_image_training import MODEL, bright_or_dark
+    from tests.papers.maxmargin.vit.test_image_training import MODEL, bright_or_dark
 
     how: Any = {"batch_size": 16, "checkpoint": checkpoint, "on_epoch": wait}
     run = train_images(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)

@@ -31,8 +31,8 @@ from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin.data import TokenDataset
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Experiment, Number, Result
+from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, load_keys
 from tokenmargin.parallel.shards import CountedShards, count_shards
-from tokenmargin.probe.attention_probe import AttentionProbe, load_keys
 from tokenmargin.text import WordMap, count_tokens, plain_recipe
 
 SEED = 20261118
@@ -126,7 +126,7 @@ def _read_dataset(place: Path) -> int:
 
 
 def _read_parquet(place: Path) -> int:
-    from tokenmargin.sources._parquet import parquet_batches
+    from tokenmargin.sources.parquet import parquet_batches
 
     return _same([value for batch in parquet_batches(place, ["a"]) for value in batch["a"]])
 

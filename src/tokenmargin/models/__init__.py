@@ -1,4 +1,4 @@
-"""What is trained: attention of one and two layers, vision transformers; arrays in, arrays out, no data sets."""
+"""Models to train, attention of one and two layers: arrays in, arrays out, no data sets."""
 
 from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
@@ -6,16 +6,13 @@ from tokenmargin.models.factored_gradient import FactoredGradient
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import CountBatch, OneLayer, OneLayerGradients, OneLayerParameters
 from tokenmargin.models.two_layer import ShelvedBatch, TwoLayer
-from tokenmargin.models.vit import ClsAttention, ImageBatch, Vit, VitParameters
 
 __all__ = [
     "BatchSums",
-    "ClsAttention",
     "CountBatch",
     "DocumentBlocks",
     "DocumentShelf",
     "FactoredGradient",
-    "ImageBatch",
     "MatmulPrecision",
     "OneLayer",
     "OneLayerGradients",
@@ -23,6 +20,4 @@ __all__ = [
     "ShelvedBatch",
     "TwoLayer",
     "TwoLayerParameters",
-    "Vit",
-    "VitParameters",
 ]

@@ -7,8 +7,6 @@ from tokenmargin.training.document_batches import DocumentBatches, document_batc
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
 from tokenmargin.training.forecast import TrainingForecast, forecast_training
-from tokenmargin.training.image_batches import augmented_image_batches, image_batches
-from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
 from tokenmargin.training.schedule import StepSchedule
@@ -29,8 +27,6 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "GradientDescent",
-    "ImageRecords",
-    "ImageTrainingRun",
     "Optimiser",
     "StepSchedule",
     "Trainable",
@@ -40,13 +36,9 @@ __all__ = [
     "TrainingRun",
     "ValidationRecords",
     "WarmUp",
-    "augmented_image_batches",
     "batch_factory",
     "count_batches",
     "document_batches",
     "forecast_training",
-    "image_accuracy",
-    "image_batches",
     "train",
-    "train_images",
 ]

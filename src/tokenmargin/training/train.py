@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,8 @@ from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
 from tokenmargin.training._guards import coefficients
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training._start import (
@@ -37,7 +35,6 @@ from tokenmargin.training.batches import batches_of, token_dataset
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Trained, best_epoch
-from tokenmargin.training.image_training import ImageTrainingRun, train_images
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
@@ -50,50 +47,10 @@ __all__ = ["streams", "train"]
 COMPUTED_BY = ("data", "models", "training")
 
 
-@overload
-def train(
-    dataset: ImageDataset,
-    model: Any,
-    optimiser: Optimiser,
-    *,
-    epochs: int,
-    key: AnyArray,
-    batch_size: int = ...,
-    schedule: StepSchedule | WarmUp = ...,
-    dtype: Any = ...,
-    batches: Any = ...,
-    progress: Progress = ...,
-    on_epoch: Callable[[int, Tree], None] | None = ...,
-    checkpoint: Checkpoint | None = ...,
-) -> ImageTrainingRun: ...
-
-
-@overload
-def train(
-    dataset: TokenDataset | DocumentStream,
-    model: Trainable,
-    optimiser: Optimiser,
-    *,
-    epochs: int,
-    key: AnyArray,
-    batch_size: int = ...,
-    schedule: StepSchedule | WarmUp = ...,
-    dtype: Any = ...,
-    start: Trained | Tree | None = ...,
-    vocabulary: Iterable[str] | None = ...,
-    validation: TokenDataset | None = ...,
-    patience: int | None = ...,
-    batches: BatchFactory | None = ...,
-    progress: Progress = ...,
-    on_epoch: Callable[[int, Tree], None] | None = ...,
-    checkpoint: Checkpoint | None = ...,
-) -> TrainingRun: ...
-
-
 @checked
 @keep_precision
 def train(
-    dataset: TokenDataset | DocumentStream | ImageDataset,
+    dataset: TokenDataset | DocumentStream,
     model: Any,
     optimiser: Optimiser,
     *,
@@ -110,7 +67,7 @@ def train(
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
     checkpoint: Checkpoint | None = None,
-) -> TrainingRun | ImageTrainingRun:
+) -> TrainingRun:
     """Train every trainable parameter of `model` on `dataset`.
 
     The same key gives the same bytes on the same machine: every sum is taken in a fixed order. The exception is
@@ -119,8 +76,7 @@ def train(
 
     Args:
         dataset: documents as counts, with labels of both classes; or a stream of them, such as a `ShardStream` of a
-            corpus on disk, which decides their order; or pictures with classes, for which `train_images` does the work
-            and says more.
+            corpus on disk, which decides their order.
         model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
         optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
             own (`Optimiser`).
@@ -143,12 +99,6 @@ def train(
             already is not shown again. Copy what you keep: the next epoch overwrites the arrays.
         checkpoint: where the run is kept as it goes on, and taken up if it is there, to end in the same bytes.
     """
-    if isinstance(dataset, ImageDataset):
-        _check_for_pictures(start=start, vocabulary=vocabulary, validation=validation, patience=patience)
-        options: dict[str, Any] = {"epochs": epochs, "key": key, "batch_size": batch_size, "checkpoint": checkpoint}
-        options |= {"schedule": schedule, "dtype": dtype, "progress": progress, "on_epoch": on_epoch}
-        options |= {} if batches is None else {"batches": batches}
-        return train_images(dataset, model, optimiser, **options)
     kind = checked_dtype(model, optimiser, epochs, dtype)
     make = _made_for(dataset, model, optimiser, batch_size, kind, batches)
     begin, numbers = key_numbers(key)
@@ -224,10 +174,3 @@ def _started_from(start: Trained | Tree | None) -> str:
     parameters = start.parameters if isinstance(start, Trained) else start
     content = fingerprint(*map(host_array, jax.tree.leaves(parameters)))
     return f"a run of {len(start.records)} epochs, {content}" if isinstance(start, TrainingRun) else content
-
-
-def _check_for_pictures(**given: object) -> None:
-    """Raise if something is asked for that only counted texts have."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidInputError(f"{name} is for counted texts: leave it out where pictures are trained on.")

@@ -18,7 +18,7 @@ from jax.experimental.pallas import triton as plt
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.models._vit_block import LAYER_NORM_EPSILON
+from tokenmargin.papers.maxmargin.vit._block import LAYER_NORM_EPSILON
 
 Rows = Float[Array, "rows d"]
 Vector = Float[Array, "d"]

@@ -14,16 +14,16 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress, renamed
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Arrays, Config
-from tokenmargin.models.vit import SIZES, Vit, VitParameters
-from tokenmargin.probe.attention_probe import AttentionProbe, layer_key_query_norms
-from tokenmargin.sources.cifar10 import cifar10
+from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, layer_key_query_norms
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.papers.maxmargin.vit.image_batches import as_numbers
+from tokenmargin.papers.maxmargin.vit.image_training import image_accuracy, train_images
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import SIZES, Vit, VitParameters
 from tokenmargin.training import SGD, AdamW, Checkpoint
-from tokenmargin.training.image_batches import as_numbers
-from tokenmargin.training.image_training import image_accuracy, train_images
 from tokenmargin.training.schedule import CONSTANT
 from tokenmargin.training.warm_up import WarmUp
 

@@ -13,10 +13,10 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._parquet import parquet_batches, parquet_columns, parquet_size
-from tokenmargin.sources._pictures import decoded, encoded
-from tokenmargin.sources._plain_pickle import MOST_BYTES, plain_values
+from tokenmargin.papers.maxmargin.vit._pictures import decoded, encoded
+from tokenmargin.papers.maxmargin.vit._plain_pickle import MOST_BYTES, plain_values
 from tokenmargin.sources.locate import Whereabouts, locate
+from tokenmargin.sources.parquet import parquet_batches, parquet_columns, parquet_size
 
 SIDE, CHANNELS = 32, 3
 _PIXELS = SIDE * SIDE * CHANNELS

@@ -14,7 +14,7 @@ from tokenmargin._atomic import complete_file
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.vit import ClsAttention, Vit, VitParameters
+from tokenmargin.papers.maxmargin.vit.vit import ClsAttention, Vit, VitParameters
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.query_direction import QueryDirection, query_direction
 from tokenmargin.probe.reading import AttentionReading

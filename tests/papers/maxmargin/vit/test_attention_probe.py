@@ -10,8 +10,7 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status
 from tokenmargin.models import OneLayer
-from tokenmargin.models.vit import Vit
-from tokenmargin.probe.attention_probe import (
+from tokenmargin.papers.maxmargin.vit.attention_probe import (
     AttentionProbe,
     head_directions,
     key_query_norms,
@@ -19,6 +18,7 @@ from tokenmargin.probe.attention_probe import (
     load_keys,
     vit_attention,
 )
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.probe.measures import soft_sparsity, without_token
 from tokenmargin.probe.query_direction import query_direction
 from tokenmargin.probe.reading import AttentionReading

@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int
 from tokenmargin._checks import check_fields, checked, whole_number
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._vit_block import (
+from tokenmargin.models.batch_sums import BatchSums
+from tokenmargin.papers.maxmargin.vit._block import (
     BlockParameters,
     HeadReadings,
     block,
@@ -29,8 +30,7 @@ from tokenmargin.models._vit_block import (
     layer_norm,
     scaled,
 )
-from tokenmargin.models._vit_half_block import half_blocks
-from tokenmargin.models.batch_sums import BatchSums
+from tokenmargin.papers.maxmargin.vit._half_block import half_blocks
 
 Pictures = Float[Array | np.ndarray, "B side side 3"]
 ClassLabels = Int[Array | np.ndarray, "B"]

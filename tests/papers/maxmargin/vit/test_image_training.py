@@ -6,17 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.vit import Vit
-from tokenmargin.training import SGD, AdamW, Checkpoint, train
-from tokenmargin.training.image_batches import (
+from tokenmargin.papers.maxmargin.vit.image_batches import (
     LARGEST_SHIFT,
     as_numbers,
     augmented_image_batches,
     image_batches,
 )
-from tokenmargin.training.image_training import image_accuracy, train_images
+from tokenmargin.papers.maxmargin.vit.image_training import image_accuracy, train_images
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import Vit
+from tokenmargin.training import SGD, AdamW, Checkpoint, train
 from tokenmargin.training.warm_up import WarmUp
 
 #: Means of fifty float32 numbers.

@@ -21,13 +21,13 @@ from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import DivergedError, InvalidInputError
+from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import OptimiserState, Program, apply_gradients, initial_state, program_of
 from tokenmargin.training._start import key_numbers
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
-from tokenmargin.training.image_batches import augmented_image_batches, image_batches
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.schedule import CONSTANT, StepSchedule
 from tokenmargin.training.trainable import Batches, Tree

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._types import ScalarJ
-from tokenmargin.data.images import ImageDataset
-from tokenmargin.models.vit import ImageBatch
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import ImageBatch
 
 StoredPictures = UInt8[Array, "rows side side 3"]
 StoredLabels = Int[Array, "rows"]
