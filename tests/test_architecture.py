@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "_precision": set(),
     "_isometry": set(),
     "_rationals": set(),
+    "losses": {"_types", "errors", "_checks"},
     "_provenance": set(),
     "_fingerprint": {"errors", "_provenance"},
     "_archive": {"errors", "_atomic", "_arrays"},
@@ -36,8 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"_types", "errors", "_checks", "_arrays", "_isometry"},
     "sources": {"_types", "errors", "_checks", "_progress", "_atomic"},
     "text": {"_types", "errors", "_checks", "_arrays", "_progress", "data", "sources"},
-    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "data"},
-    "models": {"_types", "errors", "_checks"},
+    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "losses", "data"},
+    "models": {"_types", "errors", "_checks", "losses"},
     "training": {
         "_types",
         "errors",
@@ -48,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
         "_fingerprint",
         "_provenance",
         "_precision",
+        "losses",
         "data",
         "models",
     },
@@ -190,7 +192,18 @@ ALLOWED: dict[str, set[str]] = {
         "training",
     },
     "__main__": {"cli"},
-    "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory", "classify", "parallel"},
+    "__init__": {
+        "losses",
+        "data",
+        "attention",
+        "models",
+        "training",
+        "first_step",
+        "margin",
+        "theory",
+        "classify",
+        "parallel",
+    },
 }
 
 #: Third parties that only one file may import.
