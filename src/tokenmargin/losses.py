@@ -41,6 +41,10 @@ class Loss(eqx.Module):
         """log|l'(u)|, elementwise."""
         return jnp.log(-_elementwise_derivative(self.value, u))
 
+    def slope(self, u: AnyArray) -> AnyArray:
+        """l'(u), elementwise."""
+        return -jnp.exp(self.log_slope(u))
+
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """d/du log|l'(u)| = l''(u)/l'(u), elementwise."""
         return _elementwise_derivative(self.log_slope, u)
@@ -60,6 +64,10 @@ class Logistic(Loss):
     def log_slope(self, u: AnyArray) -> AnyArray:
         """-log(1 + exp(u))."""
         return -jax.nn.softplus(_real(u))
+
+    def slope(self, u: AnyArray) -> AnyArray:
+        """-sigmoid(-u)."""
+        return -jax.nn.sigmoid(-_real(u))
 
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-sigmoid(u)."""

@@ -23,6 +23,7 @@ from tokenmargin.models._two_layer_block import (
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
+    Settings,
     TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
@@ -60,9 +61,7 @@ def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scale
 
 #: Compiled once for each set of lengths and each kind of LayerNorm.
 direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True))
-our_gradients = jax.jit(
-    two_layer_loss_and_gradients, static_argnames=("epsilon", "precision", "scales", "documents_at_once")
-)
+our_gradients = jax.jit(two_layer_loss_and_gradients, static_argnames=("settings", "documents_at_once"))
 
 
 def shelf_of(documents, labels, width, rows=None):
@@ -150,9 +149,9 @@ def test_scales_of_the_scores_are_those_of_the_model_as_written(rng, scales, aff
     (loss, outputs), gradients = direct_gradients(parameters, documents, labels, LAYER_NORM_EPSILON, scales)
     shelves = (shelf_of(documents, labels, N_TOKENS),)
     for way in ({}, {"documents_at_once": 100}, {"order": batch_row_order(shelves, N_TOKENS)}):
-        sums, ours = our_gradients(parameters, shelves, scales=scales, **way)
+        sums, ours = our_gradients(parameters, shelves, Settings(scales=scales), **way)
         assert_same((sums.mean_loss, ours), (loss, gradients))
-    found = jax.jit(lambda x: two_layer_outputs(x, shelves[0], scales=scales))(parameters)
+    found = jax.jit(lambda x: two_layer_outputs(x, shelves[0], Settings(scales=scales)))(parameters)
     assert_same(found, outputs)
     _, printed = our_gradients(parameters, shelves)
     assert not np.allclose(printed.embeddings, ours.embeddings, rtol=1e-3)
@@ -165,13 +164,13 @@ def test_a_scale_is_a_positive_number(name):
 
 
 def test_scores_are_as_printed_unless_told_otherwise():
-    assert TwoLayer(width=4)._scales == AS_PRINTED == (1.0, 1.0)
+    assert TwoLayer(width=4)._settings().scales == AS_PRINTED == (1.0, 1.0)
 
 
 def test_epsilon_is_that_of_the_layer_norm(rng):
     parameters = parameters_of(rng, gain=True, bias=True)
     documents, labels = documents_of(rng)
-    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),), epsilon=0.5)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),), Settings(0.5))
     (loss, _), gradients = direct_gradients(parameters, documents, labels, 0.5)
     assert_same((sums.mean_loss, ours), (loss, gradients))
 
@@ -215,7 +214,9 @@ def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale, scales):
             jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype), tree)
             for tree in (exact, (shelf,))
         )
-        return our_gradients(parameters, shelves, precision=precision, scales=scales, documents_at_once=100)[1]
+        return our_gradients(parameters, shelves, Settings(precision=precision, scales=scales), documents_at_once=100)[
+            1
+        ]
 
     truth = gradients(jnp.float64, MatmulPrecision.FULL)
 
@@ -324,7 +325,9 @@ def test_precision_is_a_choice_and_full_is_the_default(rng):
     shelf = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype == float else x.dtype), split_batch(rng)[0][0])
 
     def precisions(**choice):
-        traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), **choice))(parameters, shelf)
+        traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), Settings(**choice)))(
+            parameters, shelf
+        )
         dots = [e for e in _equations(traced.jaxpr) if e.primitive.name == "dot_general"]
         # Those of a document with itself; the others, with p and v, are thin and always in full.
         found = {e.params["precision"] for e in dots if all(v.aval.ndim == 3 for v in (*e.invars, *e.outvars))}

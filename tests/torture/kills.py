@@ -26,7 +26,6 @@ from tokenmargin.classify.fit_embeddings import fit_embeddings
 from tokenmargin.classify.fit_tokens import Fitted, fit_tokens
 from tokenmargin.data import TokenDataset
 from tokenmargin.models import OneLayer, TwoLayer
-from tokenmargin.papers.maxmargin.vit.image_training import train_images
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import AdamW, Checkpoint, StepSchedule, train
 
@@ -73,7 +72,7 @@ def _pictures(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Array
     from tests.papers.maxmargin.vit.test_image_training import MODEL, bright_or_dark
 
     how: Any = {"batch_size": 16, "checkpoint": checkpoint, "on_epoch": wait}
-    run = train_images(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)
+    run = train(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)
     leaves = {f"leaf/{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(run.parameters))}
     return leaves | {"loss": run.records.loss, "accuracy": run.records.accuracy, "steps": run.steps}
 

@@ -251,7 +251,7 @@ def test_a_parameter_that_no_loss_has_seen_yet_is_looked_at():
     """The gain of the last step is in none of the numbers that are recorded."""
     parameters = TwoLayerParameters(jnp.ones((3, 2)), jnp.ones(2), jnp.ones(2), jnp.array([1.0, jnp.nan]), jnp.ones(2))
     with pytest.raises(DivergedError, match=r"epoch 2 at a learning rate of 0.5: parameters are NaN"):
-        check_parameters(parameters, [1.0, 0.5])
+        check_parameters(parameters, 2, 0.5)
 
 
 def test_documents_of_one_class_are_refused_in_words():

@@ -4,6 +4,7 @@ from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, 
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.model import Model
 from tokenmargin.models.one_layer import CountBatch, OneLayer, OneLayerGradients, OneLayerParameters
 from tokenmargin.models.two_layer import ShelvedBatch, TwoLayer
 
@@ -14,6 +15,7 @@ __all__ = [
     "DocumentShelf",
     "FactoredGradient",
     "MatmulPrecision",
+    "Model",
     "OneLayer",
     "OneLayerGradients",
     "OneLayerParameters",

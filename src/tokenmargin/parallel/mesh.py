@@ -20,7 +20,7 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError, WrongTypeError
-from tokenmargin.training import Trainable
+from tokenmargin.models import Model
 
 #: The axis of the mesh, and of every parameter its last.
 WIDTH = "width"
@@ -63,7 +63,7 @@ def placed(parameters: Any, mesh: Mesh) -> Any:
 
 @checked
 @keep_precision
-def initial_placed(model: Trainable, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
+def initial_placed(model: Model, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
     """`model.initial`, drawn where it will lie: no device ever holds all of E."""
     kind = np.dtype(dtype).name
     shapes = jax.eval_shape(lambda k: model.initial(k, vocabulary_size, kind), key)

@@ -1,4 +1,4 @@
-"""Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
+"""Training of all parameters of a model on counted texts or other examples: batches, optimisers, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
 from tokenmargin.training.checkpoint import Checkpoint, CheckpointWarning
@@ -6,12 +6,12 @@ from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
+from tokenmargin.training.examples import Batches, Examples
 from tokenmargin.training.forecast import TrainingForecast, forecast_training
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
 from tokenmargin.training.schedule import StepSchedule
 from tokenmargin.training.train import train
-from tokenmargin.training.trainable import Batches, Trainable
 from tokenmargin.training.training_run import TrainingRun
 from tokenmargin.training.warm_up import WarmUp
 
@@ -26,10 +26,10 @@ __all__ = [
     "DocumentStream",
     "Evaluation",
     "Evaluator",
+    "Examples",
     "GradientDescent",
     "Optimiser",
     "StepSchedule",
-    "Trainable",
     "Trained",
     "TrainingForecast",
     "TrainingRecords",

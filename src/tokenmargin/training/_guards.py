@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.errors import DivergedError, InvalidInputError
+from tokenmargin.models.model import Tree
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.trainable import Tree
 
 
 def coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:
@@ -22,19 +24,22 @@ def coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np
     return table
 
 
-def check_numbers(numbers: np.ndarray, validation_loss: float | None, epoch: int, rate: float) -> None:
-    """Raise if the loss, a norm or the validation loss of an epoch is no number; correlations may be none."""
-    names = ("loss", "accuracy", "norm of the embeddings", "norm of the query", "norm of the head")
-    measured = dict(zip(names, numbers.tolist(), strict=False)) | {"validation loss": validation_loss or 0.0}
-    for name, value in measured.items():
-        if not np.isfinite(value):
-            raise _diverged(f"the {name} is {value}", epoch, rate)
+def check_numbers(numbers: Mapping[str, float], parameters: Tree, epoch: int, rate: float) -> None:
+    """Raise DivergedError if the loss, another number of the epoch or, where one is NaN, a parameter is not finite.
+
+    A number of the model's own may be NaN, as a correlation is where nothing varies, if the parameters are finite.
+    """
+    for name, value in numbers.items():
+        if np.isinf(value) or (np.isnan(value) and name in ("loss", "accuracy", "validation loss")):
+            raise _diverged(f"the {name.replace('_', ' ')} is {value}", epoch, rate)
+    if any(np.isnan(value) for value in numbers.values()):
+        check_parameters(parameters, epoch, rate)
 
 
-def check_parameters(parameters: Tree, rates: list[float]) -> None:
-    """Raise if anything learnt in the last step is no number: no loss has seen it yet."""
-    if rates and not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters)):
-        raise _diverged("parameters are NaN or infinite", len(rates), rates[-1])
+def check_parameters(parameters: Tree, epoch: int, rate: float) -> None:
+    """Raise DivergedError if a parameter is NaN or infinite."""
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters)):
+        raise _diverged("parameters are NaN or infinite", epoch, rate)
 
 
 def _diverged(what: str, epoch: int, rate: float) -> DivergedError:

@@ -16,15 +16,16 @@ from tokenmargin._archive import Archive
 from tokenmargin._progress import Progress
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.model import Tree
 from tokenmargin.training._guards import check_numbers, check_parameters
 from tokenmargin.training._program import TrainingState
 from tokenmargin.training.checkpoint import Keeper
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import BestEpoch, Trained
+from tokenmargin.training.examples import Examples
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.records import records_of
+from tokenmargin.training.records import TrainingRecords
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.trainable import Tree
 from tokenmargin.training.training_run import Position, TrainingRun
 from tokenmargin.training.warm_up import WarmUp
 
@@ -32,20 +33,21 @@ from tokenmargin.training.warm_up import WarmUp
 class Rule(NamedTuple):
     """What is trained, how, and which epoch is kept."""
 
-    dataset: TokenDataset | DocumentStream
+    dataset: TokenDataset | DocumentStream | Examples
     model: Any
     optimiser: Optimiser
     batches: Any  # as given to `train`
     schedule: StepSchedule | WarmUp
     best: BestEpoch | None
     key: tuple[int, ...]  # numbers that seed the orders of documents in memory
+    dtype: str
 
 
 class Passed(NamedTuple):
     """One pass over all documents."""
 
     state: TrainingState
-    numbers: np.ndarray  # of the epoch, in the order of the records
+    numbers: np.ndarray  # of the epoch, in the order of `Training.names`
     rate: float  # learning rate of its last step
     steps: int
 
@@ -56,6 +58,7 @@ class Training(ABC):
 
     rule: Rule
     state: TrainingState
+    names: tuple[str, ...]  # of the numbers of an epoch
     measured: list[np.ndarray] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -80,7 +83,9 @@ class Training(ABC):
         self.rates.append(rate)
         self.steps += steps
         loss = None if best is None else best.see(self.state.parameters)
-        check_numbers(numbers, loss, self.epochs, rate)
+        measured = dict(zip(self.names, numbers.tolist(), strict=True))
+        measured |= {} if loss is None else {"validation loss": loss}
+        check_numbers(measured, self.state.parameters, self.epochs, rate)
         self.is_over = best is not None and best.is_over
         self.seconds.append(time.perf_counter() - begin)
 
@@ -89,7 +94,7 @@ class Training(ABC):
         best, dataset = self.rule.best, self.rule.dataset
         return TrainingRun(
             parameters=self.state.parameters if best is None or best.epoch == 0 else best.parameters,
-            records=records_of(self.measured, self.rates),
+            records=self._records(),
             model=self.rule.model,
             optimiser=self.rule.optimiser,
             steps=self.steps,
@@ -104,6 +109,11 @@ class Training(ABC):
             epoch_seconds=np.array(self.seconds),
         )
 
+    def _records(self) -> TrainingRecords:
+        table = np.asarray(self.measured, dtype=np.float64).reshape(self.epochs, len(self.names))
+        rates = np.asarray(self.rates, dtype=np.float64)
+        return TrainingRecords.of_columns({**dict(zip(self.names, table.T, strict=True)), "learning_rate": rates})
+
     def is_that_of(self, run: TrainingRun) -> bool:
         """Whether a run was made by the same rule, so that its next epoch can be the next here."""
         if run.position is None or run.optimiser != self.rule.optimiser or not bool(run.model == self.rule.model):
@@ -115,8 +125,9 @@ class Training(ABC):
     def take_up(self, run: TrainingRun) -> None:
         """Stand where a run stood after its last epoch."""
         assert run.position is not None
-        columns = list(run.records.columns().values())
-        self.measured, self.rates = list(np.stack(columns[:-1], axis=1)), columns[-1].tolist()
+        columns = run.records.columns()
+        self.measured = list(np.stack([columns[name] for name in self.names], axis=1))
+        self.rates = run.records.learning_rate.tolist()
         self.seconds, self.steps = run.epoch_seconds.tolist(), run.steps
         # Copies, as an epoch overwrites its arrays; they lie where those that they replace lie.
         self.state = jax.tree.map(
@@ -166,7 +177,8 @@ def carried_on(
                 on_epoch(epoch, training.state.parameters)
             keeper.after(epoch, lambda: training.run().archived(), last=training.is_over or epoch == last)
     run = training.run()
-    check_parameters(run.parameters, training.rates)
+    if training.rates:  # no loss has seen what the last step made
+        check_parameters(run.parameters, training.epochs, training.rates[-1])
     return run
 
 

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Number, Result
+from tokenmargin.models.correlation import pearson
 from tokenmargin.papers.embeddings.figures._in_words import in_words, words
 from tokenmargin.papers.embeddings.figures._overlap_shapes import base_rate, rises_at_equal_count, s_curve, v_curve
 from tokenmargin.papers.embeddings.figures._review_training import (

@@ -27,7 +27,7 @@ PICTURES_AT_ONCE = 50
 class AttentionProbe:
     """What [CLS] attends to on some pictures, layer by layer and head by head; a callback of training.
 
-    `probe.measure(parameters)` looks at a finished model. `train_images(..., on_epoch=probe)` looks after the epochs
+    `probe.measure(parameters)` looks at a finished model. `train(..., on_epoch=probe)` looks after the epochs
     in `epochs`, and leaves what it saw in `reports`, a dictionary by epoch. [CLS] itself is not counted among the
     tokens: what is measured is its attention to the patches, brought to sum 1.
 
