@@ -216,7 +216,7 @@ BEHIND_ONE_FILE = {
     "datasets": "sources/locate.py",
     "safetensors": "classify/saved_model.py",
     "distributed": "parallel/cluster.py",
-    "PIL": "papers/maxmargin/vit/_pictures.py",
+    "PIL": "papers/maxmargin/vit/cifar10.py",
     "torch": "probe/torch_models.py",
     "tokenizers": "probe/text_encoder.py",
     "shap": "comparison/shap_explainers.py",

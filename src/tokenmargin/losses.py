@@ -144,6 +144,10 @@ class CustomLoss(Loss):
         """The function, elementwise."""
         return _elementwise(self.function, u)
 
+    def slope(self, u: AnyArray) -> AnyArray:
+        """The derivative of the function, elementwise."""
+        return _elementwise_derivative(self.value, u)
+
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """The bounds given; a bound sampled on a grid would not be one."""
         if self.curvature_bound is None or self.slope_bound is None:

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
+from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import CustomLoss, exponential, logistic
 from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
     SoftmaxScales,
@@ -31,6 +33,7 @@ from tokenmargin.models._two_layer_gradient import (
 )
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training import document_batches
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
@@ -54,13 +57,13 @@ def direct_output(parameters, tokens, epsilon=LAYER_NORM_EPSILON, scales=AS_PRIN
     return jax.nn.softmax(scales.scores * (normed @ parameters.query)) @ (normed @ parameters.head)
 
 
-def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED):
+def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED, loss=logistic):
     outputs = jnp.stack([direct_output(parameters, tokens, epsilon, scales) for tokens in documents])
-    return jnp.mean(jax.nn.softplus(-labels * outputs)), outputs
+    return jnp.mean(loss.value(labels * outputs)), outputs
 
 
 #: Compiled once for each set of lengths and each kind of LayerNorm.
-direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True))
+direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True), static_argnames="loss")
 our_gradients = jax.jit(two_layer_loss_and_gradients, static_argnames=("settings", "documents_at_once"))
 
 
@@ -180,6 +183,31 @@ def split_batch(rng):
     one = (shelf_of(documents, labels, N_TOKENS),)
     narrow = shelf_of(documents[::2], labels[::2], 4, rows=6)
     return one, (narrow, shelf_of(documents[1::2], labels[1::2], N_TOKENS, rows=4))
+
+
+@pytest.mark.parametrize("loss", [exponential, CustomLoss(lambda u: -jnp.arctan(u))], ids=["exponential", "own"])
+@pytest.mark.parametrize("at_once", [None, 2, 100], ids=["usual", "blocks", "shelves"])
+def test_every_loss_has_the_gradients_of_autodiff(rng, loss, at_once):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, labels = documents_of(rng)
+    (value, _), gradients = direct_gradients(parameters, documents, labels, loss=loss)
+    shelves = (shelf_of(documents, labels, N_TOKENS, rows=4),)
+    sums, ours = our_gradients(parameters, shelves, Settings(loss=loss), documents_at_once=at_once)
+    assert_same((sums.mean_loss, ours), (value, gradients))
+
+
+def test_the_loss_of_the_model_is_the_one_that_it_is_given(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, _ = documents_of(rng)
+    data = TokenDataset.from_token_ids(documents, [1, -1, 1], vocabulary=map(str, range(N_TOKENS)))
+    batches = document_batches(data, 3, "float64")
+    rows = batches.rows(np.arange(3))
+    plan = jax.tree.map(lambda x: x[0], batches.plan(batches.on_device, rows, batches.layout(rows)))
+    model = TwoLayer(width=WIDTH, loss=exponential)
+    sums, ours = jax.jit(lambda p: model.loss_and_gradients(p, batches.batch(batches.on_device, plan)))(parameters)
+    (value, _), gradients = direct_gradients(parameters, documents, data.labels, loss=exponential)
+    assert_same((sums.mean_loss, ours), (value, gradients))
+    assert model != TwoLayer(width=WIDTH)
 
 
 def test_shelves_and_rows_without_documents_change_nothing(rng):

@@ -184,29 +184,11 @@ def _square(x: float) -> dict[str, float]:
 
 
 def parallel_entries() -> Entries:
-    machine = parallel.Machine(1e12, 1e11, 1e10)
     one = tm.OneLayer(4)
     mesh = parallel.width_mesh()
     content = {"format": verify.FORMAT, "version": verify.VERSION}
     return {
         "sweep": (parallel.sweep, {"make": _square, "grid": {"x": [1.0, 2.0]}, "folder": None}),
-        "Machine": (
-            parallel.Machine,
-            {
-                "memory_bandwidth": 1e12,
-                "link_bandwidth": 1e11,
-                "network_bandwidth": 1e10,
-                "devices_a_host": 8,
-                "round_seconds": 5e-6,
-                "over_floor": 1.28,
-            },
-        ),
-        "forecast_step": (
-            parallel.forecast_step,
-            {"vocabulary_size": 100, "width": 8, "devices": 1, "machine": machine, "gram_numbers": 0, "itemsize": 4},
-        ),
-        "collectives": (parallel.collectives, {"program": "HloModule x"}),
-        "numbers_a_step": (parallel.numbers_a_step, {"program": "HloModule x"}),
         "width_mesh": (parallel.width_mesh, {"devices": None}),
         "by_width": (parallel.by_width, {"shape": (4, 4), "mesh": mesh}),
         "placed": (parallel.placed, {"parameters": one.initial(jax.random.key(0), 4), "mesh": mesh}),

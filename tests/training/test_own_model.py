@@ -12,9 +12,10 @@ import pytest
 from tests.training.test_batches import corpus
 from tests.training.test_streaming import ListStream
 from tokenmargin.errors import DivergedError, InvalidInputError
-from tokenmargin.models import BatchSums, Model
+from tokenmargin.losses import CustomLoss, exponential
+from tokenmargin.models import BatchSums, Model, OneLayer
 from tokenmargin.training import SGD, AdamW, Checkpoint, Evaluator, TrainingRun, batch_factory, count_batches, train
-from tokenmargin.training._guards import check_numbers
+from tokenmargin.training._under_way import check_numbers
 
 KEY = jax.random.key(0)
 
@@ -99,6 +100,24 @@ def test_it_is_trained_on_a_stream_and_judged_on_held_out_documents():
     run = train(stream, TokenWeights(), SGD(lr=0.5), epochs=2, validation=data[np.arange(6)], patience=2, **SETTINGS)
     assert run.best_epoch in (1, 2)
     assert np.isfinite(run.records.measured["agreeing_signs"]).all()
+
+
+def test_the_loss_of_a_model_is_saved_by_its_name(tmp_path):
+    data = corpus()
+    run = train(data, OneLayer(width=3, loss=exponential), SGD(lr=0.1), epochs=1, key=KEY)
+    run.save(tmp_path / "run.npz")
+    assert TrainingRun.load(tmp_path / "run.npz").model == run.model
+    own = OneLayer(width=3, loss=CustomLoss(falling))
+    train(data, own, SGD(lr=0.1), epochs=1, key=KEY).save(tmp_path / "own.npz")
+    with pytest.raises(InvalidInputError, match="give it as model="):
+        TrainingRun.load(tmp_path / "own.npz")
+    assert TrainingRun.load(tmp_path / "own.npz", model=own).model == own
+    with pytest.raises(InvalidInputError, match=r"made with another model: value\.loss was CustomLoss and is Logistic"):
+        TrainingRun.load(tmp_path / "own.npz", model=OneLayer(width=3))
+
+
+def falling(u):
+    return -jnp.arctan(u)
 
 
 def test_parameters_of_another_shape_are_refused():

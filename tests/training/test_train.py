@@ -9,9 +9,9 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.models import OneLayer, OneLayerParameters, TwoLayer, TwoLayerParameters
-from tokenmargin.training._guards import check_parameters
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training._start import check_both_classes, streams
+from tokenmargin.training._under_way import check_parameters
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule

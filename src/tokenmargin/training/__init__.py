@@ -10,10 +10,9 @@ from tokenmargin.training.examples import Batches, Examples
 from tokenmargin.training.forecast import TrainingForecast, forecast_training
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
-from tokenmargin.training.schedule import StepSchedule
+from tokenmargin.training.schedule import Schedule, StepSchedule, WarmUp
 from tokenmargin.training.train import train
 from tokenmargin.training.training_run import TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 __all__ = [
     "SGD",
@@ -29,6 +28,7 @@ __all__ = [
     "Examples",
     "GradientDescent",
     "Optimiser",
+    "Schedule",
     "StepSchedule",
     "Trained",
     "TrainingForecast",

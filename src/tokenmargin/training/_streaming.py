@@ -20,7 +20,6 @@ from tokenmargin._checks import whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.model import Model, Tree
-from tokenmargin.training._guards import coefficients
 from tokenmargin.training._program import (
     EpochData,
     TrainingState,
@@ -29,7 +28,7 @@ from tokenmargin.training._program import (
     program_of,
     recorded_names,
 )
-from tokenmargin.training._under_way import Passed, Rule, Training
+from tokenmargin.training._under_way import Passed, Rule, Training, coefficients
 from tokenmargin.training.batches import batch_factory, batches_of
 from tokenmargin.training.count_batches import count_batches, count_sizes, cut_counts
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, document_batches, layouts_here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,9 +15,8 @@ import numpy as np
 from tokenmargin._archive import Archive
 from tokenmargin._progress import Progress
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.models.model import Tree
-from tokenmargin.training._guards import check_numbers, check_parameters
 from tokenmargin.training._program import TrainingState
 from tokenmargin.training.checkpoint import Keeper
 from tokenmargin.training.document_stream import DocumentStream
@@ -25,9 +24,8 @@ from tokenmargin.training.evaluate import BestEpoch, Trained
 from tokenmargin.training.examples import Examples
 from tokenmargin.training.optimisers import Optimiser
 from tokenmargin.training.records import TrainingRecords
-from tokenmargin.training.schedule import StepSchedule
+from tokenmargin.training.schedule import Schedule
 from tokenmargin.training.training_run import Position, TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 
 class Rule(NamedTuple):
@@ -37,7 +35,7 @@ class Rule(NamedTuple):
     model: Any
     optimiser: Optimiser
     batches: Any  # as given to `train`
-    schedule: StepSchedule | WarmUp
+    schedule: Schedule
     best: BestEpoch | None
     key: tuple[int, ...]  # numbers that seed the orders of documents in memory
     dtype: str
@@ -184,3 +182,39 @@ def carried_on(
 
 def _kind(leaf: Any) -> tuple[tuple[int, ...], str]:
     return tuple(leaf.shape), leaf.dtype.name
+
+
+def coefficients(optimiser: Optimiser, steps_done: int, rates: np.ndarray) -> np.ndarray:
+    """The optimiser's numbers of each step, shape (steps, k)."""
+    table = np.asarray(optimiser.coefficients(steps_done, rates))
+    if table.ndim != 2 or len(table) != len(rates):
+        raise InvalidInputError(
+            f"{type(optimiser).__name__}.coefficients must give a row for each of {len(rates)} steps, shape "
+            f"({len(rates)}, k); it gave an array of shape {table.shape}."
+        )
+    return table
+
+
+def check_numbers(numbers: Mapping[str, float], parameters: Tree, epoch: int, rate: float) -> None:
+    """Raise DivergedError if the loss, another number of the epoch or, where one is NaN, a parameter is not finite.
+
+    A number of the model's own may be NaN, as a correlation is where nothing varies, if the parameters are finite.
+    """
+    for name, value in numbers.items():
+        if np.isinf(value) or (np.isnan(value) and name in ("loss", "accuracy", "validation loss")):
+            raise _diverged(f"the {name.replace('_', ' ')} is {value}", epoch, rate)
+    if any(np.isnan(value) for value in numbers.values()):
+        check_parameters(parameters, epoch, rate)
+
+
+def check_parameters(parameters: Tree, epoch: int, rate: float) -> None:
+    """Raise DivergedError if a parameter is NaN or infinite."""
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(parameters)):
+        raise _diverged("parameters are NaN or infinite", epoch, rate)
+
+
+def _diverged(what: str, epoch: int, rate: float) -> DivergedError:
+    return DivergedError(
+        f"training diverged in epoch {epoch} at a learning rate of {rate:g}: {what}. Start again with a smaller "
+        f"learning rate, such as {rate / 10:g}, or from smaller parameters (init_scale)."
+    )

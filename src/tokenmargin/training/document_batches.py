@@ -19,7 +19,7 @@ from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import DocumentBlocks, DocumentShelf
-from tokenmargin.training._layouts import BlockLayout, ShelfLayout, block_layout, longest_first, shelf_layouts
+from tokenmargin.training._layouts import BlockLayout, ShelfLayout, block_layout, holds, longest_first, shelf_layouts
 
 RaggedIds = Int[Array | np.ndarray, "nonzeros"]
 RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
@@ -132,7 +132,7 @@ class DocumentBatches:
     def layout(self, rows: np.ndarray) -> Layouts:
         """All layouts; which of them a batch takes is decided on the device."""
         own = np.where(rows >= 0, self.lengths[rows], 0)
-        if not np.any([layout.holds(own) for layout in self.layouts], axis=0).all():
+        if not np.any([holds(layout, own) for layout in self.layouts], axis=0).all():
             raise InvalidInputError(
                 "A batch fits no layout: make the batches with document_batches, or the layouts with shelf_layouts "
                 "from the same lengths."

@@ -82,5 +82,12 @@ class Batches(BatchMaker, Protocol):
         """Return the sizes that shape the batches of an epoch, static in its compilation."""
 
 
+def in_steps(order: np.ndarray, batch_size: int, none: int) -> np.ndarray:
+    """Return numbers in their order, shape (steps, batch_size); `none` fills up the last step."""
+    rows = np.full((-(-len(order) // batch_size), batch_size), none, np.int32)
+    rows.reshape(-1)[: len(order)] = order
+    return rows
+
+
 #: Makes batches of a data set, the number of documents in a batch, and "float32" or "float64".
 BatchFactory = Callable[[Any, int, str], Batches]

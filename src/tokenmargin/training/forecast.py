@@ -24,8 +24,8 @@ from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.model import Model
-from tokenmargin.training._guards import coefficients
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
+from tokenmargin.training._under_way import coefficients
 from tokenmargin.training.batches import batches_of, in_memory
 from tokenmargin.training.examples import BatchFactory, Examples, model_size
 from tokenmargin.training.optimisers import Optimiser

@@ -21,7 +21,6 @@ from tokenmargin._types import AnyArray
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.model import Model, Tree
-from tokenmargin.training._guards import coefficients
 from tokenmargin.training._program import (
     EpochData,
     TrainingState,
@@ -38,16 +37,15 @@ from tokenmargin.training._start import (
     streams,
 )
 from tokenmargin.training._streaming import OnStream, runs_of
-from tokenmargin.training._under_way import Passed, Rule, Training, carried_on
+from tokenmargin.training._under_way import Passed, Rule, Training, carried_on, coefficients
 from tokenmargin.training.batches import batches_of, in_memory
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Trained, best_epoch
 from tokenmargin.training.examples import Batches, BatchFactory, Examples
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.schedule import CONSTANT, StepSchedule
+from tokenmargin.training.schedule import CONSTANT, Schedule
 from tokenmargin.training.training_run import TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 __all__ = ["streams", "train"]
 
@@ -65,7 +63,7 @@ def train(
     epochs: int,
     key: AnyArray,
     batch_size: int = 128,
-    schedule: StepSchedule | WarmUp = CONSTANT,
+    schedule: Schedule = CONSTANT,
     dtype: Any = np.float32,
     start: Trained | Tree | None = None,
     vocabulary: Iterable[str] | None = None,

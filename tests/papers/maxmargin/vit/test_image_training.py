@@ -16,7 +16,7 @@ from tokenmargin.papers.maxmargin.vit.image_batches import (
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.training import SGD, AdamW, Checkpoint, Evaluator, TrainingRun, train
-from tokenmargin.training.warm_up import WarmUp
+from tokenmargin.training.schedule import WarmUp
 
 #: Means of fifty float32 numbers.
 SINGLE = 1e-5

@@ -17,7 +17,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.papers.maxmargin.vit.vit import ImageBatch, Vit
 from tokenmargin.training import batch_factory
-from tokenmargin.training.examples import BatchFactory
+from tokenmargin.training.examples import BatchFactory, in_steps
 
 StoredPictures = UInt8[Array, "rows side side 3"]
 StoredLabels = Int[Array, "rows"]
@@ -70,11 +70,8 @@ class ImageBatches:
     batch_size: int
 
     def rows(self, order: np.ndarray) -> np.ndarray:
-        """The pictures of each batch, shape (steps, B), in this order; n stands for no picture."""
-        steps = -(-self.n_documents // self.batch_size)
-        rows = np.full(steps * self.batch_size, self.n_documents, np.int32)
-        rows[: self.n_documents] = order
-        return rows.reshape(steps, self.batch_size)
+        """Return the pictures of each batch, shape (steps, B), in this order; n stands for no picture."""
+        return in_steps(order, self.batch_size, self.n_documents)
 
     def layout(self, rows: np.ndarray) -> None:
         """Pictures are of one size: there is nothing to say."""
