@@ -10,8 +10,8 @@ from tokenmargin.data.statistics import TokenClass, token_statistics
 from tokenmargin.data.synthetic import KLevel, k_level, single_relevant
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step import gram_of, gram_step, step_from_gram
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.first_step.step import one_step, step_from
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
 
 D = 4096
 

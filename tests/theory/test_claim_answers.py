@@ -227,7 +227,7 @@ def test_lemma_13_concludes_that_p_grows_and_its_proof_that_scores_are_apart():
 
 @pytest.mark.parametrize("eta0", [4.0, 1e3, 1e5])
 def test_lemma_12_holds_where_the_loss_is_below_the_smallest_float(eta0):
-    from tokenmargin.papers.embeddings._first_step_bounds import loss_bound_log10_d
+    from tokenmargin.first_step.bounds import loss_bound_log10_d
 
     data = small_dataset()
     case = EmbeddingCase(data, eta0, loss_bound_log10_d(data.vocabulary_size, 0.1, eta0), seed=2)

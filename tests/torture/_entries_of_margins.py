@@ -159,6 +159,7 @@ def training_entries() -> Entries:
             {"dataset": dataset(), "eta0": 0.1, "log10_d": 4.0, "key": np.random.default_rng(0)},
         ),
     }
+    step = tm.one_step(dataset(), 0.1, 8, np.random.default_rng(0))
     spread = np.random.default_rng(0).normal(size=(6, 8)) / 8**0.5
     gram = first_step.gram_of(spread[:4], spread[4], spread[5])
     made |= {
@@ -168,6 +169,12 @@ def training_entries() -> Entries:
             first_step.sample_coordinates,
             {"rng": np.random.default_rng(0), "V": 4, "log10_d": 4.0},
         ),
+        "embedding_bounds": (first_step.embedding_bounds, {"step": step}),
+        "loss_bound": (first_step.loss_bound, {"step": step}),
+        "initial_events": (first_step.initial_events, {"step": step, "delta": 0.1}),
+        "embedding_bounds_log10_d": (first_step.embedding_bounds_log10_d, {"V": 4, "delta": 0.1}),
+        "loss_bound_log10_d": (first_step.loss_bound_log10_d, {"V": 4, "delta": 0.1, "eta0": 0.1}),
+        "theorem_log10_d": (first_step.theorem_log10_d, {"V": 4, "delta": 0.1, "eta0": 0.1}),
         "step_from_gram": (
             first_step.step_from_gram,
             {"dataset": dataset(), "eta0": 0.1, "log10_d": 1.0, "gram": gram},

@@ -16,9 +16,9 @@ from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import AttentionRisk, Flow, Limit, LimitKind, follow_all, limits_of
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
+from tokenmargin.first_step.bounds import initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, one_step
-from tokenmargin.papers.embeddings._first_step_bounds import initial_events
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.problem import Problem, given
 

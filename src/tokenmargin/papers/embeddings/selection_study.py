@@ -21,8 +21,8 @@ from tokenmargin.attention import Flow, Limit
 from tokenmargin.attention.limit import LimitKind, LimitVerdict
 from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.first_step.bounds import initial_events, theorem_log10_d
 from tokenmargin.margin import Status, att_svm_batch
-from tokenmargin.papers.embeddings._first_step_bounds import initial_events, theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step, limits
 from tokenmargin.theory.agreement import one_minus_cosine
 

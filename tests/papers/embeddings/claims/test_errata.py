@@ -7,8 +7,8 @@ import pytest
 
 from tokenmargin import AttentionRisk, Flow, follow
 from tokenmargin.data import Selection, TokenDataset, scores, single_relevant
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step
 
 #: Gaps of max-margin solutions are 1 up to 1e-12; this tells one that is larger.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tokenmargin.data import TokenDataset, k_level, single_relevant
 from tokenmargin.data.synthetic import KLevel
-from tokenmargin.papers.embeddings._first_step_bounds import loss_bound_log10_d
+from tokenmargin.first_step.bounds import loss_bound_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import (
     LEMMA_2,

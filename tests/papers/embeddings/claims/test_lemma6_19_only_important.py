@@ -9,8 +9,8 @@ import pytest
 
 from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset, single_relevant
 from tokenmargin.errors import InvalidInputError, TooLargeError
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step
 from tokenmargin.papers.embeddings.claims.lemma3_20_21_margin import lemma_21_log10_d
 from tokenmargin.papers.embeddings.claims.lemma6_19_only_important import (

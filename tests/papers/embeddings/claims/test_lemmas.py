@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, Descent, Flow, follow
 from tokenmargin.data import Selection, scores, single_relevant
+from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.margin import att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.thm5_lemma14_18_selection import SAME_VELOCITY
 from tokenmargin.theory.agreement import one_minus_cosine

@@ -8,7 +8,7 @@ import pytest
 from tokenmargin import AttentionRisk, Flow, compare, follow
 from tokenmargin.data import TokenDataset, signed_frequency, single_relevant
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step, limits
 from tokenmargin.papers.embeddings.claims.thm5_lemma14_18_selection import LEMMA_14, LEMMA_18, SAME_VELOCITY, THEOREM_5
 from tokenmargin.papers.embeddings.selection_study import (

@@ -10,8 +10,8 @@ import numpy as np
 from tokenmargin.attention import AttentionRisk, Limit
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, secondary_selection, selection_of
+from tokenmargin.first_step.bounds import embedding_bounds_log10_d
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import embedding_bounds_log10_d
 from tokenmargin.papers.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.claim import (

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from tokenmargin.data import TokenDataset, single_relevant
-from tokenmargin.first_step.step import FirstStep
-from tokenmargin.papers.embeddings._first_step_bounds import (
+from tokenmargin.first_step.bounds import (
     Inequality,
     embedding_bounds_log10_d,
     error_bound,
     log_loss_bound,
     loss_bound_log10_d,
 )
+from tokenmargin.first_step.step import FirstStep
 from tokenmargin.papers.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, beyond_rounding, largest, least
 

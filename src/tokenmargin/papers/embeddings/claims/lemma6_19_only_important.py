@@ -16,8 +16,8 @@ from tokenmargin._checks import checked
 from tokenmargin.attention import AttentionRisk, Limit
 from tokenmargin.data import EmbeddedSequences, Selection, selection_of
 from tokenmargin.errors import InvalidInputError, TooLargeError
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
 from tokenmargin.papers.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import JUST_BELOW
 from tokenmargin.papers.embeddings.claims.lemma3_20_21_margin import lemma_21_log10_d

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tokenmargin.attention import Limit
+from tokenmargin.first_step.bounds import loss_bound_log10_d, theorem_log10_d
 from tokenmargin.margin import Status, att_svm
-from tokenmargin.papers.embeddings._first_step_bounds import loss_bound_log10_d, theorem_log10_d
 from tokenmargin.papers.embeddings.case import CASE_NEEDS, EmbeddingCase, case_of, examine, least_step
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.agreement import one_minus_cosine

@@ -17,9 +17,9 @@ from tokenmargin._progress import Progress
 from tokenmargin.data.synthetic import KLevel, k_level
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_events
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, generator, one_step
-from tokenmargin.papers.embeddings._first_step_bounds import embedding_bounds_log10_d, initial_events
 
 #: How far a fitted exponent may be from -1/2: four standard deviations of the mean over eight seeds, whose exponents
 #: scatter by .02 (each seed fits one maximum over tokens, or one norm, at every width).

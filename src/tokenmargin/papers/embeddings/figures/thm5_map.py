@@ -16,7 +16,7 @@ from tokenmargin._types import Map
 from tokenmargin.experiments import store
 from tokenmargin.experiments.expectations import expect_study
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
-from tokenmargin.papers.embeddings._first_step_bounds import theorem_log10_d
+from tokenmargin.first_step.bounds import theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.thm5_lemma14_18_selection import SAME_VELOCITY
 from tokenmargin.papers.embeddings.selection_study import (

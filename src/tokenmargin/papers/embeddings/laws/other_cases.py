@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, TokenDataset
-from tokenmargin.papers.embeddings._first_step_bounds import loss_bound_log10_d, theorem_log10_d
+from tokenmargin.first_step.bounds import loss_bound_log10_d, theorem_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step
 from tokenmargin.papers.embeddings.claims import lemma2_12_first_step as first_step
 from tokenmargin.papers.embeddings.claims import lemma3_20_21_margin as margin

@@ -13,9 +13,9 @@ import numpy as np
 from tokenmargin.attention import Limit
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.first_step.bounds import Inequality, error_bound, loss_bound_log10_d
 from tokenmargin.first_step.step import log_mean_loss, outputs
 from tokenmargin.margin import MarginSolution, att_svm, least_norm
-from tokenmargin.papers.embeddings._first_step_bounds import Inequality, error_bound, loss_bound_log10_d
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims import lemma2_12_first_step as first_step
 from tokenmargin.papers.embeddings.claims import lemma3_20_21_margin as margin

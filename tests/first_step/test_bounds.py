@@ -11,8 +11,7 @@ from tokenmargin.data.synthetic import KLevel, k_level, single_relevant
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step import gram_step
-from tokenmargin.first_step.step import one_step, step_from
-from tokenmargin.papers.embeddings._first_step_bounds import (
+from tokenmargin.first_step.bounds import (
     embedding_bounds,
     embedding_bounds_log10_d,
     error_bound,
@@ -21,6 +20,7 @@ from tokenmargin.papers.embeddings._first_step_bounds import (
     loss_bound_log10_d,
     theorem_log10_d,
 )
+from tokenmargin.first_step.step import one_step, step_from
 
 #: Draws in an estimate of a probability, and how many standard deviations it may be off.
 DRAWS, DEVIATIONS = 10_000, 5
