@@ -103,7 +103,7 @@ def training_entries() -> Entries:
     made: Entries = {
         "OneLayer": (
             tm.OneLayer,
-            {"width": 4, "trainable": ("query",), "init_scale": 1.0, "score_scale": 1.0},
+            {"width": 4, "trainable": ("query",), "init_scale": 1.0, "score_scale": 1.0, "loss": tm.losses.logistic},
         ),
         "TwoLayer": (
             tm.TwoLayer,
@@ -116,6 +116,7 @@ def training_entries() -> Entries:
                 "epsilon": 1e-5,
                 "score_scale": 1.0,
                 "mixing_scale": 1.0,
+                "loss": tm.losses.logistic,
             },
         ),
         "Vit": (

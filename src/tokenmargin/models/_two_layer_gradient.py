@@ -110,7 +110,7 @@ _Total = tuple[_Gradients, _Sums]
 
 
 def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) -> RowOrder:
-    """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
+    """Return the rows of each token in a batch: with it as `order`, a GPU adds them in the same order every time."""
     there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, vocabulary_size).reshape(-1) for shelf in shelves]
     return row_order(jnp.concatenate(there), vocabulary_size, most=sum(shelf.labels.shape[0] for shelf in shelves))
 
@@ -243,7 +243,7 @@ def _in_blocks(
 def _adding_up(
     parameters: TwoLayerParameters, n_documents: ScalarJ, settings: Settings
 ) -> tuple[Callable[[_Total, DocumentShelf], _Total], _Total]:
-    """What adds a block of documents to a total, and the total of none."""
+    """Return a function that adds a block of documents to a total, and the total of none."""
     readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
 
@@ -282,7 +282,7 @@ def _in_shelves(
 def _by_token(
     parameters: TwoLayerParameters, readers: Readers, pairs: EmbeddingTable, readings: Readings
 ) -> _Gradients:
-    """From sums over the occurrences of each token: one pass over E instead of one over every document."""
+    """Return gradients from sums over the occurrences of each token: one pass over E, not one over every document."""
     table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
     by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
     return _Gradients(table, by_reader)

@@ -138,7 +138,7 @@ class OneLayer(Model, eqx.Module):
 
     @property
     def steps_together(self) -> int:
-        """Of four steps in a row the compiler writes the optimiser's state once, and starts their kernels faster."""
+        """Four: in a row of them the compiler writes the optimiser's state once, and starts their kernels faster."""
         return 4
 
     @checked
@@ -179,7 +179,7 @@ class OneLayer(Model, eqx.Module):
         return token_records(parameters.embeddings, parameters.query, parameters.head, posterior)
 
     def _gradients(self, parameters: OneLayerParameters, flow: TokenPairs, by_kernels: bool) -> OneLayerGradients:
-        """From R to the gradients of what is trained."""
+        """Return the gradients of the trained parameters, from R."""
         query, head, W = parameters.query, parameters.head, parameters.key_query
         needs_sums = any(name in self.trainable for name in TRAINABLE[1:])
         u, head_gradient = _column_sums(parameters.embeddings, flow, by_kernels) if needs_sums else (None, None)

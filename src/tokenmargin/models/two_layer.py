@@ -51,7 +51,7 @@ class ShelvedBatch(Protocol):
 
     @property
     def n_layouts(self) -> int:
-        """How many layouts there are (static)."""
+        """Number of layouts (static)."""
 
     @property
     def layout(self) -> Array:
@@ -61,7 +61,7 @@ class ShelvedBatch(Protocol):
         """The documents on the shelves of a layout, or in blocks, as a CPU likes them."""
 
     def one_by_one(self, layout: int) -> bool:
-        """Whether the documents of a layout go through the model one after the other."""
+        """True if the documents of a layout go through the model one after the other."""
 
     def whole(self) -> DocumentShelf | None:
         """All documents on one shelf, for kernels that end with each; None where there is no such shelf."""

@@ -37,7 +37,7 @@ def width_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
 
 @checked
 def by_width(shape: Sequence[int], mesh: Any) -> NamedSharding:
-    """How an array of this shape is spread: its last axis, the width, in equal blocks."""
+    """Return the sharding of an array of this shape: its last axis, the width, in equal blocks."""
     if not isinstance(mesh, Mesh | AbstractMesh) or WIDTH not in mesh.shape:
         raise WrongTypeError(f"mesh must be one of width_mesh(), got a {type(mesh).__name__}.")
     size = mesh.shape[WIDTH]

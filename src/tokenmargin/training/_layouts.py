@@ -76,7 +76,7 @@ class BlockLayout:
 
 @dataclass(frozen=True)
 class ShelfLayout:
-    """How the places of a batch, longest document first, are cut into shelves.
+    """Shelves that hold a batch, its longest document first.
 
     Args:
         shelves: (documents, width) of each shelf, widest first.
@@ -99,7 +99,7 @@ class ShelfLayout:
         return np.repeat([width for _, width in self.shelves], [documents for documents, _ in self.shelves])
 
     def work(self, model_width: int) -> float:
-        """What a step costs, in multiply-adds of products side by side: sum of U^2 d + U^3 over all places."""
+        """Return the cost of a step, in multiply-adds of products side by side: sum of U^2 d + U^3."""
         return float(np.sum(_work(self.widths, model_width))) * (ONE_BY_ONE if self.one_by_one else 1.0)
 
 
@@ -179,7 +179,7 @@ def _trial_batches(lengths: np.ndarray, batch_size: int) -> np.ndarray:
 
 
 def _to_compile(n_documents: int, batch_size: int) -> float:
-    """What a step bears of compiling a shelf."""
+    """Return the share of a step in the cost of compiling a shelf."""
     return SHELF_TO_COMPILE / (EPOCHS_TO_SAVE_IT * -(-n_documents // batch_size))
 
 

@@ -44,12 +44,12 @@ class Program:
         return self.batches.plan(on_device, rows, self.layout)
 
     def loss_and_gradients(self, parameters: Tree, on_device: Tree, plan: Any) -> tuple[BatchSums, Tree]:
-        """Of the batch of one step."""
+        """Return the sums and gradients of the batch of one step."""
         return self.model.loss_and_gradients(parameters, self.batches.batch(on_device, plan))
 
 
 def program_of(model: Model, batches: Batches, rows: np.ndarray) -> Program:
-    """What an epoch with these rows is compiled for."""
+    """Return the program that an epoch with these rows is compiled for."""
     return Program(model, type(batches), batches.layout(rows))
 
 

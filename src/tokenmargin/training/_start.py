@@ -1,4 +1,4 @@
-"""What a training starts from: arguments that ask a question, parameters, and the streams that its key stands for."""
+"""The start of a training: its arguments checked, its parameters, and the random streams of its key."""
 
 from __future__ import annotations
 

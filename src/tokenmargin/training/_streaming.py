@@ -48,7 +48,7 @@ Cut = Callable[[sp.csr_array, np.ndarray], Batches]
 
 @dataclass(frozen=True)
 class Runs:
-    """How the documents of a stream are cut: into runs of whole batches, each run in arrays of one size."""
+    """Runs of whole batches that the documents of a stream are cut into, each run in arrays of one size."""
 
     batch_size: int
     steps: int  #: of a run
@@ -140,7 +140,7 @@ def in_runs(
 def cut_for(
     stream: DocumentStream, model: Model, batch_size: int, documents: int, kind: str, batches: BatchFactory | None
 ) -> Cut:
-    """What makes batches of runs of so many documents, in arrays of one size where the kind of batches is known here.
+    """Return a function that makes batches of a run of documents, in arrays of one size where their kind is known here.
 
     Args:
         stream: whose lengths decide the sizes.

@@ -29,7 +29,7 @@ from tokenmargin.training.training_run import Position, TrainingRun
 
 
 class Rule(NamedTuple):
-    """What is trained, how, and which epoch is kept."""
+    """Arguments of a training: the data, the model, how it is trained, and which epoch is kept."""
 
     dataset: TokenDataset | DocumentStream | Examples
     model: Any
@@ -88,7 +88,7 @@ class Training(ABC):
         self.seconds.append(time.perf_counter() - begin)
 
     def run(self) -> TrainingRun:
-        """What there is after the epochs done."""
+        """Return the run after the epochs done."""
         best, dataset = self.rule.best, self.rule.dataset
         return TrainingRun(
             parameters=self.state.parameters if best is None or best.epoch == 0 else best.parameters,
@@ -113,7 +113,7 @@ class Training(ABC):
         return TrainingRecords.of_columns({**dict(zip(self.names, table.T, strict=True)), "learning_rate": rates})
 
     def is_that_of(self, run: TrainingRun) -> bool:
-        """Whether a run was made by the same rule, so that its next epoch can be the next here."""
+        """True if a run was made by the same rule, so that its next epoch can be the next here."""
         if run.position is None or run.optimiser != self.rule.optimiser or not bool(run.model == self.rule.model):
             return False
         return [_kind(x) for x in jax.tree.leaves(run.position.state)] == [

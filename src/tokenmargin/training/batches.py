@@ -1,4 +1,4 @@
-"""Which batches a model takes: looked up by its type, so that `train` and `Evaluator` need not be told."""
+"""Batches by the type of a model, so that `train` and `Evaluator` need not be told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tokenmargin.training.examples import Batches, BatchFactory, Examples
 
 @singledispatch
 def batch_factory(model: object) -> BatchFactory:
-    """What cuts a data set into batches for a model of this type.
+    """Return the function that cuts a data set into batches for a model of this type.
 
     `batch_factory.register(MyModel, lambda model: count_batches)` says it for a model of your own; types that inherit
     from one that is known are known.

@@ -69,7 +69,7 @@ class CountLayout(NamedTuple):
 
 
 class BatchPlan(eqx.Module):
-    """Which pieces make up a batch, what document each belongs to, and the rest of `CountBatch`; steps may lead."""
+    """Pieces of a batch, the document of each, and the rest of `CountBatch`; steps may lead."""
 
     numbers: PlanPieces
     document: PlanPieces
@@ -101,7 +101,7 @@ class CountBatches:
         return in_steps(order, self.batch_size, self.n_documents)
 
     def layout(self, rows: np.ndarray) -> CountLayout:
-        """Of an epoch with these rows: those of the run unless a batch needs more."""
+        """Return the sizes of an epoch with these rows: those of the run unless a batch needs more."""
         needed = int(np.asarray(self._counts)[rows].sum(axis=1).max())
         return CountLayout(max(self.capacity, _rounded(needed)), self.most_pieces)
 
@@ -176,7 +176,7 @@ def cut_counts(matrix: sp.csr_array, labels: np.ndarray, sizes: CountSizes, dtyp
 
 
 def _pieces_of(distinct: np.ndarray) -> np.ndarray:
-    """How many pieces documents of so many distinct tokens make."""
+    """Return the number of pieces of documents with so many distinct tokens."""
     return -(-distinct // PIECE)
 
 

@@ -39,7 +39,7 @@ class Evaluation:
 
 
 @runtime_checkable
-class Trained(Protocol):
+class Trained(Named, Protocol):
     """A model that was trained and knows what its numbers stand for; `TrainingRun` is one."""
 
     @property
@@ -48,15 +48,7 @@ class Trained(Protocol):
 
     @property
     def parameters(self) -> Tree:
-        """What was learnt."""
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Which token each row of the embeddings is."""
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes; of -1 and +1, where texts are counted."""
+        """The learnt parameters."""
 
 
 class Evaluator:
@@ -164,7 +156,7 @@ class BestEpoch:
 
     @property
     def is_over(self) -> bool:
-        """Whether patience is at its end."""
+        """True if patience is at its end."""
         return self._patience is not None and len(self._found) - self.epoch >= self._patience
 
     def records(self) -> ValidationRecords:
@@ -181,7 +173,7 @@ def best_epoch(
     model: Model,
     cut: tuple[str, BatchFactory | None],
 ) -> BestEpoch | None:
-    """What keeps the best epoch, where there is a validation set; `cut` is its dtype and how it is cut."""
+    """Return the keeper of the best epoch, where there is a validation set; `cut` is its dtype and how it is cut."""
     if validation is None:
         if patience is not None:
             raise InvalidInputError("patience waits for a smaller loss on a validation set: give validation=dataset.")

@@ -1,4 +1,4 @@
-"""What a training will take, before it begins: memory as the compiled step tells it, time as a few steps take it.
+"""Memory and time of a training, before it begins: by its compiled step, and by a few steps.
 
 Memory is that of the arguments and temporaries of the compiled steps: parameters, the optimiser's state, the documents,
 and what a step makes on the way. Time is that of the compilation and of as many steps as the run has, each as long as
@@ -46,7 +46,7 @@ USABLE = 0.9
 
 @dataclass(frozen=True)
 class TrainingForecast:
-    """What a run is expected to take.
+    """Memory and time that a run is expected to take.
 
     Args:
         memory_bytes: on the device, at the peak of a step.
@@ -62,7 +62,7 @@ class TrainingForecast:
 
     @property
     def seconds(self) -> float:
-        """Of the run."""
+        """Seconds of the whole run."""
         return self.compile_seconds + self.steps * self.seconds_a_step
 
 

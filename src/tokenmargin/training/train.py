@@ -137,7 +137,7 @@ def _made_for(
     kind: str,
     batches: BatchFactory | None,
 ) -> Callable[[Rule, Tree], Training]:
-    """What makes a training of a rule and its first parameters, once it is clear that the documents can be cut."""
+    """Return a function that makes a training of its rule and first parameters, once the documents can be cut."""
     if isinstance(dataset, DocumentStream):
         return partial(OnStream, runs_of(dataset, model, optimiser, batch_size, kind, batches))
     own = in_memory(dataset, "the data set to train on")

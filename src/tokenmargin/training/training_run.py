@@ -1,4 +1,4 @@
-"""What training leaves behind: parameters, what they stand for, what was recorded, and what the next epoch needs."""
+"""The result of a training: parameters, what they stand for, records, and what the next epoch needs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WHOSE = {"what": "a run of training"}
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """Where the next epoch begins: what `train(..., start=run)` goes on from."""
+    """The state from which the next epoch begins: `train(..., start=run)` goes on from it."""
 
     state: TrainingState  #: parameters after the last epoch, and what the optimiser keeps of them
     key: tuple[int, ...]  #: numbers of the key
@@ -179,7 +179,7 @@ class TrainingRun:
         )
 
     def __repr__(self) -> str:
-        """What was trained, how far it came, and which epoch was kept; no arrays."""
+        """Return the model, how far it came, and which epoch was kept; no arrays."""
         seen = f"{len(self.vocabulary)} tokens" if self.vocabulary else f"{len(self.class_names)} classes"
         parts = [f"{type(self.model).__name__} on {seen}", f"{len(self.records)} epochs"]
         if len(self.records):

@@ -25,7 +25,7 @@ PICTURES_AT_ONCE = 50
 
 
 class AttentionProbe:
-    """What [CLS] attends to on some pictures, layer by layer and head by head; a callback of training.
+    """Measures of the attention of [CLS] on some pictures, by layer and head; a callback of training.
 
     `probe.measure(parameters)` looks at a finished model. `train(..., on_epoch=probe)` looks after the epochs
     in `epochs`, and leaves what it saw in `reports`, a dictionary by epoch. [CLS] itself is not counted among the
@@ -158,7 +158,7 @@ def layer_key_query_norms(parameters: VitParameters) -> np.ndarray:
 
 
 def _by_head(matrix: Any, model: Vit) -> np.ndarray:
-    """From shape (d, d), heads one after the other along the last axis, to (H, k, d)."""
+    """Reshape (d, d), heads one after the other along the last axis, to (H, k, d)."""
     return np.asarray(matrix, np.float64).T.reshape(model.heads, model.width // model.heads, model.width)
 
 

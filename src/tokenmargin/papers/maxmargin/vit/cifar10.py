@@ -45,7 +45,7 @@ class LabelledImages:
     origin: str
 
     def __len__(self) -> int:
-        """How many pictures."""
+        """Return the number of pictures."""
         return len(self.labels)
 
 

@@ -48,7 +48,7 @@ class ImageShelf(eqx.Module):
 
 
 class ImagePlan(eqx.Module):
-    """Which pictures make up a batch, how each is shifted, and whether it is mirrored (1); steps may lead."""
+    """Pictures of a batch, the shift of each, and 1 for those that are mirrored; steps may lead."""
 
     rows: PlanRows
     shifts: PlanShifts

@@ -85,7 +85,7 @@ class ImageBatch(eqx.Module):
 
 
 class ClsAttention(eqx.Module):
-    """What [CLS] attends to: one query and T keys for each layer, picture and head.
+    """Queries and keys of the attention of [CLS]: one query and T keys for each layer, picture and head.
 
     Args:
         queries: of [CLS], divided by the root of their width as the softmax sees them, shape (L, B, heads, k).
@@ -97,7 +97,7 @@ class ClsAttention(eqx.Module):
 
     @property
     def logits(self) -> ClsMaps:
-        """What the softmax is taken of, shape (L, B, heads, T)."""
+        """Scores before the softmax, shape (L, B, heads, T)."""
         return jnp.einsum("lbhk,lbhtk->lbht", self.queries, self.keys, precision=jax.lax.Precision.HIGHEST)
 
     @property
@@ -179,7 +179,7 @@ class Vit(Model, eqx.Module):
 
 
 def _is_trained(model: Vit, parameters: VitParameters) -> Any:
-    """Which leaves are trained."""
+    """Return True for the leaves that are trained."""
     names = () if model.trains_attention else ("query", "query_bias", "key", "key_bias")
     all_free = jax.tree.map(lambda _: True, parameters)
     where = [(k, name) for k in range(model.depth) for name in names]
