@@ -19,7 +19,13 @@ from tokenmargin.experiments.experiment import Number, Result
 from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import stepped
-from tokenmargin.papers.embeddings.figures import app_e_reading, eq9_margin, fig02_synthetic, lemma2_onestep, thm5_map
+from tokenmargin.papers.embeddings.figures import (
+    app_e_reading,
+    eq9_margin,
+    fig02_synthetic,
+    lemma2_onestep,
+    theorem5_map,
+)
 from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
 from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study, training_outcome
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
@@ -395,7 +401,7 @@ def selections() -> Fed:
 
     def numbers(false: Falsely) -> list[Number]:
         ends = [end(j, false.get(j, "right")) for j in range(len(cases))]
-        return thm5_map._judged(table(cases, ends))
+        return theorem5_map._judged(table(cases, ends))
 
     grows = tuple((kind, "does not diverge") for kind in ("wrong sign", "shuffled"))
     return Fed(numbers, tuple(range(len(cases))), blind=grows)

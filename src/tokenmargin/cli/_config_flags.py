@@ -90,7 +90,10 @@ def _read(kind: Any) -> dict[str, Any]:
         if "metavar" in one:
             one["metavar"] = " ".join([one["metavar"]] * group)
         return one | {"nargs": "*"}
-    raise TypeError(f"no flag is made of a field of type {kind}: add it to tokenmargin.cli._config_flags")
+    raise Misuse(
+        f"a configuration has a field of type {kind}, of which no flag can be made: take bool, int, float, str, a Literal "
+        "or a tuple of any length of one of these"
+    )
 
 
 def _group(kind: Any) -> int:

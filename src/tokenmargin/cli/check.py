@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from tokenmargin.theory.problem import Problem
     from tokenmargin.theory.problem_check import ClaimAnswer
 
-#: The papers by the names that claims begin with, and the letters by which they are cited.
-PAPERS = {"maxmargin": "M", "embeddings": "E"}
-
 COLUMNS = ("claim", "label", "instance", "applies", "holds", "slack", "because")
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `check` to the commands."""
     parser = commands.add_parser(
         "check",
         help="check theorems on their own instances, or on a problem of yours",
         epilog=_file_help(),
         formatter_class=RawText,
     )
-    parser.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
+    parser.add_argument(
+        "keys",
+        nargs="*",
+        metavar="CLAIM",
+        help="claims to check, by name or by a unique ending such as thm3 (default: all)",
+    )
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
     parser.add_argument("--instances", type=int, metavar="N", help="draw N random instances inside their hypotheses")
@@ -44,7 +46,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="with --markdown: the counts that the page shows")
     add_scheduler(parser, "the claims")
-    parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")
+    parser.add_argument("--paper", metavar="KEY", help="only those of one paper, such as maxmargin")
     parser.set_defaults(run=_run)
 
 
@@ -139,20 +141,11 @@ def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | No
 
 def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
     """The claims of these names and of this paper, in the order of the papers."""
-    from tokenmargin.theory.registry import claims
+    from tokenmargin.theory.registry import claims, found_name
 
-    available = claims()
-    for key in keys:
-        if key not in available:
-            raise Misuse(f"no claim is called {key!r}; tokenmargin check lists them all")
-    chosen = [
-        claim
-        for key, claim in available.items()
-        if (not keys or key in keys) and (paper is None or claim.paper == PAPERS[paper])
-    ]
-    if not chosen:
-        raise Misuse(f"none of these claims is of the paper {paper!r}; tokenmargin check lists them all")
-    return chosen
+    available = claims(paper)
+    wanted = {found_name(key, available, "claim") for key in keys} or set(available)
+    return [claim for key, claim in available.items() if key in wanted]
 
 
 def _file_help() -> str:

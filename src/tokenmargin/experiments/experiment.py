@@ -1,6 +1,6 @@
 """The contract of a figure: a frozen configuration, a computation, a drawing, joined by a file.
 
-A module in this folder defines its figures as `EXPERIMENTS`: one, or several that differ by a word. `compute` knows
+A module of a paper defines its figures as `EXPERIMENTS`: one, or several that differ by a word. `compute` knows
 nothing of matplotlib and `draw` nothing of the computation: what passes between them is a `Result`, which is saved and
 loaded in between.
 """
@@ -197,7 +197,7 @@ class Experiment:
     Args:
         id: its name on the command line, `<paper>-<figure>`.
         title: one line.
-        paper: "M" or "E".
+        paper: letter or word by which its paper is cited, "M".
         figure: as the paper numbers it.
         config: the configuration class.
         compute: (config, key, progress) -> Result, and (config, key, progress, map=map) where it spreads.

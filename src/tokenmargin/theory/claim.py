@@ -147,7 +147,7 @@ class Claim(Generic[Instance, Observation]):
 
     Args:
         key: name on the command line, `<paper>-<label>`.
-        paper: "M" or "E".
+        paper: letter or word by which its paper is cited, "M".
         label: as in the paper, "Thm 2".
         statement: one sentence, as corrected where the paper is wrong.
         tolerance: how far the conclusion may be missed.

@@ -13,7 +13,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from tokenmargin._atomic import write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
-from tokenmargin.papers.embeddings.laws import other_cases, random_cases
-from tokenmargin.papers.maxmargin.laws import other_joint_problems, other_problems, random_problems
 from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.law import NO_TRAINING, Law
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory.paper import papers
+from tokenmargin.theory.registry import claims, found_name
 
 #: The seed of the committed table.
 SEED = 2026
@@ -98,9 +97,14 @@ class Evidence:
 
 def laws() -> dict[str, tuple[Law, ...]]:
     """The laws of every claim, by the claim's key."""
-    files = (random_problems, other_problems, other_joint_problems, random_cases, other_cases)
-    every = [law for file in files for law in file.LAWS]
+    every = [law for paper in papers() for law in _laws_of(paper)]
     return {key: tuple(law for law in every if law.key == key) for key in dict.fromkeys(law.key for law in every)}
+
+
+@cache
+def _laws_of(paper: str) -> tuple[Law, ...]:
+    own = papers()[paper]
+    return tuple(own.load(own.laws, "LAWS", Law))
 
 
 def instance_of(key: str, place: int, number: int, seed: int = SEED) -> Any:
@@ -168,7 +172,7 @@ def gather(
     was then decided.
 
     Args:
-        key: of the claim.
+        key: of the claim, or a unique ending of it.
         wanted: instances inside the hypotheses.
         seed: of all random streams.
         map: applied as `map(function, numbers)`; the built-in one, or that of an executor or cluster (`cluster_map`).
@@ -176,8 +180,9 @@ def gather(
     Returns:
         The counts of each law.
     """
+    key = found_name(key, claims(), "claim")
     if key not in laws():
-        raise InvalidInputError(f"no claim is called {key!r}; tokenmargin check lists them all.")
+        raise InvalidInputError(f"{key} has no law of random instances: its paper's PAPER must name one in `laws`.")
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise InvalidInputError(f"wanted must be a whole number from 1 on, got {wanted!r}.")
     share = -(-wanted // len(laws()[key]))
