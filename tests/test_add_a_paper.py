@@ -29,12 +29,16 @@ def place(tmp_path_factory) -> Path:
     return folder
 
 
-def run(place: Path, *words: str, code: int = 0) -> str:
-    """What `tokenmargin WORDS` prints where the example is installed beside this tree."""
+def beside(place: Path) -> dict[str, str]:
+    """An environment in which the example is installed beside this tree."""
     path = os.pathsep.join([str(place / "site"), str(Path(tokenmargin.__file__).parents[1])])
-    own = os.environ | {"PYTHONPATH": path, "COLUMNS": "300"}
+    return os.environ | {"PYTHONPATH": path, "COLUMNS": "300"}
+
+
+def run(place: Path, *words: str, code: int = 0) -> str:
+    """What `tokenmargin WORDS` prints where the example is installed."""
     command = [sys.executable, "-m", "tokenmargin", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=place, env=own)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place, env=beside(place))
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -66,19 +70,18 @@ def test_its_figure_is_reproduced_and_shown_on_the_page_of_results(place):
     page = (place / "results" / "index.html").read_text()
     assert "Descent leaves its start along the difference of two keys" in page
     assert "[Example, Fig. 1]" in page
-    assert "gradient flow from 0 goes to the direction" in page
+    assert "gradient flow from 0 goes towards the better key" in page
     (place / "results" / "index.html").unlink()
     run(place, "report")
     assert (place / "results" / "index.html").read_text() == page
 
 
 def test_parts_of_a_study_are_not_taken_up_when_its_code_changes(place):
-    code = "from tokenmargin.experiments.store import study_computed_by; print(study_computed_by()['code of two_tokens'])"
-    path = os.pathsep.join([str(place / "site"), str(Path(tokenmargin.__file__).parents[1])])
+    code = "from tokenmargin.experiments import store; print(store.study_computed_by()['code of two_tokens'])"
 
     def fingerprint() -> str:
-        own = os.environ | {"PYTHONPATH": path}
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own).stdout
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=beside(place)).stdout
 
     before, module = fingerprint(), place / "site" / "two_tokens" / "laws.py"
     assert fingerprint() == before

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from two_tokens.claims import better_minus_worse, inside
 
 from tokenmargin import AttentionRisk, Descent, follow
 from tokenmargin.experiments import Config, Experiment, Number, Result
+from two_tokens.claims import better_minus_worse, inside
 
 #: Rounding of a sum of steps, in units of the distance that p has gone.
 ROUNDING = 1e-9
