@@ -27,9 +27,10 @@ from tokenmargin.papers.embeddings.figures import (
     theorem5_map,
 )
 from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study, training_outcome
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
+from tokenmargin.papers.embeddings.figures._training_outcome import training_outcome
 from tokenmargin.papers.embeddings.figures.app_e_reading import Place
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.papers.maxmargin.figures import (
     _planar_panel,
@@ -302,7 +303,7 @@ def reading() -> Fed:
         for place in places:
             name, depth, setting = place
             training = review_training(false.get(place, "right"), depths[depth])
-            outcome = training_outcome(tokens, training, depths[depth], positive)
+            outcome = training_outcome(tokens, training, depths[depth].log10_loss, positive)
             tried.setdefault(Place(name, depth), {})[setting] = outcome
         return app_e_reading.judged(tried)[0]
 

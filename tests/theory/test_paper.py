@@ -98,7 +98,7 @@ def test_modules_that_lack_what_they_are_named_for_are_refused():
     own = Paper("own", "O", "Own", ("A",), 2020, "", "tests.theory")
     with pytest.raises(InvalidInputError, match="names the module nowhere, but No module named"):
         own.load(("nowhere",), "CLAIMS", Claim)
-    with pytest.raises(InvalidInputError, match="names the module test_nan, but .* no attribute 'CLAIMS'"):
+    with pytest.raises(InvalidInputError, match=r"names the module test_nan, but .* no attribute 'CLAIMS'"):
         own.load(("test_nan",), "CLAIMS", Claim)
     with pytest.raises(InvalidInputError, match="must hold only Claim, and has a int"):
         own.load(("test_paper",), "CLAIMS", Claim)

@@ -28,13 +28,6 @@ from tokenmargin.papers.embeddings.figures._reading_changes import (
     chosen_changes,
     in_short,
 )
-from tokenmargin.papers.embeddings.figures._review_controls import ControlName
-from tokenmargin.papers.embeddings.figures._review_study import (
-    HALF_DECADE,
-    TrainingOutcome,
-    loss_numbers,
-    training_outcome,
-)
 from tokenmargin.papers.embeddings.figures._review_training import (
     ONE_LAYER,
     TWO_LAYERS,
@@ -44,7 +37,13 @@ from tokenmargin.papers.embeddings.figures._review_training import (
     token_arrays,
     trained,
 )
-from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED
+from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, ControlName
+from tokenmargin.papers.embeddings.figures._training_outcome import (
+    HALF_DECADE,
+    TrainingOutcome,
+    loss_numbers,
+    training_outcome,
+)
 
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
 
@@ -191,7 +190,7 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
         for number in loss_numbers(
             f"{place.words}, {in_short(setting)}",
             outcome,
-            DEPTHS[place.depth],
+            place.log10_loss,
             is_ours=setting.split("#")[0] == READING,
         )
     ]
@@ -233,7 +232,7 @@ def _settings_tried(
         for k in range(seeds[setting]):
             again = f"{setting}#{k + 1}" if k else setting
             part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
-            outcomes[again] = training_outcome(tokens, part.arrays(there), layers, positive_share)
+            outcomes[again] = training_outcome(tokens, part.arrays(there), place.log10_loss, positive_share)
             losses[again], made_by = part.records["loss"], dict(part.made_by)
     return outcomes, losses, made_by
 
