@@ -53,7 +53,7 @@ class Law:
     asides: tuple[Aside, ...] = ()
 
 
-def aside(u: np.ndarray) -> np.ndarray:
+def orthogonal(u: np.ndarray) -> np.ndarray:
     """A unit vector orthogonal to u; on a line there is none, and it is turned back."""
     if len(u) == 1:
         return -u
