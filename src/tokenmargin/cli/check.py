@@ -144,7 +144,8 @@ def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
     from tokenmargin.theory.registry import claims, found_name
 
     available = claims(paper)
-    wanted = {found_name(key, available, "claim") for key in keys} or set(available)
+    kind = "claim" if paper is None else f"claim of the paper {paper!r}"
+    wanted = {found_name(key, available, kind) for key in keys} or set(available)
     return [claim for key, claim in available.items() if key in wanted]
 
 
