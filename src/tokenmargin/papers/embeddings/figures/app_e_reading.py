@@ -308,8 +308,8 @@ def _is_reached(end: TrainingOutcome, place: Place) -> bool:
 
 def draw(result: Result) -> Any:
     """Smallest and last loss of every setting, a panel for each depth; colours tell which shapes are there."""
+    from tokenmargin.papers.embeddings.plots.losses import LossRow, draw_loss_rows, shape_legend
     from tokenmargin.plots.canvas import panels, style
-    from tokenmargin.plots.losses import LossRow, draw_loss_rows, shape_legend
 
     rows: dict[str, list[LossRow]] = {}
     for name, depths in result.arrays.items():

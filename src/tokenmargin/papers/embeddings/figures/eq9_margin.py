@@ -282,7 +282,7 @@ SHOWN = {
 
 def draw(result: Result) -> Any:
     """What is `SHOWN` over epochs, or a table of one point, trained beside random; the tokens most often selected."""
-    from tokenmargin.plots import selections
+    from tokenmargin.papers.embeddings.plots import selections
     from tokenmargin.plots.canvas import letter, panels, style
 
     arrays = result.arrays
@@ -311,7 +311,7 @@ def draw(result: Result) -> Any:
 
 def _draw_over_epochs(axes: list[Any], arrays: Arrays) -> None:
     """A panel for each quantity; logarithmic where it spans decades."""
-    from tokenmargin.plots import selections
+    from tokenmargin.papers.embeddings.plots import selections
 
     for ax, (name, called) in zip(axes, SHOWN.items(), strict=True):
         for which, look, label in (

@@ -138,9 +138,9 @@ QUANTILES = {0.1: "10%", 0.5: "median", 0.9: "90%"}
 
 def draw_reviews(result: Result, layers: Layers) -> Any:
     """A column for each data set and treatment; both overlaps over (37) and over (3), and the loss, on equal scales."""
+    from tokenmargin.papers.embeddings.plots.losses import draw_training
+    from tokenmargin.papers.embeddings.plots.overlaps import frequency_axis, posterior_axis
     from tokenmargin.plots.canvas import letter, panels, style
-    from tokenmargin.plots.losses import draw_training
-    from tokenmargin.plots.overlaps import frequency_axis, posterior_axis
 
     columns = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
     rows = [(which, over) for over in ("posterior_difference", "signed_frequency") for which in OVERLAPS]
@@ -173,7 +173,7 @@ OVERLAPS = {"with_query": "p", "with_head": "v"}
 
 def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
     """One overlap, in units of its standard deviation over the tokens, over (37) or (3)."""
-    from tokenmargin.plots.overlaps import draw_overlap
+    from tokenmargin.papers.embeddings.plots.overlaps import draw_overlap
 
     x, y = np.asarray(tokens[over]), _in_deviations(training[which])
     is_posterior = over == "posterior_difference"
@@ -183,7 +183,7 @@ def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) 
 
 def _name_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
     """The names of the quantiles, and of words where these have a posterior difference."""
-    from tokenmargin.plots.overlaps import name_extremes, name_quantiles
+    from tokenmargin.papers.embeddings.plots.overlaps import name_extremes, name_quantiles
 
     x, y = np.asarray(tokens[over]), _in_deviations(training[which])
     name_quantiles(ax, quantile_curves(x, y, tuple(QUANTILES))[1], tuple(QUANTILES.values()))

@@ -290,8 +290,8 @@ def _odd_part(by_level: np.ndarray) -> np.ndarray:
 
 def draw(result: Result) -> Any:
     """Two scatter plots by level, the levels' means for every n and number of steps, and the loss."""
+    from tokenmargin.papers.embeddings.plots.overlaps import draw_levels
     from tokenmargin.plots.canvas import GREY, letter, panels, shades, style
-    from tokenmargin.plots.overlaps import draw_levels
 
     of_first = next(iter(result.arrays.values()))  # of the stated n, which comes first
     shares = list(of_first)

@@ -238,7 +238,8 @@ NEAR = 9.0
 
 def draw(result: Result) -> Any:
     """The map on an even axis of log d up to the widths of (10), shaded, and beside it the part where things happen."""
-    from tokenmargin.plots import canvas, phase
+    from tokenmargin.papers.embeddings.plots import phase
+    from tokenmargin.plots import canvas
 
     a = result.arrays
     n, T = int(a["n"]), int(a["T"])

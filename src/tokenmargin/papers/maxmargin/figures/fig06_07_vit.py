@@ -241,7 +241,7 @@ def _model_in_words(config: VitSettings) -> str:
 
 def draw_maps(result: Result) -> Any:
     """A row a picture: itself, and its map at the kept epochs."""
-    from tokenmargin.plots.attention_maps import draw_map, draw_picture
+    from tokenmargin.papers.maxmargin.plots.attention_maps import draw_map, draw_picture
     from tokenmargin.plots.canvas import panels, style
 
     maps, epochs = result.arrays["maps"], result.arrays["epochs"]
@@ -258,7 +258,7 @@ def draw_maps(result: Result) -> Any:
 
 def draw_curves(result: Result) -> Any:
     """The paper's panel for every seed, every layer of the first seed, the controls, and the query's direction."""
-    from tokenmargin.plots.attention_maps import draw_beside, draw_layers, draw_sparsity_and_norm
+    from tokenmargin.papers.maxmargin.plots.attention_maps import draw_beside, draw_layers, draw_sparsity_and_norm
     from tokenmargin.plots.canvas import BLUE, GREY, panels, style
 
     runs, controls, found = (result.arrays[name] for name in ("runs", "controls", "directions"))

@@ -255,7 +255,8 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
 
 def draw_trials(result: Result) -> Any:
     """Bars of the three treatments side by side, and the histogram of score gaps."""
-    from tokenmargin.plots import canvas, trials
+    from tokenmargin.papers.maxmargin.plots import trials
+    from tokenmargin.plots import canvas
 
     arrays = result.arrays
     if "which" in arrays:
@@ -276,7 +277,8 @@ def draw_trials(result: Result) -> Any:
 
 def draw_gaps(result: Result) -> Any:
     """The whole curve, and its step at zero."""
-    from tokenmargin.plots import canvas, trials
+    from tokenmargin.papers.maxmargin.plots import trials
+    from tokenmargin.plots import canvas
 
     least = 0.5 / max(len(values) for values in result.arrays.values())  # half a trial
     with canvas.style():
