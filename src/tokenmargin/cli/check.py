@@ -150,7 +150,7 @@ def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
 
 
 def _file_help() -> str:
-    """What a problem file may hold."""
+    """Help on the arrays that a problem file may hold."""
     from tokenmargin.theory.problem import FIELDS
 
     lines = [f"  {name:<12} {what}" for name, what in FIELDS.items()]

@@ -93,7 +93,7 @@ def _cell(words: str) -> str:
 
 
 def _mutations(found: Evidence) -> str:
-    """On how many instances each false observation made the claim fail."""
+    """Number of instances on which each false observation made the claim fail."""
     parts = []
     for name, asked in found.asked.items():
         failed = found.failed[name]
@@ -117,7 +117,7 @@ def _beside(place: int, found: Evidence) -> list[str]:
 
 
 def sizes_sentence(found: Evidence) -> list[str]:
-    """How many instances inside the hypotheses were not decided, by size, where sizes are counted."""
+    """Sentence on the instances inside the hypotheses that were not decided, by size, where sizes are counted."""
     ranges = [f"{says} {open_ones} of {decided + open_ones}" for says, (decided, open_ones) in found.sizes.items()]
     return [f"Not decided, by size: {', '.join(ranges)}."] if ranges else []
 

@@ -34,7 +34,7 @@ class Term:
 
     @property
     def anchor(self) -> str:
-        """Where the page explains it."""
+        """Anchor of the term's explanation on the page."""
         return "word-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -177,7 +177,7 @@ def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, st
 
 
 def _figure(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> dict[str, Any]:
-    """What the card of one result shows; a word of the glossary is linked where the card first uses it."""
+    """Contents of the card of one result; a word of the glossary is linked where the card first uses it."""
     summary, manifest = saved.summary, saved.manifest
     counts = _counts([saved])
     linked = _Linker()
@@ -233,12 +233,12 @@ def _citation(summary: Mapping[str, Any]) -> str:
 
 
 def _counts(results: Iterable[store.Saved]) -> Counter[str]:
-    """How many numbers have each verdict."""
+    """Number of numbers with each verdict."""
     return Counter(row["verdict"] for saved in results for row in saved.summary["numbers"])
 
 
 def _outcome(counts: Mapping[str, int]) -> str:
-    """What came out, in a sentence or two."""
+    """Summary of the verdicts, in a sentence or two."""
     holds, fails, findings, undecided, smaller, shown = (counts[verdict.value] for verdict in VERDICTS)
     judged = holds + fails + findings + undecided
     said = [f"{holds} hold{'s' * (holds == 1)}"]

@@ -81,16 +81,16 @@ class Evidence:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether every mutation fails on `TOLD_APART` of the instances on which it was tried, or on all but one."""
+        """True if every mutation fails on `TOLD_APART` of the instances on which it was tried, or on all but one."""
         return all(self.is_failed(name) for name in self.asked)
 
     def is_failed(self, name: str) -> bool:
-        """Whether one mutation does: that of few instances one passes by chance is no news."""
+        """True if one mutation does so; of few instances one may pass by chance."""
         return self.asked[name] - self.failed[name] <= max(1, int((1 - TOLD_APART) * self.asked[name]))
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether what no training at all does would pass on most instances, and not by chance on some."""
+        """True if no training at all would pass on most instances, and not by chance on some."""
         asked = self.asked.get(NO_TRAINING, 0)
         return asked > 0 and self.failed[NO_TRAINING] < asked / 2
 
@@ -133,7 +133,7 @@ def sighting(key: str, place: int, number: int, seed: int = SEED) -> Sighting:
 
 
 def _failed(law: Law, claim: Claim[Any, Any], instance: Any, seen: Any) -> Iterator[tuple[str, bool]]:
-    """Whether the claim fails on each mutation that the instance allows, and that decides anything."""
+    """Pairs of a mutation and whether the claim fails on it, where the instance allows it and anything is decided."""
     for name, mutate in _mutations(law, claim).items():
         try:
             with numbers_watched():
@@ -207,7 +207,7 @@ def gather_law(
 
 
 def _counts(found: Sequence[bool | None]) -> list[int]:
-    """How often it was so, decided, and drawn."""
+    """Numbers of instances that held, that were decided, and that were drawn."""
     return [sum(one is True for one in found), sum(one is not None for one in found), len(found)]
 
 
@@ -235,7 +235,7 @@ def _counted(key: str, law: str, seed: int, found: Sequence[Sighting], asides: M
 
 
 def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[str, list[int]]:
-    """How many instances inside the hypotheses were decided and how many not, by ranges of their size."""
+    """Numbers of instances inside the hypotheses that were decided and that were not, by ranges of their size."""
     counts: dict[int, list[int]] = {}
     for one in found:
         if one.size is not None:
@@ -275,7 +275,7 @@ def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
 
 
 def read_evidence(path: str | Path) -> dict[str, list[Evidence]]:
-    """What `write_evidence` wrote, by key."""
+    """Read the table that `write_evidence` wrote, by key."""
     try:
         records = [Evidence(**record) for record in json.loads(Path(path).read_text())]
         return {key: [one for one in records if one.key == key] for key in dict.fromkeys(one.key for one in records)}

@@ -32,7 +32,7 @@ class Aside:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """How instances of a claim are drawn, and what must not pass for it on them.
+    """A law by which instances of a claim are drawn, with the false observations that must not pass on them.
 
     Args:
         key: of the claim.

@@ -1,4 +1,4 @@
-"""What the flow of p selects after the first step: [E, Thm 5, Lemmas 14 and 18] as claims, at the d of (10)."""
+"""Selection by the flow of p after the first step: [E, Thm 5, Lemmas 14 and 18] as claims, at the d of (10)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def direction_error(case: EmbeddingCase, limit: Limit) -> float:
 
 
 def missed_importance(case: EmbeddingCase, limit: Limit) -> float:
-    """How far the velocity puts an important token below the top of its document, in units of the largest logit."""
+    """Distance of an important token below the top of its document, by velocity, in units of the largest logit."""
     if not limit.diverges:
         return float("inf")
     logits = case.sequences.keys @ limit.velocity

@@ -133,7 +133,7 @@ class Layers:
 
 
 def _scale(config: ReviewSettings, softmax: str) -> float:
-    """What the scores of a softmax, "p" or "first", are multiplied by."""
+    """Factor of the scores of a softmax, "p" or "first"."""
     return config.d**-0.5 if config.root_width in ("both", softmax) else 1.0
 
 
@@ -160,7 +160,7 @@ TWO_LAYERS = Layers(
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a training took, and where: all else of it is the same for the same seed."""
+    """Time and device of a training: all else of it is the same for the same seed."""
 
     seconds: float = field(metadata=words("seconds of training"))
     device: str = field(metadata=words("trained on"))
@@ -179,7 +179,7 @@ class Trained:
     made_by: Mapping[str, str]  #: code, versions and device, where another machine made it
 
     def arrays(self, there: np.ndarray) -> dict[str, Any]:
-        """What is saved of it: the overlaps of some tokens, and the records."""
+        """Arrays that are saved of the training: the overlaps of some tokens, and the records."""
         overlaps = {"with_query": self.with_query[there], "with_head": self.with_head[there]}
         return {"lr": np.array(self.lr), **overlaps, "records": self.records}
 
@@ -192,7 +192,7 @@ def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: 
 
 
 def token_arrays(dataset: TokenDataset) -> tuple[Arrays, np.ndarray]:
-    """What the data says of each token that occurs, and which of the vocabulary those are, shape (V,)."""
+    """Statistics of each token that occurs, and a mask of those tokens in the vocabulary, shape (V,)."""
     statistics = token_statistics(dataset)
     there = statistics.count > 0
     arrays = {
@@ -268,7 +268,7 @@ def held_out_accuracy(
 def _finished(
     config: ReviewSettings, name: str, settings: object, compute: Callable[[], Arrays], checkpoint: Checkpoint | None
 ) -> tuple[Arrays, dict[str, str]]:
-    """What a training left, and who made it elsewhere; of a finished one the state under way is not kept."""
+    """Arrays of a finished training, and who made it elsewhere; its state under way is discarded."""
     if config.trained:
         return store.part_made_elsewhere(config.trained, name, settings)
     part = store.part(config.resume, name, settings, compute)
@@ -283,7 +283,7 @@ def made_elsewhere(made_by: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _checkpoint(config: ReviewSettings, name: str, settings: object) -> Checkpoint | None:
-    """Where the training of a part lies while it is under way; of its settings alone, so that no two meet."""
+    """The checkpoint of a part under way, in a folder named after its settings, so that no two parts share one."""
     folder = Path(config.resume) / f"{name}-{fingerprint(repr(settings))}-training"
     return Checkpoint(folder) if config.resume and not config.trained else None
 

@@ -74,7 +74,7 @@ class Reviews:
     words: np.ndarray | None = None
 
     def part(self, documents: int, rng: np.random.Generator, longest: int = 0) -> Reviews:
-        """So many documents drawn at random, half of each class as far as they last, and the tokens they hold.
+        """Draw documents at random, half of each class as far as they last, with the tokens that they hold.
 
         Args:
             documents: how many; 0 takes all.
@@ -179,7 +179,7 @@ def _read(name: str, progress: Progress) -> Reviews:
 
 
 def cut(dataset: TokenDataset, documents: int, rng: np.random.Generator) -> TokenDataset:
-    """So many documents, half of each class as far as they last, and the tokens that the paper would keep of them."""
+    """Draw this many documents, half of each class as far as they last, with the tokens that the paper would keep."""
     own = [rng.permutation(np.flatnonzero(dataset.labels == sign))[: documents // 2] for sign in (-1, 1)]
     part = dataset.subset(np.sort(np.concatenate(own)))
     often = np.asarray(part.counts.sum(axis=0)) >= PURGED_BELOW

@@ -31,7 +31,7 @@ LEAST_LOSS = 1e-300
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What one training came to: losses, and whether the overlaps have the shapes of the paper."""
+    """Outcome of one training: its losses, and whether the overlaps have the shapes of the paper."""
 
     lr: float = field(metadata=words("learning rate"))
     last_loss: float = field(metadata=words("loss of the last epoch"))
@@ -91,7 +91,7 @@ def training_outcome(tokens: Arrays, training: Arrays, log10_loss: float, positi
 
 
 def loss_numbers(where: str, outcome: TrainingOutcome, log10_loss: float, is_ours: bool) -> list[Number]:
-    """What the paper says of the loss: that its order is reached, that it is of that order at the end, and learning.
+    """Numbers on the loss: the paper's order is reached, the last loss is of that order, and something was learnt.
 
     Args:
         where: data set and treatment, in words.
@@ -121,7 +121,7 @@ def loss_numbers(where: str, outcome: TrainingOutcome, log10_loss: float, is_our
 
 
 def shape_numbers(where: str, outcome: TrainingOutcome, is_ours: bool) -> list[Number]:
-    """Whether the overlaps draw the S and the V of the paper's figures; arguments as those of `loss_numbers`."""
+    """Numbers on the shapes, the S and the V of the paper's figures; arguments as those of `loss_numbers`."""
     no_s, no_v = float(not outcome.is_s), float(not outcome.is_v)
     s, v = (_says(shape, SHAPE_PLACE, is_ours) for shape in ("an S is drawn", "a V is drawn"))
     return [

@@ -1,4 +1,4 @@
-"""Which reading of the printed hyper-parameters reaches the paper's losses: one change at a time [E, App. E].
+"""Readings of the printed hyper-parameters, one change at a time: which reaches the paper's losses [E, App. E].
 
 The appendix prints a learning rate, a schedule and a weight decay, and says of the losses that they are of the order of
 1e-1 with one layer and 1e-5 with two. It does not print how embeddings start nor whether the LayerNorm has a gain and a
@@ -136,14 +136,14 @@ class Settings(Config):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the settings are tried: a data set and a depth."""
+    """A data set and a depth on which the settings are tried."""
 
     name: str
     depth: str
 
     @property
     def words(self) -> str:
-        """As a summary calls it."""
+        """Name of the place in a summary."""
         return f"{DISPLAYED[self.name]}, {DEPTHS[self.depth].words}"
 
     @property
@@ -208,7 +208,7 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
 def _settings_tried(
     place: Place, config: Settings, key: jax.Array, progress: Progress
 ) -> tuple[Outcomes, dict[str, np.ndarray], Mapping[str, str]]:
-    """What each setting came to, its loss of every epoch, and who made the trainings where that was elsewhere."""
+    """Outcome of each setting, its loss of every epoch, and who made the trainings where that was elsewhere."""
     layers, base = DEPTHS[place.depth], _reading(place.depth, config)
     stream, training = jax.random.split(key)
     found = chosen_reviews(place.name, base, stream, progress)
@@ -263,7 +263,7 @@ def _reading(depth: str, config: Settings) -> TwoLayerSettings:
 
 
 def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
-    """How many orders of magnitude a setting's last loss is from the paper's, at worst, closest first.
+    """Orders of magnitude between each setting's last loss and the paper's, at worst, closest first.
 
     Where most settings were tried: a setting that was left out where it does badly would look better for it.
     """

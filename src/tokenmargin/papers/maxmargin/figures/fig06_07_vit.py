@@ -58,7 +58,7 @@ def change(run: Arrays, epoch: int | None = None) -> tuple[np.ndarray, np.ndarra
 
 
 def by_layer(runs: dict[str, Arrays]) -> dict[str, dict[str, float | str]]:
-    """For each layer the least favourable seed's changes, and whether both reach `FOLD` in every seed."""
+    """Changes of the least favourable seed by layer, and whether both reach `FOLD` in every seed."""
     falls, rises = (np.stack(each) for each in zip(*map(change, runs.values()), strict=True))
     both = np.all((falls <= 1 / FOLD) & (rises <= 1 / FOLD), axis=0)
     first = next(iter(runs.values()))
@@ -152,7 +152,7 @@ def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> R
 
 
 def _trained_by(config: VitSettings, key: jax.Array) -> dict[str, dict[str, str]]:
-    """Who made the first seed's training, where it was not made here."""
+    """Table with the maker of the first seed's training, where it was not made here."""
     return {"trained elsewhere by": made_by(config, "adamw", 0, key)} if config.trained else {}
 
 
@@ -165,7 +165,7 @@ def _sparsest(runs: dict[str, Arrays]) -> int:
 
 
 def _after_in_words(runs: dict[str, Arrays]) -> str:
-    """What speaks against "sparser as the weights grow" comes first."""
+    """Sentence on sparsity over the epochs; evidence against "sparser as the weights grow" comes first."""
     first, k = runs["seed 0"], _sparsest(runs)
     share, norm, epochs = first["share"][:, -1], first["norms"][:, -1], first["epochs"]
     return (
@@ -176,7 +176,7 @@ def _after_in_words(runs: dict[str, Arrays]) -> str:
 
 
 def _accuracy_in_words(first: Arrays) -> str:
-    """Whether it learnt: maps become sparse in a model that does not, too."""
+    """Sentence that says whether the model learnt: maps become sparse in one that does not, too."""
     accuracy, epochs = first["test_accuracy"], first["epochs"]
     best = int(np.argmax(accuracy))
     return (

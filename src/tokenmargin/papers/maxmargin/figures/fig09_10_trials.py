@@ -83,7 +83,7 @@ class Settings(Config):
 
     @classmethod
     def paper(cls) -> Settings:
-        """As printed."""
+        """The printed sizes."""
         return cls()
 
 
@@ -98,7 +98,7 @@ class GapSettings(Settings):
 
     @classmethod
     def paper(cls) -> GapSettings:
-        """As printed."""
+        """The printed sizes."""
         return cls(seeds=1, recheck=0)
 
 
@@ -135,7 +135,7 @@ def _tables(config: Settings, seed: int, progress: Progress, map: Map) -> tuple[
 
 
 def _ended(study: Study, tables: dict[str, list[TrialTable]]) -> list[Number]:
-    """Whether as many trials end as in other seeds, which is known of the paper's trials alone."""
+    """Numbers that say whether as many trials end as in other seeds, which is known for the paper's trials alone."""
     return ended_numbers(tables) if study == Study() else []
 
 
@@ -176,7 +176,7 @@ def _block(study: Study, seed: int, treatment: str, which: tuple[int, range]) ->
 
 
 def _decisions(study: Study, seed: int, which: tuple[int, range]) -> dict[str, np.ndarray]:
-    """Where the trials of one block end, and nothing more."""
+    """Ends of the trials of one block, and nothing more."""
     ended, selected = decide_trials(study, seed, *which)
     return {"ended": ended, "selected": selected}
 
