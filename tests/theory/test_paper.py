@@ -11,16 +11,18 @@ from pathlib import Path
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.theory import Claim, Paper, claims, papers
+from tokenmargin.theory import Claim, Law, Paper, claims, papers
 from tokenmargin.theory import paper as module
+from tokenmargin.theory.evidence import laws
 from tokenmargin.theory.registry import check_names, found_name
 
 ROOT = Path(__file__).parents[2]
 
-OTHER = Paper("other", "O", "Other", ("A",), 2020, "", "tests.theory.test_paper")
+OTHER = Paper("other", "O", "Other", ("A",), 2020, "", "tests.theory", laws=("test_paper",))
 
 #: Read by `Paper.load` in the tests below.
 CLAIMS = (1,)
+LAWS = (Law("maxmargin-thm1", "Nothing is drawn.", lambda rng: None),)
 
 
 @pytest.fixture
@@ -43,7 +45,8 @@ def door(name: str, value: str) -> EntryPoint:
 def test_ours_are_found_without_metadata_and_once_with_them(doors):
     doors()
     assert list(papers()) == ["maxmargin", "embeddings"]
-    doors(*(door(key, f"tokenmargin.papers.{key}:PAPER") for key in ("maxmargin", "embeddings")))
+    stale = ("maxmargin", "embeddings", "a_folder_that_was_deleted")
+    doors(*(door(key, f"tokenmargin.papers.{key}:PAPER") for key in stale))
     assert list(papers()) == ["maxmargin", "embeddings"]
 
 
@@ -64,13 +67,18 @@ def test_a_paper_of_another_package_takes_its_place_by_year(doors):
         (door("other", f"{__name__}:NOTHING"), "'other' cannot be loaded"),
         (door("other", f"{__name__}:ROOT"), "leads to a PosixPath"),
         (door("another", f"{__name__}:OTHER"), "a Paper with the key 'another'"),
-        (door("maxmargin", "tokenmargin.papers.embeddings:PAPER"), "leads to the key 'embeddings'"),
     ],
 )
 def test_an_entry_point_that_leads_to_no_paper_is_refused_with_its_name(doors, entry, reason):
     doors(entry)
     with pytest.raises(InvalidInputError, match=reason):
         papers()
+
+
+def test_a_law_for_a_claim_of_another_paper_is_refused(doors):
+    doors(door("other", f"{__name__}:OTHER"))
+    with pytest.raises(InvalidInputError, match="is for 'maxmargin-thm1', which is none of its claims"):
+        laws()
 
 
 def test_two_papers_of_one_key_are_refused(doors):

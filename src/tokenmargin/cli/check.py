@@ -88,14 +88,20 @@ def _answered(given: Problem, key: str) -> ClaimAnswer:
 
 def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path | None, scheduler: str | None) -> int:
     """A row for every mutation of every law: how often hypotheses and claim held, and the mutation failed."""
-    from tokenmargin.theory.evidence import gather_all, read_evidence, write_evidence
+    from tokenmargin.theory.evidence import gather_all, laws, read_evidence, write_evidence
     from tokenmargin.theory.registry import claims
 
     if wanted < 1:
         raise Misuse(f"--instances {wanted}: draw at least one")
+    keys = [claim.key for claim in chosen if claim.key in laws()]
+    without = ", ".join(claim.key for claim in chosen if claim.key not in laws())
+    if not keys:
+        raise Misuse(f"no law draws random instances of {without}: name one in `laws` of its PAPER")
+    if without:
+        _console.complaint(f"left out, as no law draws random instances: {without}")
     before = read_evidence(out) if out is not None and out.is_file() else {}  # what cannot be added to is said at once
     with _console.progress("evidence") as progress, map_of(scheduler) as over:
-        found = gather_all([claim.key for claim in chosen], wanted, map=over, progress=progress)
+        found = gather_all(keys, wanted, map=over, progress=progress)
     rows = []
     places = {id(one): place for key in {one.key for one in found} for place, one in enumerate(_of(found, key), 1)}
     for one in found:

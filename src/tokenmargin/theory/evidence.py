@@ -104,7 +104,11 @@ def laws() -> dict[str, tuple[Law, ...]]:
 @cache
 def _laws_of(paper: str) -> tuple[Law, ...]:
     own = papers()[paper]
-    return tuple(own.load(own.laws, "LAWS", Law))
+    found: list[Law] = own.load(own.laws, "LAWS", Law)
+    for law in found:
+        if law.key not in claims(paper):
+            raise InvalidInputError(f"a law of the paper {paper!r} is for {law.key!r}, which is none of its claims.")
+    return tuple(found)
 
 
 def instance_of(key: str, place: int, number: int, seed: int = SEED) -> Any:

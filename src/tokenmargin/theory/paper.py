@@ -1,8 +1,8 @@
 """A paper: its claims, figures, laws and errata, named by modules that are loaded on demand.
 
 Papers are found through the entry points of the group `tokenmargin.papers`, whose names are the papers' keys and whose
-values are `Paper` objects. The folders of `tokenmargin/papers` are entry points too, whatever the installed metadata
-say: a checkout on PYTHONPATH has no metadata, or old ones.
+values are `Paper` objects. Entry points of our own papers are made from the folders of `tokenmargin/papers`, as a
+checkout on PYTHONPATH has no metadata, or old ones.
 """
 
 from __future__ import annotations
@@ -162,10 +162,10 @@ def papers() -> MappingProxyType[str, Paper]:
 
 @cache
 def _papers() -> MappingProxyType[str, Paper]:
-    # Installed metadata name ours as well; each is found once.
-    doors = {(door.name, door.value): door for door in (*_own_doors(), *entry_points(group=GROUP))}
+    # Ours are named by the metadata too, which in a checkout may be older than its folders.
+    others = [door for door in entry_points(group=GROUP) if not door.value.startswith(f"{GROUP}.")]
     found: dict[str, Paper] = {}
-    for door in doors.values():
+    for door in (*_own_doors(), *others):
         paper = _opened(door)
         if paper.key in found:
             raise InvalidInputError(

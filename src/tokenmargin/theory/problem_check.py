@@ -52,9 +52,9 @@ def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
     lacking = problem.missing(claim.needs)
     if lacking:
         return ClaimAnswer(claim.key, None, lacking)
-    if claim.of_problem is None:
-        raise InvalidInputError(f"{claim.key} has no `of_problem`: give the claim one to ask it of a problem.")
     try:
+        if claim.of_problem is None:
+            raise InvalidInputError(f"{claim.key} cannot be asked of a problem: its paper gives it no `of_problem`.")
         outcome = claim.check(claim.instance_of(problem))
         if problem.in_ordinary_units() is not problem:
             outcome = replace(outcome, because=f"{outcome.because} Lengths are in units of keys of order one.")
