@@ -19,6 +19,7 @@ from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.experiments import store
+from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
@@ -184,11 +185,25 @@ class Trained:
         return {"lr": np.array(self.lr), **overlaps, "records": self.records}
 
 
-def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: Progress) -> Reviews:
-    """The reviews `name`, or the part of them that the settings ask for."""
+def prepared_reviews(
+    name: str, layers: Layers, config: ReviewSettings, key: jax.Array, epochs: int, progress: Progress
+) -> tuple[Reviews, Arrays, np.ndarray]:
+    """The reviews `name`, or the part that the settings ask for, and their `token_arrays`.
+
+    Where trainings are to follow, what they take is said: `epochs` of them in all.
+    """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    found = reviews(name, config.counts, progress)
-    return found.part(config.documents, rng, config.longest)
+    found = reviews(name, config.counts, progress).part(config.documents, rng, config.longest)
+    if not config.trained:
+        expect_training(
+            progress,
+            found.dataset,
+            layers.model(config),
+            epochs=epochs,
+            batch_size=config.batch_size,
+            batches=layers.batches(config),
+        )
+    return found, *token_arrays(found.dataset)
 
 
 def token_arrays(dataset: TokenDataset) -> tuple[Arrays, np.ndarray]:

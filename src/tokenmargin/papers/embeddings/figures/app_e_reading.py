@@ -17,7 +17,6 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.papers.embeddings.figures._in_words import in_words
 from tokenmargin.papers.embeddings.figures._reading_changes import (
@@ -32,9 +31,8 @@ from tokenmargin.papers.embeddings.figures._review_training import (
     ONE_LAYER,
     TWO_LAYERS,
     TwoLayerSettings,
-    chosen_reviews,
     made_elsewhere,
-    token_arrays,
+    prepared_reviews,
     trained,
 )
 from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, ControlName
@@ -211,22 +209,13 @@ def _settings_tried(
     """Outcome of each setting, its loss of every epoch, and who made the trainings where that was elsewhere."""
     layers, base = DEPTHS[place.depth], _reading(place.depth, config)
     stream, training = jax.random.split(key)
-    found = chosen_reviews(place.name, base, stream, progress)
-    tokens, there = token_arrays(found.dataset)
-    positive_share = float((found.dataset.labels > 0).mean())
-    outcomes, losses, made_by = {}, {}, {}
     is_whole = place.name in config.names
     changes = chosen_changes(config.only if is_whole else (AS_PRINTED,), config.d, place.depth)
     seeds = {setting: config.seeds if is_whole and setting == READING else 1 for setting in changes}
-    if not config.trained:
-        expect_training(
-            progress,
-            found.dataset,
-            layers.model(base),
-            epochs=sum(seeds.values()) * base.epochs,
-            batch_size=base.batch_size,
-            batches=layers.batches(base),
-        )
+    epochs = sum(seeds.values()) * base.epochs
+    found, tokens, there = prepared_reviews(place.name, layers, base, stream, epochs, progress)
+    positive_share = float((found.dataset.labels > 0).mean())
+    outcomes, losses, made_by = {}, {}, {}
     for setting, change in changes.items():
         own = replace(base, **change.of_reading(config.d))
         for k in range(seeds[setting]):

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Experiment, Number, Result
 from tokenmargin.papers.embeddings.figures._in_words import in_words
 from tokenmargin.papers.embeddings.figures._overlap_shapes import base_rate, quantile_curves
@@ -25,10 +24,9 @@ from tokenmargin.papers.embeddings.figures._review_training import (
     Layers,
     ReviewSettings,
     TwoLayerSettings,
-    chosen_reviews,
     held_out_accuracy,
     made_elsewhere,
-    token_arrays,
+    prepared_reviews,
     trained,
 )
 from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, NAMES
@@ -46,8 +44,8 @@ TREATMENTS = {"reading": "reading", "printed": "as printed"}
 def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:
     """Train `layers` on the reviews `name`, as printed and in our reading, and judge the shapes."""
     stream, training, held = jax.random.split(key, 3)
-    found = chosen_reviews(name, config, stream, progress)
-    tokens, there = token_arrays(found.dataset)
+    epochs = len(TREATMENTS) * config.epochs + config.held_out_epochs // 2  # a split is half of the reviews
+    found, tokens, there = prepared_reviews(name, layers, config, stream, epochs, progress)
     if found.words is not None:
         tokens = {**tokens, "word": found.words[there]}
     positive_share = np.array((found.dataset.labels > 0).mean())
@@ -58,15 +56,6 @@ def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Arr
     }
     efforts: dict[str, Effort] = {}
     made_by: Mapping[str, str] = {}
-    if not config.trained:
-        expect_training(
-            progress,
-            found.dataset,
-            layers.model(config),
-            epochs=len(TREATMENTS) * config.epochs + config.held_out_epochs // 2,  # a split is half of the reviews
-            batch_size=config.batch_size,
-            batches=layers.batches(config),
-        )
     for treatment, own in zip(TREATMENTS, (config, replace(config, root_width="none")), strict=True):
         part = trained(found, layers, own, training, progress, TREATMENTS[treatment])
         arrays[treatment], efforts[treatment] = part.arrays(there), part.effort
