@@ -103,7 +103,7 @@ class VitSettings(Config):
 
 @lru_cache(maxsize=1)
 def pictures(data: str, images: int, tested: int) -> tuple[ImageDataset, ImageDataset]:
-    """Return so many pictures of both splits."""
+    """Read this many pictures of both splits."""
     parts = []
     for split, count in (("train", images), ("test", tested)):
         read = cifar10(data or None, split=split, some=count)
@@ -112,24 +112,24 @@ def pictures(data: str, images: int, tested: int) -> tuple[ImageDataset, ImageDa
 
 
 def probed_places(config: VitSettings) -> np.ndarray:
-    """Return the test pictures that attention is measured on: spread, as a file may be sorted by class."""
+    """Indices of the test pictures on which attention is measured, spread, as a file may be sorted by class."""
     return np.arange(config.probed) * config.tested // config.probed
 
 
 def epochs_of(config: VitSettings, treatment: str, number: int) -> int:
-    """Return the epochs of a training: the first seed of the subject goes on."""
+    """Number of epochs of a training: the first seed of the subject goes on."""
     if treatment != "adamw":
         return config.control_epochs
     return config.long_epochs if number == 0 else config.epochs
 
 
 def is_measured(epoch: int) -> bool:
-    """True if attention is measured after an epoch: after all of the first fifteen, after every fifth later."""
+    """True if attention is measured after this epoch: after all of the first fifteen, after every fifth later."""
     return epoch <= 15 or epoch % 5 == 0
 
 
 def is_kept(epoch: int) -> bool:
-    """True if maps, queries and keys of an epoch are kept: closer at the start; the last always are."""
+    """True if maps, queries and keys of this epoch are kept: closer at the start; the last always are."""
     return epoch in (0, 1, 2, 4, 7, 10, 15) or (epoch > 15 and epoch % 15 == 0)
 
 
@@ -164,7 +164,7 @@ def made_by(config: VitSettings, treatment: str, number: int, key: jax.Array) ->
 
 
 def _fixed(config: VitSettings, treatment: str, number: int, own: jax.Array) -> tuple[object, ...]:
-    """Return the settings that every leg of a training depends on."""
+    """Settings on which every leg of a training depends."""
     sizes = (config.size, config.lr, config.warm_up, config.batch, config.images, config.probed, config.tested)
     return treatment, number, *sizes, config.directions, np.asarray(jax.random.key_data(own)).tolist()
 
@@ -177,7 +177,7 @@ def _legs(config: VitSettings, treatment: str, number: int) -> list[tuple[int, i
 
 
 class _Watch:
-    """Measures that are taken while a model is trained."""
+    """Records that are taken while a model is trained."""
 
     def __init__(self, model: Vit, images: np.ndarray, test: ImageDataset, seen: range, directions: int) -> None:
         # What is trained changes nothing of what is computed: one compilation serves all.
@@ -200,7 +200,7 @@ class _Watch:
             self.accuracy[epoch] = correct / self._pictures
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the measures by epoch, the epochs in order."""
+        """Arrays by epoch, the epochs in order."""
         reports = [self.probe.reports[epoch] for epoch in sorted(self.probe.reports)]
         kept = [epoch for epoch in sorted(self.probe.readings) if is_kept(epoch) or epoch == self._last]
         means = {
@@ -226,7 +226,7 @@ class _Watch:
 def _trained(
     config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Checkpoint | None, progress: Progress
 ) -> Arrays:
-    """Return the measures of these epochs of a training."""
+    """Train for these epochs, and return the records of them."""
     pictures_to_learn, test = pictures(config.data, config.images, config.tested)
     sizes = config.model
     model = Vit(sizes.width, sizes.depth, sizes.heads, trains_attention=treatment != "frozen")
