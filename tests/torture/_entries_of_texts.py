@@ -27,7 +27,6 @@ from tokenmargin.papers.maxmargin.vit.attention_probe import (
     AttentionProbe,
     head_directions,
     key_query_norms,
-    load_keys,
     vit_attention,
 )
 from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
@@ -165,7 +164,6 @@ def probe_entries() -> Entries:
             AttentionProbe,
             {"model": vit, "images": np.zeros((2, 8, 8, 3), np.uint8), "epochs": None, "kept": 0, "layers": ()},
         ),
-        "load_keys": (load_keys, {"path": folder() / "dataset.npz"}),
         "BertModel.load": (probe.BertModel.load, {"folder": folder() / "model"}),
         "BertModel.from_weights": (probe.BertModel.from_weights, {"weights": {}, "config": {"model_type": "bert"}}),
         "bert_attention": (

@@ -218,11 +218,6 @@ def formats() -> dict[str, Format]:
             ("words.npz",),
             lambda at: text.WordMap.load(at / "words.npz").words_of(0),
         ),
-        "kept keys": Format(
-            [_arrays(epochs=np.array([1]), queries_1=np.ones((1, 2)), keys_1=np.ones((1, 2)))],
-            ("keys.npz",),
-            lambda at: probe.load_keys(at / "keys.npz"),
-        ),
         "result": Format([_result()], ("result.npz", "summary.json", "manifest.json"), store.load),
         "picture table": Format([_picture_table(place)], ("cifar10.parquet",), _cifar),
     }

@@ -31,7 +31,6 @@ from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin.data import TokenDataset
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Experiment, Number, Result
-from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, load_keys
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text import WordMap, count_tokens, plain_recipe
 
@@ -135,12 +134,6 @@ def _write_parquet(place: Path, version: int) -> None:
     sources.write_parquet(place, [{"a": [version] * 2000}] * 3)
 
 
-def _write_keys(place: Path, version: int) -> None:
-    probe = AttentionProbe.__new__(AttentionProbe)
-    probe._layers, probe.readings = (0,), {1: (_numbers(version), _numbers(version))}
-    probe.save_keys(place)
-
-
 def _count(texts: Path, place: Path, version: int) -> None:
     count_shards(texts, place, plain_recipe(minimum_count=version + 1), drop_empty=True, documents=2)
 
@@ -200,7 +193,6 @@ def outputs(place: Path) -> list[Output]:
             _read_archive,
         ),
         Output("a Parquet file", _write_parquet, _read_parquet),
-        Output("kept keys", _write_keys, lambda at: _same(np.concatenate(load_keys(at)[1]).tolist())),
         Output(
             "a page, a certificate, evidence, a table",
             lambda at, v: write_text(at, str(v) * 100_000),
