@@ -11,7 +11,6 @@ from jaxtyping import TypeCheckError
 import tokenmargin as tm
 from tokenmargin import attention, explain, models, training
 from tokenmargin.comparison.comparison import CompareSettings
-from tokenmargin.comparison.planted import PlantedSettings
 from tokenmargin.data import synthetic
 from tokenmargin.errors import TokenMarginError
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study
@@ -35,7 +34,6 @@ MADE: list[tuple[Any, dict[str, Any], set[str]]] = [
     (explain.FitSettings, {"recipe": plain_recipe()}, set()),
     (attention.CustomLoss, {"function": lambda u: -u}, set()),
     (CompareSettings, {}, set()),
-    (PlantedSettings, {}, set()),
     (Study, {}, set()),
     (Theorem5Study, {}, set()),
     (YelpSelection, {}, set()),

@@ -185,7 +185,7 @@ def outputs(place: Path) -> list[Output]:
             lambda at: int(explain.load(at).classes[0][1:]),
             True,
         ),
-        Output("the pages of a comparison, a probe, a planted study", _write_page, _read_page, True),
+        Output("the pages of a comparison and of a probe", _write_page, _read_page, True),
         Output("counted shards", partial(_count, texts), _read_counts),
         Output("a data set", _write_dataset, _read_dataset, ending=".npz"),
         Output(

@@ -1,22 +1,11 @@
-"""What a comparison, or a study with planted tokens, comes to in sentences with numbers: where ours loses first."""
+"""Sentences with the numbers of a comparison: where ours loses comes first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
 
 from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
-from tokenmargin.comparison.planted import ASKED, PlantedCell, PlantedStudy
-
-#: What varies: the field of a cell, and how a sentence begins about one of its values.
-FACTORS: dict[str, Callable[[Any], str]] = {
-    "n": lambda n: f"With {n:,} texts",
-    "noise": lambda share: f"With {100 * share:g}% of labels flipped",
-    "rarity": lambda share: f"With {100 * share:g}% of tokens relevant",
-}
 
 #: A method is named among the slow where it needs this many times our seconds.
 MUCH = 100.0
@@ -83,53 +72,6 @@ def not_run(comparison: Comparison) -> tuple[str, ...]:
         for row in part.rows
         if row.status != RAN
     )
-
-
-def conditions_of(cell: PlantedCell) -> str:
-    """A cell's conditions."""
-    return (
-        f"{cell.n:,} texts, {100 * cell.noise:g}% of labels flipped, {100 * cell.rarity:g}% of tokens relevant "
-        f"(a planted token occurs {cell.occurrences:,.0f} times)"
-    )
-
-
-def planted_verdicts(study: PlantedStudy) -> tuple[str, ...]:
-    """Where ours is behind first, then which method is best when."""
-    behind = [cell for cell in study.cells if not cell.row(OURS).is_best]
-    total, name = len(study.cells), METHODS[OURS].name
-    told = []
-    if behind:
-        worst = max(behind, key=lambda cell: _mean(cell.row(OURS).behind_best))
-        finder = max(worst.rows, key=lambda row: _mean(row.found))
-        told.append(
-            f"{name} is behind the best method, beyond chance, under {len(behind)} of {total} conditions; farthest "
-            f"with {conditions_of(worst)}: it finds {100 * _mean(worst.row(OURS).found):.0f}% of the planted tokens, "
-            f"{ASKED[finder.method].name} {100 * _mean(finder.found):.0f}%."
-        )
-    else:
-        told.append(f"{name} is behind the best method, beyond chance, under none of {total} conditions.")
-    best: dict[str, int] = {}
-    level: dict[str, int] = {}
-    for key, description in ASKED.items():
-        where = [cell.row(key).behind_best for cell in study.cells if cell.row(key).is_best]
-        best[description.name] = sum(behind == (0.0, 0.0, 0.0) for behind in where)
-        level[description.name] = len(where)
-    for words, counts in (("Best", best), ("Best, or not to be told from it by these draws", level)):
-        counted = sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1])
-        told.append(f"{words}, of {total} conditions: {', '.join(f'{name} {count}' for name, count in counted)}.")
-    for factor, begin in FACTORS.items():
-        values = sorted({getattr(cell, factor) for cell in study.cells})
-        for value in dict.fromkeys((values[0], values[-1])) if len(values) > 1 else ():
-            told.append(_on_average([c for c in study.cells if getattr(c, factor) == value], begin(value)))
-    return tuple(told)
-
-
-def _on_average(cells: Sequence[PlantedCell], words: str) -> str:
-    """Who finds most under some of the conditions, and what ours finds there."""
-    keys = [key for key in ASKED if all(cell.row(key).found for cell in cells)]
-    means = {key: float(np.mean([_mean(cell.row(key).found) for cell in cells])) for key in keys}
-    first = max(means, key=lambda key: means[key])
-    return f"{words}: {ASKED[first].name} finds most, {100 * means[first]:.0f}%; ours {100 * means[OURS]:.0f}%."
 
 
 def _loss(part: ClassifierPart, measure: str, better: Sequence[TextRow]) -> str:

@@ -11,6 +11,9 @@ most to it, with a sign. Of level k,
 As printed, the law makes irrelevant tokens far more frequent than relevant ones (see the errata), so that counting
 alone would give the planted tokens away. Here there are as many irrelevant tokens as make all equally frequent, unless
 asked otherwise; the control "rarity alone" shows what counting finds.
+
+`python -m benchmarks.planted_verdicts` runs the study, prints its sentences and its table, and with `--out FOLDER`
+writes them and all numbers.
 """
 
 from __future__ import annotations
@@ -141,7 +144,7 @@ class PlantedCell:
 
 @dataclass(frozen=True)
 class PlantedStudy:
-    """What `tokenmargin planted` writes."""
+    """The answers under all conditions."""
 
     settings: PlantedSettings
     cells: tuple[PlantedCell, ...]
