@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, TooLargeError, WrongTypeError
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
@@ -81,8 +82,7 @@ def none_missing(values: Iterable[Any], name: str, remedy: str) -> None:
     """Raise where one of the values is missing: as a string it would be a class "nan" or a token "None"."""
     rows = [row for row, value in enumerate(values) if is_missing(value)]
     if rows:
-        shown_rows = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        raise InvalidInputError(f"{name} hold None, NaN or infinity (at {shown_rows}): {remedy}.")
+        raise InvalidInputError(f"{name} hold None, NaN or infinity (at {some(rows)}): {remedy}.")
 
 
 def array_of(value: Any, name: str, wanted: str) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tokenmargin._sentences import listed
 from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
 
@@ -37,7 +38,7 @@ def where_ours_loses(comparison: Comparison) -> tuple[str, ...]:
     if own is not None:
         steadier = [row for row in stable if row.stability is not None and row.stability[1] > own[2]]
         if steadier:
-            names = _listed([f"{METHODS[row.method].name} ({_mean(row.stability):.2f})" for row in steadier])
+            names = listed([f"{METHODS[row.method].name} ({_mean(row.stability):.2f})" for row in steadier])
             told.append(
                 f"On resampled texts {NAME} changes its order of tokens more (rank correlation with itself "
                 f"{own[0]:.2f}) than {names}."
@@ -53,13 +54,13 @@ def where_ours_wins(comparison: Comparison) -> tuple[str, ...]:
             rows = [row for row in _ran(part) if row.method not in (OURS, "random")]
             beaten = [row for row in rows if sign * _ends(row, measure)[0 if sign < 0 else 1] < 0]
             if beaten:
-                names = _listed([METHODS[row.method].name for row in beaten])
+                names = listed([METHODS[row.method].name for row in beaten])
                 who = "all others" if len(beaten) == len(rows) else f"{len(beaten)} of {len(rows)} others: {names}"
                 told.append(f"{MEASURES[measure]} for {part.name}: {NAME} is better, beyond chance, than {who}.")
     own = next(row for row in comparison.classifiers[0].rows if row.method == OURS)
     slow = [row for row in _ran(comparison.classifiers[0]) if row.seconds > MUCH * own.seconds]
     if slow:
-        names = _listed([f"{METHODS[row.method].name} ({row.seconds / own.seconds:,.0f} times)" for row in slow])
+        names = listed([f"{METHODS[row.method].name} ({row.seconds / own.seconds:,.0f} times)" for row in slow])
         told.append(f"For the same {own.texts:,} texts of our classifier, more seconds than {NAME}: {names}.")
     return tuple(told)
 
@@ -79,9 +80,7 @@ def _loss(part: ClassifierPart, measure: str, better: Sequence[TextRow]) -> str:
     own = next(row for row in part.rows if row.method == OURS)
     best = better[0]
     mean, low, high = getattr(best, f"{measure}_over_ours")
-    others = (
-        f"; better than ours too: {_listed([METHODS[row.method].name for row in better[1:]])}" if better[1:] else ""
-    )
+    others = f"; better than ours too: {listed([METHODS[row.method].name for row in better[1:]])}" if better[1:] else ""
     return (
         f"{MEASURES[measure]} for {part.name}: {METHODS[best.method].name} has {_mean(getattr(best, measure)):.3f}, "
         f"{NAME} {_mean(getattr(own, measure)):.3f} (difference {mean:+.4f}, 95% interval {low:+.4f} to "
@@ -106,7 +105,3 @@ def _ends(row: TextRow, measure: str) -> tuple[float, float]:
 
 def _mean(interval: Interval | None) -> float:
     return float("nan") if interval is None else interval[0]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

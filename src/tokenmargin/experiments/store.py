@@ -23,7 +23,8 @@ import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
-from tokenmargin._atomic import complete_folder, read_whole, write_text
+from tokenmargin._atomic import complete_folder, read_whole
+from tokenmargin._plain_json import write_json
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
@@ -232,23 +233,6 @@ def _belongs_to(settings: object) -> dict[str, str]:
 def study_computed_by() -> dict[str, str]:
     """What every study depends on besides its settings: the code of all that computes, the versions, the device."""
     return computed_by(*COMPUTED_BY)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Readable JSON; infinities and NaN as null, which every reader accepts."""
-    write_text(path, json.dumps(_finite(content), indent=2, sort_keys=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:

@@ -58,6 +58,9 @@ def _graph(onnx: Any, content: bytes) -> tuple[list[Any], dict[str, np.ndarray]]
         for own in node.attribute if node.op_type == "Constant" and node.output else ():
             if own.name == "value" and own.HasField("t"):
                 arrays.setdefault(node.output[0], _array(onnx, own.t))
+    names = [*arrays, *(name for node in nodes for name in (node.op_type, *node.input, *node.output))]
+    if not all(isinstance(name, str) for name in names):  # protobuf gives bytes where a name is not UTF-8
+        raise ValueError("a name in it is not UTF-8")
     if not arrays:
         raise ValueError("its graph holds no numbers")
     return nodes, arrays
@@ -101,7 +104,7 @@ def _add_matrix(found: dict[str, np.ndarray], bias: str, matrix: str, is_whole: 
         return
     array = found[matrix]
     if array.ndim == 2:
-        found[f"{stem}.weight"] = array if is_whole else array.T
+        found[f"{stem}.weight"] = array if is_whole else np.ascontiguousarray(array.T)
 
 
 def _onnx() -> Any:
