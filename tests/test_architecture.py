@@ -38,9 +38,9 @@ ALLOWED: dict[str, set[str]] = {
     "_intervals": set(),
     "_plain_json": {"_atomic"},
     "verify": {"errors"},
-    "data": {"_types", "errors", "_checks", "_softmax", "_arrays", "_isometry"},
+    "data": {"_types", "errors", "_checks", "_sentences", "_softmax", "_arrays", "_isometry"},
     "sources": {"_types", "errors", "_checks", "_sentences", "_progress", "_atomic", "_provenance"},
-    "text": {"_types", "errors", "_checks", "_arrays", "_progress", "data", "sources"},
+    "text": {"_types", "errors", "_checks", "_sentences", "_arrays", "_progress", "data", "sources"},
     "attention": {"_types", "errors", "_checks", "_progress", "_precision", "data"},
     "models": {"_types", "errors", "_checks"},
     "training": {

@@ -3,7 +3,7 @@
 The models see E through E[p v] and, with two layers, through the Gram blocks of documents. Each is a sum over the
 width, so a device adds up its own columns and one all-reduce of 2V numbers (and of sum U^2 with two layers, U the
 distinct tokens of a document) makes the rest of a step local. `train(..., start=placed(...))` follows the placement of
-what it starts from; the compiler derives the communication (`collectives` reads it from the program). Devices may
+what it starts from; the compiler derives the communication. Devices may
 belong to several hosts, joined by `jax.distributed`, each of which runs the same script.
 """
 

@@ -17,7 +17,6 @@ from tokenmargin.probe.measures import (
     logit_margin,
     soft_sparsity,
     top_mass,
-    without_token,
 )
 from tokenmargin.probe.onnx_weights import onnx_weights
 from tokenmargin.probe.own_texts import FitTexts, RunTexts
@@ -78,5 +77,4 @@ __all__ = [
     "torch_attention",
     "torch_key_query_norms",
     "vit_attention",
-    "without_token",
 ]

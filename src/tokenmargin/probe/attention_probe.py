@@ -9,8 +9,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from tokenmargin._arrays import read_arrays
-from tokenmargin._atomic import complete_file
+from tokenmargin._arrays import read_arrays, write_arrays
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
@@ -89,8 +88,7 @@ class AttentionProbe:
         arrays: dict[str, Any] = {"layers": np.array(self._layers), "epochs": np.array(sorted(self.readings))}
         for epoch, (queries, keys) in self.readings.items():
             arrays[f"queries_{epoch}"], arrays[f"keys_{epoch}"] = queries, keys
-        with complete_file(path) as unfinished, unfinished.open("wb") as opened:
-            np.savez(opened, **arrays)
+        write_arrays(path, **arrays)
 
 
 @checked
