@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, usable_path
 from tokenmargin._safetensors import tensors_of, tensors_to_bytes
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_model import TokenModel
@@ -70,7 +70,8 @@ def load(folder: Any) -> TextModel:
     """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
     if not isinstance(folder, str | Path):
         raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
-    return read_whole(Path(folder), lambda: _load(_place(Path(folder))))
+    place = usable_path(folder, "folder")
+    return read_whole(place, lambda: _load(_place(place)))
 
 
 def _load(place: Path) -> TextModel:
