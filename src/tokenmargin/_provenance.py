@@ -1,4 +1,4 @@
-"""Where a result came from: the command, the files, the commit and the versions of what can change a number."""
+"""Provenance of a result: its command, its files, the commit and the versions of what can change a number."""
 
 from __future__ import annotations
 

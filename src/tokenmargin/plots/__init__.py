@@ -1,1 +1,1 @@
-"""Show it: the only place that imports matplotlib."""
+"""Drawings of arrays; the only package that imports matplotlib."""

@@ -1,4 +1,4 @@
-"""Figures without a display, in one style, saved as PNG and PDF. Here and beside here is the only matplotlib import."""
+"""Figures without a display, in one style, saved as PNG and PDF. Only `plots/` imports matplotlib."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RED, BLUE, GREEN, ORANGE, GREY = "#c0392b", "#2166ac", "#1b7837", "#d98200", "#8
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw inside this block."""
+    """Use the house style for all drawing inside this block."""
     with mpl.rc_context(STYLE):
         yield
 
@@ -80,7 +80,7 @@ AIR = 0.08
 
 
 def panel_boxes(figure: Figure) -> list[list[float]]:
-    """Where the panels of a drawn figure are: left, top, width, height as shares of the whole, in reading order.
+    """Boxes of the panels of a drawn figure: left, top, width, height as shares of the whole, in reading order.
 
     With them a page shows the panels one below the other where the screen is too narrow for the whole. A figure that is
     narrow itself has none.

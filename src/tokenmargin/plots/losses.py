@@ -22,7 +22,7 @@ class LossRow:
 
     @property
     def colour(self) -> str:
-        """Which of the shapes are there."""
+        """Colour that says which of the two shapes the overlaps draw."""
         return tuple(SHAPE_COLOURS.values())[self.has_v + self.has_s]
 
 
@@ -53,7 +53,7 @@ def draw_loss_rows(ax: Any, rows: Sequence[LossRow], reported: float, decades: f
 
 
 def shape_legend(figure: Any) -> None:
-    """What rings, dots and colours of a dot plot of losses mean, below its panels."""
+    """Legend of the rings, dots and colours of a dot plot of losses, below its panels."""
     from matplotlib.lines import Line2D
 
     ring = Line2D([], [], ls="", marker="o", mfc="white", ms=7, color="black", label="smallest loss of an epoch")
