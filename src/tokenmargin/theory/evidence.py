@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import write_text
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
@@ -239,6 +240,7 @@ def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[st
     return {f"{given[0]} from 1e{decades}": counts[decades] for given in (size,) if given for decades in sorted(counts)}
 
 
+@checked
 def gather_all(
     keys: Iterable[str],
     wanted: int = 50,
@@ -269,8 +271,9 @@ def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
     write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")
 
 
+@checked
 def read_evidence(path: str | Path) -> dict[str, list[Evidence]]:
-    """What `write_evidence` wrote, by key."""
+    """Read what `write_evidence` wrote, by key."""
     try:
         records = [Evidence(**record) for record in json.loads(Path(path).read_text())]
         return {key: [one for one in records if one.key == key] for key in dict.fromkeys(one.key for one in records)}
