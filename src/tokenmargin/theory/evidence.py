@@ -168,6 +168,7 @@ def _mutations(law: Law, claim: Claim[Any, Any]) -> Mapping[str, Callable[[Any, 
     return law.mutations or {OWN: lambda _, seen: claim.mutate(seen)}
 
 
+@checked
 def gather(
     key: str, wanted: int = 50, seed: int = SEED, *, map: Callable[..., Iterable[Any]] = builtins.map
 ) -> list[Evidence]:
