@@ -19,15 +19,21 @@ from tokenmargin.experiments.experiment import Number, Result
 from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import stepped
-from tokenmargin.papers.embeddings.figures import app_e_reading, eq9_margin, fig02_synthetic, lemma2_onestep, thm5_map
+from tokenmargin.papers.embeddings.figures import (
+    app_e_reading,
+    eq9_margin,
+    fig02_synthetic,
+    lemma2_onestep,
+    theorem5_map,
+)
 from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study, training_outcome
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
+from tokenmargin.papers.embeddings.figures._training_outcome import training_outcome
 from tokenmargin.papers.embeddings.figures.app_e_reading import Place
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.papers.maxmargin.figures import (
     _planar_panel,
-    _vit_runs,
     fig01_directions,
     fig02_cone,
     fig03_joint,
@@ -41,6 +47,7 @@ from tokenmargin.papers.maxmargin.figures import (
 from tokenmargin.papers.maxmargin.figures._trial_table import ENDED, REFERENCE, TrialTable
 from tokenmargin.papers.maxmargin.figures.fig09_10_trials import Settings
 from tokenmargin.papers.maxmargin.trials import COLUMNS
+from tokenmargin.papers.maxmargin.vit import runs
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
@@ -142,12 +149,12 @@ def vit(compute: Callable[..., Result]) -> Fed:
     def computed() -> Result:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fig06_07_vit, "pictures", lambda *_: (Pictures, Pictures))
-            return compute(_vit_runs.VitSettings(probed=10, tested=60), KEY, silent)
+            return compute(runs.VitSettings(probed=10, tested=60), KEY, silent)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig06_07_vit, "vit_run", run)
         replay = Replay(computed, [(fig06_07_vit, "vit_run")], [(fig06_07_vit, "directions_of")])
-    seeds = _vit_runs.VitSettings().seeds
+    seeds = runs.VitSettings().seeds
     shown = frozenset(place for place in replay.places if place[1] >= seeds)
     solved = ("KKT residual",) if compute is fig06_07_vit.compute_curves else ()
     return Fed(replay.numbers, replay.places, shown, of_the_solver=solved)
@@ -296,7 +303,7 @@ def reading() -> Fed:
         for place in places:
             name, depth, setting = place
             training = review_training(false.get(place, "right"), depths[depth])
-            outcome = training_outcome(tokens, training, depths[depth], positive)
+            outcome = training_outcome(tokens, training, depths[depth].log10_loss, positive)
             tried.setdefault(Place(name, depth), {})[setting] = outcome
         return app_e_reading.judged(tried)[0]
 
@@ -395,7 +402,7 @@ def selections() -> Fed:
 
     def numbers(false: Falsely) -> list[Number]:
         ends = [end(j, false.get(j, "right")) for j in range(len(cases))]
-        return thm5_map._judged(table(cases, ends))
+        return theorem5_map._judged(table(cases, ends))
 
     grows = tuple((kind, "does not diverge") for kind in ("wrong sign", "shuffled"))
     return Fed(numbers, tuple(range(len(cases))), blind=grows)

@@ -11,20 +11,21 @@ import scipy.sparse as sp
 import tokenmargin as tm
 from tests.torture._entries import COUNTS, NAMES, TEXTS, WORDS, Entries, dataset, folder
 from tokenmargin import (
-    explain,
+    classify,
     text,
     theory,
 )
 from tokenmargin.data import toys
+from tokenmargin.papers import embeddings, maxmargin
 
 
 def theory_entries() -> Entries:
     seq, p = toys.fig8(), [1.0, 0.5]
     best = tm.optimal_selection(seq)
     limit = tm.follow(tm.AttentionRisk(seq), p, tm.Flow()).limit
-    case = theory.EmbeddingCase(dataset(), 0.1, 2.0)
-    grid = theory.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
-    small = theory.Study(2, 3, 10)
+    case = embeddings.EmbeddingCase(dataset(), 0.1, 2.0)
+    grid = embeddings.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
+    small = maxmargin.Study(2, 3, 10)
     problem = theory.load_problem(folder() / "problem.npz")
     theory.write_certificate(tm.att_svm(seq, best), folder() / "written.json")
     return {
@@ -39,7 +40,7 @@ def theory_entries() -> Entries:
             tm.corpus_agreement,
             {"dataset": dataset(), "embeddings": np.eye(4), "query": [2.0, 0.0, 1.0, -1.0]},
         ),
-        "assumption_c": (theory.assumption_c, {"sequences": seq, "selection": best, "trial_points": ()}),
+        "assumption_c": (maxmargin.assumption_c, {"sequences": seq, "selection": best, "trial_points": ()}),
         "enumerated_path": (
             theory.enumerated_path,
             {"sequences": seq, "loss": tm.losses.logistic, "radii": [1.0], "limit": 100},
@@ -53,32 +54,32 @@ def theory_entries() -> Entries:
             theory.problem_of_arrays,
             {"arrays": {"tokens": seq.tokens, "labels": seq.labels, "head": seq.head}},
         ),
-        "on_support": (theory.on_support, {"sequences": seq, "selection": best}),
+        "on_support": (maxmargin.on_support, {"sequences": seq, "selection": best}),
         "one_minus_cosine": (theory.one_minus_cosine, {"a": p, "b": p}),
         "EmbeddingCase": (
-            theory.EmbeddingCase,
+            embeddings.EmbeddingCase,
             {"dataset": dataset(), "eta0": 0.1, "log10_d": 2.0, "seed": 0, "delta": 0.1, "explicit": False},
         ),
-        "rivals": (theory.rivals, {"case": case}),
+        "rivals": (embeddings.rivals, {"case": case}),
         "PhaseGrid": (
-            theory.PhaseGrid,
+            embeddings.PhaseGrid,
             {"eta0": (0.1,), "log10_d": (2.0,), "draws": 1, "n": 2, "T": 2, "delta": 0.1},
         ),
-        "phase_map": (theory.phase_map, {"grid": grid, "seed": 0, "norms": (1e6, 1e8)}),
+        "phase_map": (embeddings.phase_map, {"grid": grid, "seed": 0, "norms": (1e6, 1e8)}),
         "Study": (
-            theory.Study,
+            maxmargin.Study,
             {"n": 2, "T": 3, "steps": 10, "lr": 1.0, "until_norm": 1e6, "atol": 1e-4},
         ),
-        "trial": (theory.trial, {"study": small, "seed": 0, "d": 4, "number": 0}),
+        "trial": (maxmargin.trial, {"study": small, "seed": 0, "d": 4, "number": 0}),
         "run_trials": (
-            theory.run_trials,
+            maxmargin.run_trials,
             {"study": small, "seed": 0, "d": 4, "numbers": range(1), "treatment": "descent"},
         ),
         "Theorem5Study": (
-            theory.Theorem5Study,
+            embeddings.Theorem5Study,
             {"sets": 1, "sizes": ((2, 2),), "delta": 0.1, "explicit_log10_d": None},
         ),
-        "theorem5_study": (theory.theorem5_study, {"study": theory.Theorem5Study(1, ((2, 2),)), "seed": 0}),
+        "theorem5_study": (embeddings.theorem5_study, {"study": embeddings.Theorem5Study(1, ((2, 2),)), "seed": 0}),
         "speaks_of": (
             theory.speaks_of,
             {"content": json.loads((folder() / "written.json").read_text()), "given": problem},
@@ -93,15 +94,15 @@ def theory_entries() -> Entries:
 def explain_entries() -> Entries:
     counts = sp.csr_array(np.tile(COUNTS, (6, 1)))
     targets = np.tile([1, 0], 12)
-    fitted = explain.fit_tokens(counts, targets, 2, ridge_value=1.0)
-    classifier = explain.AttentionClassifier(ridge=1.0).fit(counts, NAMES)
-    settings = explain.FitSettings(text.plain_recipe(minimum_count=1))
-    corpus = explain.LabelledCorpus(tuple(TEXTS), tuple(NAMES))
-    whole = explain.fit_texts(corpus, settings)
-    explain.save(whole.model, folder() / "model")
+    fitted = classify.fit_tokens(counts, targets, 2, ridge_value=1.0)
+    classifier = classify.AttentionClassifier(ridge=1.0).fit(counts, NAMES)
+    settings = classify.FitSettings(text.plain_recipe(minimum_count=1))
+    corpus = classify.LabelledCorpus(tuple(TEXTS), tuple(NAMES))
+    whole = classify.fit_texts(corpus, settings)
+    classify.save(whole.model, folder() / "model")
     made: Entries = {
         "AttentionClassifier": (
-            lambda **options: explain.AttentionClassifier(**options).fit(counts, NAMES),
+            lambda **options: classify.AttentionClassifier(**options).fit(counts, NAMES),
             {
                 "power": 0.5,
                 "ridge": 1.0,
@@ -117,11 +118,11 @@ def explain_entries() -> Entries:
             },
         ),
         "AttentionClassifier.fit": (
-            explain.AttentionClassifier(ridge=1.0).fit,
+            classify.AttentionClassifier(ridge=1.0).fit,
             {"X": counts, "y": NAMES, "sample_weight": None},
         ),
         "fit_tokens": (
-            explain.fit_tokens,
+            classify.fit_tokens,
             {
                 "counts": counts,
                 "targets": targets,
@@ -136,7 +137,7 @@ def explain_entries() -> Entries:
             },
         ),
         "fit_embeddings": (
-            explain.fit_embeddings,
+            classify.fit_embeddings,
             {
                 "counts": counts,
                 "targets": targets,
@@ -149,7 +150,7 @@ def explain_entries() -> Entries:
             },
         ),
         "deciding_tokens": (
-            explain.deciding_tokens,
+            classify.deciding_tokens,
             {
                 "model": fitted.model,
                 "counts": counts,
@@ -161,24 +162,24 @@ def explain_entries() -> Entries:
             },
         ),
         "evaluate": (
-            explain.evaluate,
+            classify.evaluate,
             {"probabilities": np.array([[0.3, 0.7], [0.6, 0.4]]), "truth": np.array([1, 0]), "classes": ("no", "yes")},
         ),
-        "LabelledCorpus": (explain.LabelledCorpus, {"texts": tuple(TEXTS), "labels": tuple(NAMES)}),
+        "LabelledCorpus": (classify.LabelledCorpus, {"texts": tuple(TEXTS), "labels": tuple(NAMES)}),
         "FitSettings": (
-            explain.FitSettings,
+            classify.FitSettings,
             {"recipe": settings.recipe, "test_share": 0.2, "seed": 0, "bootstrap": 0, "show_texts": True},
         ),
-        "fit_texts": (explain.fit_texts, {"corpus": corpus, "settings": settings, "test": None}),
-        "save": (explain.save, {"model": whole.model, "folder": folder() / "model"}),
+        "fit_texts": (classify.fit_texts, {"corpus": corpus, "settings": settings, "test": None}),
+        "save": (classify.save, {"model": whole.model, "folder": folder() / "model"}),
         "load": (tm.load, {"folder": folder() / "model"}),
-        "write_fit": (explain.write_fit, {"fitted": whole, "folder": folder() / "fit"}),
+        "write_fit": (classify.write_fit, {"fitted": whole, "folder": folder() / "fit"}),
         "TextModel.predict": (whole.model.predict, {"texts": TEXTS[:2]}),
         "TextModel.predict_proba": (whole.model.predict_proba, {"texts": TEXTS[:2]}),
         "TextModel.explain": (whole.model.explain, {"text": TEXTS[0]}),
         "TextModel.explain_all": (lambda texts: list(whole.model.explain_all(texts)), {"texts": TEXTS[:2]}),
         "TokenModel": (
-            explain.TokenModel,
+            classify.TokenModel,
             {"score": np.ones(4), "value": np.ones((4, 1)), "intercept": np.ones(1), "power": 0.5, "root_length": True},
         ),
         "TokenTable.towards": (whole.tokens.towards, {"name": "yes", "top": 2}),

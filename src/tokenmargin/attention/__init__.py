@@ -19,7 +19,12 @@ from tokenmargin.attention.heads import (
 )
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
-from tokenmargin.attention.losses import (
+from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
+from tokenmargin.attention.pair_field import KeyField, PairField, Seen
+from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
+from tokenmargin.attention.risk import Risk
+from tokenmargin.attention.trajectory import Outcome, Trajectory
+from tokenmargin.losses import (
     Correlation,
     CustomLoss,
     Exponential,
@@ -29,11 +34,6 @@ from tokenmargin.attention.losses import (
     exponential,
     logistic,
 )
-from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
-from tokenmargin.attention.pair_field import KeyField, PairField, Seen
-from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.attention.risk import Risk
-from tokenmargin.attention.trajectory import Outcome, Trajectory
 
 __all__ = [
     "AttentionRisk",

@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Excess, Gradient, ScaledVector
 from tokenmargin.attention.pair_field import KeyField, Separation, pair_excess, tokens_behind
+from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
 LaneScores = Float[Array | np.ndarray, "n T lanes"]

@@ -17,10 +17,10 @@ from tokenmargin.attention._exact_logits import shifted_gaps
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.pair_field import PairField
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
+from tokenmargin.losses import Loss, logistic
 
 
 @checked

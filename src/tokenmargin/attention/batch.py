@@ -9,8 +9,8 @@ from tokenmargin._precision import keep_precision
 from tokenmargin.attention._lane_field import LaneField
 from tokenmargin.attention.attention_risk import AttentionRisk, ties_made_equal
 from tokenmargin.attention.descent import Descent, NormalizedDescent, descend
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
+from tokenmargin.losses import Loss, logistic
 
 
 @checked

@@ -21,11 +21,11 @@ from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNu
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 AttendedJ = Float[Array | np.ndarray, "n k"]
 TokenFlagsJ = Bool[Array | np.ndarray, "n T"]

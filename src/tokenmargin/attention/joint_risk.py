@@ -27,12 +27,12 @@ from tokenmargin._types import InputNumbersJ, KeysJ, PairNumbersJ, ScalarJ, Toke
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention.blocks import Block, Blocks, Role, by_block
 from tokenmargin.attention.field import Field
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.method import Excess, Gradient, ScaledVector
 from tokenmargin.attention.pair_field import PairField, log_attention
 from tokenmargin.attention.risk import Risk, check_data_and_loss
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 TokensJ = Float[Array | np.ndarray, "n T k"]
 HeadVectorJ = Float[Array | np.ndarray, "k"]

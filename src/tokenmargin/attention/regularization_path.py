@@ -23,10 +23,10 @@ from tokenmargin._types import ArrayLike, Path
 from tokenmargin.attention._points import PathOfPoints, unit_rows
 from tokenmargin.attention._projected import Region, Stationary, minimise, risks
 from tokenmargin.attention.attention_risk import AttentionRisk
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.pair_field import PairField
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 #: Random directions followed at every radius when the caller does not say, besides as many of the screened ones.
 DEFAULT_STARTS = 8

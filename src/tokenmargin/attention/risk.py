@@ -20,9 +20,9 @@ from tokenmargin._types import TokenNumbers, Vector
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention.blocks import Block, Blocks, Role, are_many, as_written, by_block, one_vector
 from tokenmargin.attention.field import Field
-from tokenmargin.attention.losses import Correlation, Exponential, Logistic, Loss
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Correlation, Exponential, Logistic, Loss
 from tokenmargin.norms import Norm
 
 #: Outputs between the lowest and the highest score at which a loss of the user's own is looked at.

@@ -14,6 +14,8 @@ import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -23,16 +25,20 @@ import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
-from tokenmargin._atomic import complete_folder, read_whole, write_text
+from tokenmargin._atomic import complete_folder, read_whole
+from tokenmargin._fingerprint import fingerprint
+from tokenmargin._plain_json import write_json
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.theory.paper import papers
 from tokenmargin.training.checkpoint import computed_by, read_kept
 
 #: Parts of the package that decide what a study computes.
 COMPUTED_BY = (
     "data",
+    "losses",
     "sources",
     "text",
     "attention",
@@ -230,25 +236,18 @@ def _belongs_to(settings: object) -> dict[str, str]:
 
 
 def study_computed_by() -> dict[str, str]:
-    """What every study depends on besides its settings: the code of all that computes, the versions, the device."""
-    return computed_by(*COMPUTED_BY)
+    """The code of all that computes, papers of other packages included, the versions and the device."""
+    packages = sorted({paper.package for paper in papers().values() if paper.package.split(".")[0] != "tokenmargin"})
+    return computed_by(*COMPUTED_BY) | {f"code of {package}": _code_of(package) for package in packages}
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Readable JSON; infinities and NaN as null, which every reader accepts."""
-    write_text(path, json.dumps(_finite(content), indent=2, sort_keys=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
+@cache
+def _code_of(package: str) -> str:
+    """Fingerprint of the Python files of a package that announces a paper."""
+    spec = find_spec(package)
+    roots = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    code = {str(path.relative_to(root)): path.read_bytes() for root in roots for path in sorted(root.rglob("*.py"))}
+    return fingerprint(code)
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Drawings of arrays; the only package that imports matplotlib."""
+"""Canvas and plane, for the figures of every paper: the only package that imports matplotlib."""

@@ -1,4 +1,4 @@
-"""Figures without a display, in one style, saved as PNG and PDF. Only `plots/` imports matplotlib."""
+"""Figures without a display, in one style, saved as PNG and PDF; only this package imports matplotlib."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tokenmargin.errors import MissingExtraError
 try:
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.transforms import Bbox
 except ImportError as missing:
     raise MissingExtraError("Drawing figures", "figures") from missing
@@ -56,6 +57,11 @@ def letter(axes: Sequence[Any]) -> None:
     """Put (a), (b), ... before the titles of panels, in reading order."""
     for ax, which in zip(axes, ascii_lowercase, strict=False):
         ax.set_title(f"({which}) {ax.get_title(loc='left')}")
+
+
+def legend_entry(name: str, **look: Any) -> Any:
+    """A line of a legend that is in none of the panels, with the look of a plotted line."""
+    return Line2D([], [], label=name, **look)
 
 
 def shades(count: int) -> list[Any]:

@@ -19,9 +19,8 @@ from tokenmargin._checks import checked, fits_in_memory, positive, real_array, w
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
-from tokenmargin.attention import AttentionRisk, Flow, Limit, NormalizedDescent, follow_all, limits_of
+from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, NormalizedDescent, follow_all, limits_of, logistic
 from tokenmargin.attention.batch import descend_batch
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
 from tokenmargin.errors import InvalidInputError
@@ -297,7 +296,7 @@ def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
 
 
 def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:
-    """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
+    """True if p is long, and its gradient so short that the rounding of logits hides its direction."""
     longest = float(np.linalg.norm(risk.sequences.relative_keys, axis=-1).max())
     pull = float(np.linalg.norm(risk.force(p)))
     return bool(np.linalg.norm(p) * pull >= SATURATED_GAP and pull < REACH * longest)
