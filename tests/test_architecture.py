@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "_types": set(),
     "errors": set(),
     "_checks": {"errors"},
+    "norms": {"errors", "_checks"},
     "_progress": set(),
     "_rename": set(),
     "_atomic": {"errors", "_rename"},
@@ -36,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"_types", "errors", "_checks", "_arrays", "_isometry"},
     "sources": {"_types", "errors", "_checks", "_progress", "_atomic"},
     "text": {"_types", "errors", "_checks", "_arrays", "_progress", "data", "sources"},
-    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "data"},
+    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "norms", "data"},
     "models": {"_types", "errors", "_checks"},
     "training": {
         "_types",
@@ -52,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
     },
     "first_step": {"_types", "errors", "_checks", "data"},
-    "margin": {"_types", "errors", "_checks", "_progress", "_isometry", "_rationals", "data"},
+    "margin": {"_types", "errors", "_checks", "_progress", "_isometry", "_rationals", "norms", "data"},
     "theory": {
         "_rationals",
         "_types",
@@ -64,6 +65,7 @@ ALLOWED: dict[str, set[str]] = {
         "_atomic",
         "_precision",
         "verify",
+        "norms",
         "data",
         "attention",
         "first_step",
@@ -167,6 +169,7 @@ ALLOWED: dict[str, set[str]] = {
         "plots",
         "_rationals",
         "_checks",
+        "norms",
         "experiments",
     },
     "report": {"errors", "_atomic", "_rename", "theory", "experiments", "classify", "comparison", "probe"},
@@ -190,7 +193,18 @@ ALLOWED: dict[str, set[str]] = {
         "training",
     },
     "__main__": {"cli"},
-    "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory", "classify", "parallel"},
+    "__init__": {
+        "norms",
+        "data",
+        "attention",
+        "models",
+        "training",
+        "first_step",
+        "margin",
+        "theory",
+        "classify",
+        "parallel",
+    },
 }
 
 #: Third parties that only one file may import.
@@ -261,7 +275,7 @@ SOLVER = (
 def test_the_least_norm_solver_never_sees_a_token(part):
     names = {name for name in imports_of(ROOT / "margin" / f"{part}.py") if name.startswith("tokenmargin.")}
     own = {f"tokenmargin.margin.{other}" for other in SOLVER}
-    tools = ("_types", "_isometry", "_progress", "_checks", "_rationals", "errors")
+    tools = ("_types", "_isometry", "_progress", "_checks", "_rationals", "errors", "norms")
     assert names <= own | {f"tokenmargin.{tool}" for tool in tools}
 
 
@@ -367,6 +381,7 @@ def test_the_surface_can_be_held_in_the_head():
         "losses",
         "margin",
         "models",
+        "norms",
         "synthetic",
         "theory",
         "training",

@@ -1,14 +1,14 @@
 """Which tokens does softmax attention select, and why those?
 
 What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic`, `theory`, `classify` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
-scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first
-use.
+`norms`, `synthetic`, `theory`, `classify` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier`
+brings scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on
+first use.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin import attention, classify, data, errors, first_step, margin, models, parallel, theory, training
+from tokenmargin import attention, classify, data, errors, first_step, margin, models, norms, parallel, theory, training
 from tokenmargin.attention import (
     AttentionRisk,
     Descent,
@@ -102,6 +102,7 @@ __all__ = [
     "losses",
     "margin",
     "models",
+    "norms",
     "one_step",
     "optimal_selection",
     "parallel",
