@@ -169,6 +169,7 @@ ALLOWED: dict[str, set[str]] = {
         "plots",
         "_rationals",
         "_checks",
+        "_isometry",
         "norms",
         "experiments",
     },
@@ -267,7 +268,6 @@ SOLVER = (
     "_daqp",
     "_constraint_generation",
     "_tie_frame",
-    "_warm_active_set",
 )
 
 

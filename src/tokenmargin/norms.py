@@ -76,8 +76,8 @@ class L2(Norm):
 
     def value(self, array: Any) -> Any:
         """sqrt(sum of squares)."""
-        scaled, largest = _scaled(array)
-        return largest * _functions(array).sqrt((scaled**2).sum())
+        scaled, unit = _scaled(array)
+        return unit * _functions(array).sqrt((scaled**2).sum())
 
     def steepest(self, gradient: Any) -> Any:
         """gradient / |gradient|."""
@@ -111,7 +111,11 @@ def _functions(array: Any) -> Any:
 
 
 def _scaled(array: Any) -> tuple[Any, Any]:
-    """The array over its largest entry, and that entry, so that no square under- or overflows; zeros stay zeros."""
+    """The array over the power of two below its largest entry, and that power: squares neither under- nor overflow.
+
+    Dividing by a power of two rounds nothing.
+    """
     xp = _functions(array)
     largest = xp.abs(array).max(initial=0.0)
-    return array / xp.where(largest > 0, largest, 1.0), largest
+    unit = xp.ldexp(xp.ones_like(largest), xp.frexp(largest)[1] - 1)
+    return array / unit, unit

@@ -18,8 +18,8 @@ from tokenmargin.attention import (
     logistic,
 )
 from tokenmargin.attention.losses import Loss
-from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.papers.maxmargin import toys
 
 BREAKING = {
     "increasing": CustomLoss(lambda u: u),

@@ -23,8 +23,9 @@ from tokenmargin.attention import (
     follow_all,
     logistic,
 )
-from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.papers.maxmargin import toys
 
 
 class Adam(Method):

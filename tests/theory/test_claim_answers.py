@@ -14,7 +14,7 @@ from tests.instances import fig1a, fig1b, fig3
 from tests.torture.fuzz_claims import problem, said, scaled
 from tokenmargin import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError
-from tokenmargin.margin import Status, global_margin, in_cone
+from tokenmargin.margin import Status, global_margin
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import LEMMA_12, small_dataset
 from tokenmargin.papers.embeddings.claims.lemma13_17_descent import LEMMA_13, score_gap
@@ -23,6 +23,7 @@ from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_1, PathCa
 from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import THEOREM_2, Run
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import FLOW_5, FLOW_6, JointRun
 from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import LEMMA_14
+from tokenmargin.papers.maxmargin.cones import in_cone
 from tokenmargin.theory import Applies, problem_of_arrays
 from tokenmargin.theory.claim import ROUNDING, beyond_rounding, numbers_watched, unless_solved, worst_of
 from tokenmargin.theory.problem_check import answer

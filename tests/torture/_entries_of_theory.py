@@ -15,7 +15,7 @@ from tokenmargin import (
     text,
     theory,
 )
-from tokenmargin.data import toys
+from tokenmargin.papers.maxmargin import toys
 
 
 def theory_entries() -> Entries:

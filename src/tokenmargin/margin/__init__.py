@@ -6,9 +6,7 @@ them all), and each answer is a `Solution`: a `Status`, `Residuals`, `is_optimal
 
 from tokenmargin.margin.any_of import AnyOfSolution, att_svm_any
 from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin
-from tokenmargin.margin.att_svm_arrays import MarginArrays, att_svm_arrays, neighbor_score_gaps
 from tokenmargin.margin.certificate import FarkasCertificate
-from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
 from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
 from tokenmargin.margin.corpus_svm import corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
@@ -28,28 +26,23 @@ __all__ = [
     "KKT_TOLERANCE",
     "TIGHT_TOLERANCE",
     "AnyOfSolution",
-    "ConeConstants",
     "CorpusConflict",
     "CorpusMargin",
     "DirectionalMargin",
     "FarkasCertificate",
     "LabelSolution",
     "LeastNormSolution",
-    "MarginArrays",
     "MarginSolution",
     "Residuals",
     "Solution",
     "Status",
     "att_svm",
     "att_svm_any",
-    "att_svm_arrays",
     "att_svm_batch",
-    "cone_constants",
     "corpus_svm",
     "directional_margin",
     "feasible_selections",
     "global_margin",
-    "in_cone",
     "is_locally_optimal",
     "is_locally_optimal_direction",
     "label_svm",
@@ -57,7 +50,6 @@ __all__ = [
     "least_norm_batch",
     "local_margins",
     "neighbor_score_gap",
-    "neighbor_score_gaps",
     "neighbors",
     "pair_svm",
     "rate_direction",

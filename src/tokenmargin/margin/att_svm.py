@@ -12,7 +12,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.least_norm import least_norm_batch_of, least_norm_of
-from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.least_norm_solution import LeastNormSolution, as_solution
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import NOTHING_ASKED, Status
 
@@ -53,18 +53,10 @@ def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, mar
     tie_triples = _tie_triples(selection, first)
     required = margins[i]
     if len(triples) == 0:
-        return MarginSolution(
-            Status.TRIVIAL,
-            NOTHING_ASKED,
-            sequences,
-            selection,
-            np.zeros(sequences.width),
-            triples,
-            required,
-            np.zeros(0),
-            tie_triples,
-            np.zeros(len(tie_triples)),
+        nothing = LeastNormSolution(
+            Status.TRIVIAL, NOTHING_ASKED, np.zeros(sequences.width), np.zeros(0), np.zeros(len(tie_triples))
         )
+        return _packed(sequences, selection, triples, required, tie_triples, nothing)
     given = GivenRows(keys[i, s], keys[i, t])
     if len(tie_triples):
         j, a, b = tie_triples.T
@@ -166,21 +158,5 @@ def _packed(
     tie_triples: np.ndarray,
     answer: LeastNormSolution,
 ) -> MarginSolution:
-    return MarginSolution(
-        answer.status,
-        answer.residuals,
-        sequences,
-        selection,
-        answer.p,
-        triples,
-        required,
-        answer.duals,
-        tie_triples,
-        answer.equality_duals,
-        answer.weights,
-        answer.equality_weights,
-        answer.dual_exponent,
-        answer.known_slacks,
-        answer.exact,
-        reason=answer.reason,
-    )
+    told = {"triples": triples, "required": required, "tie_triples": tie_triples}
+    return as_solution(MarginSolution, answer, sequences=sequences, selection=selection, **told)

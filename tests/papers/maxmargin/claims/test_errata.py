@@ -19,7 +19,6 @@ from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.margin import (
     att_svm,
     att_svm_any,
-    cone_constants,
     directional_margin,
     global_margin,
     least_norm,
@@ -33,6 +32,7 @@ from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import LEMMA_7, ConeCase
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_7, LocalPathCase, in_general_position
 from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import mixing_constants, two_ways
+from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.papers.maxmargin.trials import COLUMNS, SATURATED, Study, run_trials
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
