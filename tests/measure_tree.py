@@ -92,7 +92,8 @@ def entries() -> set[str]:
         found.add(experiment.compute.__module__.removeprefix("tokenmargin."))
     for claim in claims().values():
         found.add(claim.hypotheses.__module__.removeprefix("tokenmargin."))
-    return found | {"experiments.registry", "theory.registry"}
+    # The toys are problems to try things on, which the documents do.
+    return found | {"experiments.registry", "theory.registry", "papers.maxmargin.toys"}
 
 
 def users() -> dict[str, set[str]]:

@@ -30,7 +30,7 @@ from tokenmargin.margin import (
 )
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.solution import KKT_TOLERANCE
-from tokenmargin.papers.maxmargin.cones import cone_constants
+from tokenmargin.papers.maxmargin._cones import cone_constants
 
 #: The first two contradict each other; p = (0, 1e12) misses both by 1e-12 of |p||row|.
 ROWS = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1e-12]])

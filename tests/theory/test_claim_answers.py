@@ -18,12 +18,12 @@ from tokenmargin.margin import Status, global_margin
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import LEMMA_12, small_dataset
 from tokenmargin.papers.embeddings.claims.lemma13_17_descent import LEMMA_13, score_gap
+from tokenmargin.papers.maxmargin._cones import in_cone
 from tokenmargin.papers.maxmargin.claims.lemma8_dominance import LEMMA_8, DominanceCase
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_1, PathCase, in_general_position
 from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import THEOREM_2, Run
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import FLOW_5, FLOW_6, JointRun
 from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import LEMMA_14
-from tokenmargin.papers.maxmargin.cones import in_cone
 from tokenmargin.theory import Applies, problem_of_arrays
 from tokenmargin.theory.claim import ROUNDING, beyond_rounding, numbers_watched, unless_solved, worst_of
 from tokenmargin.theory.problem_check import answer

@@ -16,7 +16,7 @@ from tokenmargin import (
 )
 from tokenmargin.data.images import ImageDataset
 from tokenmargin.models import MatmulPrecision
-from tokenmargin.papers.maxmargin import cones, toys
+from tokenmargin.papers.maxmargin import _cones, toys
 
 
 def margin_entries() -> Entries:
@@ -54,8 +54,8 @@ def margin_entries() -> Entries:
         "pair_svm": (margin.pair_svm, {"rows": rows, "ties": None}),
         "least_norm": (margin.least_norm, {"rows": rows, "rhs": np.ones(2), "ties": None, "norm": "l2"}),
         "least_norm_batch": (margin.least_norm_batch, {"rows": stack, "rhs": np.ones((2, 2))}),
-        "cone_constants": (cones.cone_constants, {"solution": solution}),
-        "in_cone": (cones.in_cone, {"p": p, "axis": p, "mu": 0.1, "radius": 0.0}),
+        "cone_constants": (_cones.cone_constants, {"solution": solution}),
+        "in_cone": (_cones.in_cone, {"p": p, "axis": p, "mu": 0.1, "radius": 0.0}),
         "directional_margin": (margin.directional_margin, {"sequences": seq, "q": p}),
         "is_locally_optimal": (margin.is_locally_optimal, {"solution": solution}),
         "is_locally_optimal_direction": (margin.is_locally_optimal_direction, {"sequences": seq, "p": p}),

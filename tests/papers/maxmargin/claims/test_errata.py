@@ -28,11 +28,11 @@ from tokenmargin.margin import (
     relaxing_rate,
     selected_label_svm,
 )
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import LEMMA_7, ConeCase
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_7, LocalPathCase, in_general_position
 from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import mixing_constants, two_ways
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.papers.maxmargin.trials import COLUMNS, SATURATED, Study, run_trials
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies
@@ -335,7 +335,7 @@ class TestAppendixE:
         assert decided["is_lmm"] == 1
 
     def test_the_counts_in_the_errata_are_those_of_the_saved_study(self):
-        docs = Path(__file__).resolve().parents[3] / "docs"
+        docs = Path(__file__).resolve().parents[4] / "docs"
         study = " ".join(json.loads((docs / "results" / "maxmargin-fig9" / "summary.json").read_text())["sentences"])
         found = re.findall(r"d = (\d+): of (\d+) saturated .*? (\d+) are finite local minima", study)
         finite = {int(d): (int(share), int(count)) for d, count, share in found}

@@ -8,6 +8,7 @@ import pytest
 from tests.instances import fig1b, random_sphere
 from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.margin import att_svm, local_margins, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import (
     LEMMA_7,
     LEMMA_7_COMPARISON,
@@ -16,7 +17,6 @@ from tokenmargin.papers.maxmargin.claims.lemma7_cone import (
     comparison_radius,
     comparison_terms,
 )
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.theory.claim import Applies
 
 

@@ -21,12 +21,12 @@ from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead, ReLUHead
 from tokenmargin.data import Selection, scores
 from tokenmargin.margin import Status, att_svm, directional_margin, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.lemma2_11_feasibility import LEMMA_2, optimal_between_others
 from tokenmargin.papers.maxmargin.claims.lemma3_key import LEMMA_3, KeyLemmaCase, key_lemma_case, key_lemma_terms
 from tokenmargin.papers.maxmargin.claims.lemma5_correlation import LEMMA_5, CorrelationCase, correlation_radius
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import LEMMA_7, ConeCase
 from tokenmargin.papers.maxmargin.claims.lemma8_dominance import LEMMA_8, DominanceCase, dominance_radius, excess_risks
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 

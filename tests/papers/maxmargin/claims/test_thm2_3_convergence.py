@@ -13,6 +13,7 @@ from tests.instances import fig1a, fig1b, planar, random_sphere
 from tokenmargin.attention import AttentionRisk, Flow, exponential, follow, logistic
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import att_svm, local_margins
+from tokenmargin.papers.maxmargin._cones import cone_constants, in_cone
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     POINTS,
     cone_radius,
@@ -28,7 +29,6 @@ from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import (
     descent_limits,
     hessian_norm,
 )
-from tokenmargin.papers.maxmargin.cones import cone_constants, in_cone
 from tokenmargin.theory import one_minus_cosine
 from tokenmargin.theory.claim import Applies
 

@@ -19,8 +19,8 @@ from tokenmargin._types import Path
 from tokenmargin.attention import AttentionRisk, Loss, logistic
 from tokenmargin.data import scores
 from tokenmargin.margin import MarginSolution, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import comparison_terms
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.theory.claim import largest
 
 #: Points of the cone at which (53) and (55) are compared, and how far out, in units of its radius.

@@ -18,7 +18,7 @@ from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.margin import MarginSolution, att_svm, is_locally_optimal, neighbors
 from tokenmargin.papers.maxmargin import toys
-from tokenmargin.papers.maxmargin.cones import OfSelection, cone_constants, in_cone
+from tokenmargin.papers.maxmargin._cones import OfSelection, cone_constants, in_cone
 from tokenmargin.theory.claim import (
     DOT_ROUNDING,
     ROUNDING,

@@ -25,6 +25,7 @@ from tokenmargin.data import (
 )
 from tokenmargin.margin import att_svm, global_margin, is_locally_optimal
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._cones import OfSelection, cone_constants, in_cone
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     FARTHEST,
     POINTS,
@@ -34,7 +35,6 @@ from tokenmargin.papers.maxmargin.claims.cone_radius import (
     descent_in_cone,
     points_of_cone,
 )
-from tokenmargin.papers.maxmargin.cones import OfSelection, cone_constants, in_cone
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim, largest, unless_slopes_known, unless_solved
 from tokenmargin.theory.problem import Problem, given

@@ -16,9 +16,9 @@ from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.experiments.experiment import Arrays, Number
 from tokenmargin.margin import MarginSolution, is_locally_optimal
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, needed_radius
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import DISTANCE_FLOOR, STAYS_AWAY, converges_to_axis
-from tokenmargin.papers.maxmargin.cones import cone_constants
 
 #: Directions followed from in each local path: cones are narrow, and few starts find what is in them.
 STARTS = 3

@@ -15,12 +15,12 @@ import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.margin import MarginSolution, Status, att_svm, directional_margin, local_margins
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
 from tokenmargin.papers.maxmargin.claims import lemma3_key, lemma5_correlation, lemma7_cone, lemma8_dominance
 from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as paths
 from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergence
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.papers.maxmargin.laws import random_problems
 from tokenmargin.theory.claim import Claim, least
 from tokenmargin.theory.law import Law, Mutation

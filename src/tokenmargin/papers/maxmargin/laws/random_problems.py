@@ -25,6 +25,7 @@ from tokenmargin.margin import (
     selected_label_svm,
 )
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
 from tokenmargin.papers.maxmargin.claims import lemma3_key, lemma5_correlation, lemma7_cone, lemma8_dominance
 from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as paths
@@ -32,7 +33,6 @@ from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergenc
 from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint
 from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as heads
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
-from tokenmargin.papers.maxmargin.cones import cone_constants
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.law import Law, Mutation, aside
 from tokenmargin.theory.problem import Problem
