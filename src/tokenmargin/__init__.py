@@ -25,6 +25,7 @@ from tokenmargin.attention import (
     regularization_path,
 )
 from tokenmargin.data import (
+    CrossSequences,
     EmbeddedSequences,
     Selection,
     TokenDataset,
@@ -61,6 +62,7 @@ __all__ = [
     "AdamW",
     "AttentionClassifier",
     "AttentionRisk",
+    "CrossSequences",
     "Descent",
     "EmbeddedSequences",
     "Evaluator",

@@ -18,7 +18,7 @@ from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE, MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.margin.pair_svm import pair_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_inputs, relaxed_svm, relaxing_rate
-from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status
+from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status, Unique
 
 __all__ = [
     "CORPUS_TOLERANCE",
@@ -36,6 +36,7 @@ __all__ = [
     "Residuals",
     "Solution",
     "Status",
+    "Unique",
     "att_svm",
     "att_svm_any",
     "att_svm_batch",

@@ -23,6 +23,7 @@ from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT, TOO_LONG_FOR_FLOAT
 from tokenmargin.margin._float_verdict import float_verdict
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import LARGEST_SQUARE, SMALLEST_SQUARE, least_norm_arrays
+from tokenmargin.margin._other_norms import least_in_norm
 from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
 from tokenmargin.margin.solution import KKT_TOLERANCE, NOTHING_ASKED, Residuals, Status
@@ -39,7 +40,11 @@ TOO_LARGE = (
 
 @checked
 def least_norm(
-    rows: Rows, rhs: RightHandSide, ties: EqualityRows | None = None, norm: Norm | str = "l2"
+    rows: Rows,
+    rhs: RightHandSide,
+    ties: EqualityRows | None = None,
+    norm: Norm | str = "l2",
+    shape: tuple[int, ...] | None = None,
 ) -> LeastNormSolution:
     """Solve min N(p) s.t. rows p >= rhs, ties p = 0, or prove that nothing satisfies the constraints.
 
@@ -48,14 +53,27 @@ def least_norm(
         rhs: b >= 0, shape (m,).
         ties: E, shape (q, d).
         norm: N, a norm or its name. A proof that no p exists holds for every norm.
+        shape: of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
     """
     _check_rows(rows, rhs, ties)
-    if as_norm(norm) != L2():
-        raise InvalidInputError(
-            f"least_norm solves in the norm 'l2'; for {as_norm(norm).name!r}, minimise it under the same rows with a "
-            "convex solver."
-        )
-    return least_norm_of(GivenRows(rows.astype(float, copy=False), None, ties), rhs)
+    if shape is not None and (np.prod(shape) != rows.shape[1] or len(shape) > 2):
+        raise InvalidInputError(f"shape {shape} does not fit rows of width {rows.shape[1]}: give (a, b) with a b = it.")
+    return least_norm_in(GivenRows(rows.astype(float, copy=False), None, ties), rhs, as_norm(norm), shape)
+
+
+def least_norm_in(
+    given: GivenRows, rhs: np.ndarray, norm: Norm, shape: tuple[int, ...] | None = None
+) -> LeastNormSolution:
+    """`least_norm` in a norm, for rows that are differences of floats.
+
+    Whether there is a vector at all is decided in L2, without rounding where that matters.
+    """
+    answer = replace(least_norm_of(given, rhs), shape=shape)
+    if norm == L2():
+        return answer
+    rows, ties = given.floats()
+    interior = answer.p if rhs.all() else least_norm_of(given, np.ones(len(rhs))).p
+    return least_in_norm(answer, rows, rhs, ties, norm, shape or (given.width,), interior)
 
 
 def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLERANCE) -> LeastNormSolution:

@@ -115,7 +115,7 @@ class MarginSolution(LeastNormSolution):
         held = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
         return (
             f"The selected tokens are separated from all others with margin {self.margin:.6g} "
-            f"(|p| = {length(self.p):.6g}). What limits the margin is {held}."
+            f"(|p| = {self.value:.6g}). What limits the margin is {held}.{self._in_its_norm()}"
         )
 
     def _explain_conflict(self) -> str:
