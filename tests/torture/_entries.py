@@ -60,6 +60,11 @@ def data_entries() -> Entries:
     ids = {"documents": [[0, 1], [2]], "labels": [0, 1], "vocabulary": None, "drop_empty": False}
     return {
         "EmbeddedSequences": (tm.EmbeddedSequences, tensors),
+        "CrossSequences": (
+            tm.CrossSequences,
+            {"tokens": seq.tokens, "queries": 0, "labels": seq.labels, "head": seq.head, "mask": seq.mask},
+        ),
+        "as_norm": (tm.norms.as_norm, {"norm": "nuclear"}),
         "EmbeddedSequences.from_scores": (
             tm.EmbeddedSequences.from_scores,
             {"keys": seq.keys, "scores": np.ones(seq.mask.shape), "mask": None},
