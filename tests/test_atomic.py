@@ -307,8 +307,8 @@ WRITERS = {
 #: (file, called) that may: the two files that do it, a file that is handed an unfinished path, what goes nowhere, and
 #: methods of the same names that write nothing.
 MAY = {
-    ("sources/_parquet.py", "ParquetWriter"),  # parquet_into, whose path is written beside its place
-    ("sources/_parquet.py", "write_table"),
+    ("sources/parquet.py", "ParquetWriter"),  # parquet_into, whose path is written beside its place
+    ("sources/parquet.py", "write_table"),
     ("cli/__init__.py", "open"),  # os.devnull, for a reader that has seen enough
 }
 

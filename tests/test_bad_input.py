@@ -33,7 +33,8 @@ from tokenmargin.attention import descent
 from tokenmargin.errors import InvalidInputError, TokenMarginError, TooLargeError, WrongTypeError
 from tokenmargin.margin import Status, pair_svm
 from tokenmargin.papers.maxmargin import toys
-from tokenmargin.sources import cifar10, open_table
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.sources import open_table
 
 ROOT = Path(__file__).parents[1]
 WORST = TABLE.read_text(encoding="utf-8").splitlines()

@@ -16,6 +16,7 @@ from tokenmargin.data import synthetic
 from tokenmargin.errors import TokenMarginError
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study
 from tokenmargin.papers.maxmargin.trials import Study
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.sources.yelp import YelpSelection
 from tokenmargin.text import Recipe, plain_recipe
 
@@ -42,7 +43,7 @@ MADE: list[tuple[Any, dict[str, Any], set[str]]] = [
     (synthetic.KLevel, {}, set()),
     (models.OneLayer, {"width": 4}, set()),
     (models.TwoLayer, {"width": 4}, set()),
-    (models.Vit, {"width": 4, "depth": 1, "heads": 2}, set()),
+    (Vit, {"width": 4, "depth": 1, "heads": 2}, set()),
     (training.AdamW, {"lr": 0.1}, set()),
     (training.SGD, {"lr": 0.1}, set()),
     (training.GradientDescent, {"lr": 0.1}, set()),

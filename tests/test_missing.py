@@ -8,8 +8,8 @@ from jaxtyping import TypeCheckError
 
 from tokenmargin import explain, text
 from tokenmargin.data import TokenDataset
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError, TokenMarginError
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.sources._label_map import label_reader
 from tokenmargin.text import TokenCounter, plain_recipe, tokenize
 

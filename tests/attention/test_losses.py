@@ -17,8 +17,8 @@ from tokenmargin.attention import (
     follow,
     logistic,
 )
-from tokenmargin.attention.losses import Loss
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss
 from tokenmargin.papers.maxmargin import toys
 
 BREAKING = {

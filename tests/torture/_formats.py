@@ -27,6 +27,7 @@ from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.classify import saved_model
 from tokenmargin.experiments import store
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
 
@@ -103,7 +104,7 @@ def _shards() -> tuple[bytes, tuple[str, ...]]:
 
 def _cifar(place: Path) -> Any:
     table = place / "cifar10.parquet"
-    return sources.cifar10(table if table.exists() else place, split="test", verify=False)
+    return cifar10(table if table.exists() else place, split="test", verify=False)
 
 
 def _weights() -> bytes:
@@ -216,11 +217,6 @@ def formats() -> dict[str, Format]:
             [(place / "words.npz").read_bytes()],
             ("words.npz",),
             lambda at: text.WordMap.load(at / "words.npz").words_of(0),
-        ),
-        "kept keys": Format(
-            [_arrays(epochs=np.array([1]), queries_1=np.ones((1, 2)), keys_1=np.ones((1, 2)))],
-            ("keys.npz",),
-            lambda at: probe.load_keys(at / "keys.npz"),
         ),
         "result": Format([_result()], ("result.npz", "summary.json", "manifest.json"), store.load),
         "picture table": Format([_picture_table(place)], ("cifar10.parquet",), _cifar),

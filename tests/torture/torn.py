@@ -32,7 +32,6 @@ from tokenmargin.data import TokenDataset
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Experiment, Number, Result
 from tokenmargin.parallel.shards import CountedShards, count_shards
-from tokenmargin.probe.attention_probe import AttentionProbe, load_keys
 from tokenmargin.text import WordMap, count_tokens, plain_recipe
 
 SEED = 20261118
@@ -126,19 +125,13 @@ def _read_dataset(place: Path) -> int:
 
 
 def _read_parquet(place: Path) -> int:
-    from tokenmargin.sources._parquet import parquet_batches
+    from tokenmargin.sources.parquet import parquet_batches
 
     return _same([value for batch in parquet_batches(place, ["a"]) for value in batch["a"]])
 
 
 def _write_parquet(place: Path, version: int) -> None:
     sources.write_parquet(place, [{"a": [version] * 2000}] * 3)
-
-
-def _write_keys(place: Path, version: int) -> None:
-    probe = AttentionProbe.__new__(AttentionProbe)
-    probe._layers, probe.readings = (0,), {1: (_numbers(version), _numbers(version))}
-    probe.save_keys(place)
 
 
 def _count(texts: Path, place: Path, version: int) -> None:
@@ -200,7 +193,6 @@ def outputs(place: Path) -> list[Output]:
             _read_archive,
         ),
         Output("a Parquet file", _write_parquet, _read_parquet),
-        Output("kept keys", _write_keys, lambda at: _same(np.concatenate(load_keys(at)[1]).tolist())),
         Output(
             "a page, a certificate, evidence, a table",
             lambda at, v: write_text(at, str(v) * 100_000),

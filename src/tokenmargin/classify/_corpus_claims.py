@@ -11,9 +11,9 @@ from scipy.stats import binomtest
 
 from tokenmargin.classify._objective import log_idf_of
 from tokenmargin.classify.deciding_tokens import NORMAL_95, TokenTable
-from tokenmargin.data.statistics import pearson
 from tokenmargin.data.synthetic import assumption4
 from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.models.correlation import pearson
 
 #: A token in fewer texts than this has a posterior difference of chance, mostly -1 or +1.
 FEWEST_DOCUMENTS = 5

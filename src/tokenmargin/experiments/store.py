@@ -37,6 +37,7 @@ from tokenmargin.training.checkpoint import computed_by, read_kept
 #: Parts of the package that decide what a study computes.
 COMPUTED_BY = (
     "data",
+    "losses",
     "sources",
     "text",
     "attention",

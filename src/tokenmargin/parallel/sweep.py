@@ -95,14 +95,14 @@ def _points(grid: Grid) -> list[Point]:
 
 
 def _place(folder: Path, make: Callable[..., Any]) -> Path:
-    """Where the points of this function are kept."""
+    """Return the folder in which the points of this function are kept."""
     place = folder / f"code-{fingerprint(make, of_installation())}"
     check_writable(place)
     return place
 
 
 def _kept(place: Path, names: Sequence[str]) -> dict[str, Answer]:
-    """What is there already; a file that cannot be read counts as absent."""
+    """Return the points that are kept already; a file that cannot be read counts as absent."""
     found: dict[str, Answer] = {}
     for name in dict.fromkeys(names):
         with suppress(DamagedError, FileNotFoundError):

@@ -17,7 +17,7 @@ from typing import Any
 from tokenmargin._atomic import complete_file, write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
-from tokenmargin.sources._parquet import parquet_into
+from tokenmargin.sources.parquet import parquet_into
 
 #: Names the folder that holds the user's copies.
 DATA_VARIABLE = "TOKENMARGIN_DATA"

@@ -10,15 +10,14 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status
 from tokenmargin.models import OneLayer
-from tokenmargin.models.vit import Vit
-from tokenmargin.probe.attention_probe import (
+from tokenmargin.papers.maxmargin.vit.attention_probe import (
     AttentionProbe,
     head_directions,
     key_query_norms,
     layer_key_query_norms,
-    load_keys,
     vit_attention,
 )
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.probe.measures import soft_sparsity, without_token
 from tokenmargin.probe.query_direction import query_direction
 from tokenmargin.probe.reading import AttentionReading
@@ -41,7 +40,7 @@ def images():
     return np.random.default_rng(0).normal(size=(5, 8, 8, 3))
 
 
-def test_the_report_measures_the_maps(parameters, images, tmp_path):
+def test_the_report_measures_the_maps(parameters, images):
     probe = AttentionProbe(MODEL, images, epochs=(0, 2), kept=2, layers=(1,))
     for epoch in range(3):
         probe(epoch, parameters)
@@ -60,8 +59,7 @@ def test_the_report_measures_the_maps(parameters, images, tmp_path):
     np.testing.assert_allclose(report.margin, np.moveaxis(ordered[..., -1] - ordered[..., -2], 1, 0), rtol=1e-5)
     assert "layer 2" in report.explain()
     assert report.sparsity_of(1, 0).count == 5
-    probe.save_keys(tmp_path / "keys.npz")
-    queries, keys = load_keys(tmp_path / "keys.npz")[2]
+    queries, keys = probe.readings[2]
     np.testing.assert_allclose(queries, np.asarray(full.queries)[[1], :2], atol=1e-12)
     np.testing.assert_allclose(keys, np.asarray(full.keys)[[1], :2], atol=1e-12)
 
