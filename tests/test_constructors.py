@@ -9,9 +9,8 @@ import pytest
 from jaxtyping import TypeCheckError
 
 import tokenmargin as tm
-from tokenmargin import attention, explain, models, training
+from tokenmargin import attention, classify, models, training
 from tokenmargin.comparison.comparison import CompareSettings
-from tokenmargin.comparison.planted import PlantedSettings
 from tokenmargin.data import synthetic
 from tokenmargin.errors import TokenMarginError
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study
@@ -33,10 +32,9 @@ BAD: dict[str, Any] = {
 
 #: By name, with what has no default; and fields that are words or paths, of which one is right.
 MADE: list[tuple[Any, dict[str, Any], set[str]]] = [
-    (explain.FitSettings, {"recipe": plain_recipe()}, set()),
+    (classify.FitSettings, {"recipe": plain_recipe()}, set()),
     (attention.CustomLoss, {"function": lambda u: -u}, set()),
     (CompareSettings, {}, set()),
-    (PlantedSettings, {}, set()),
     (Study, {}, set()),
     (Theorem5Study, {}, set()),
     (YelpSelection, {}, set()),
@@ -74,7 +72,7 @@ def test_the_three_that_were_found():
     for make in (
         lambda: attention.CustomLoss("x", "a", None),
         lambda: models.TwoLayer(4, epsilon=float("nan")),
-        lambda: explain.FitSettings(plain_recipe(), test_share=float("nan")),
+        lambda: classify.FitSettings(plain_recipe(), test_share=float("nan")),
     ):
         with pytest.raises((TokenMarginError, TypeCheckError)):
             make()

@@ -129,13 +129,11 @@ def probe_entries() -> Entries:
         "queries": np.ones((1, 2, 1, 3)),
         "keys": rng.normal(size=(1, 2, 1, 4, 3)),
     }
-    report = probe.attention_report([probe.AttentionReading(**reading)])
     vit = Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
     parameters = vit.initial(jax.random.key(0), 2)
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     return {
         "AttentionReading": (probe.AttentionReading, reading),
-        "AttentionReport.sparsity_of": (report.sparsity_of, {"layer": 0, "head": 0}),
         "attention_report": (
             lambda readings, norms: probe.attention_report(readings, norms),
             {"readings": [probe.AttentionReading(**reading)], "norms": np.ones((1, 1))},
@@ -144,7 +142,6 @@ def probe_entries() -> Entries:
         "entropy": (probe.entropy, {"weights": weights}),
         "top_mass": (probe.top_mass, {"weights": weights, "tokens": 1}),
         "logit_margin": (probe.logit_margin, {"logits": weights}),
-        "without_token": (probe.without_token, {"weights": np.ones((2, 3)) / 3, "token": 0}),
         "distribution": (probe.distribution, {"values": [1.0, 2.0]}),
         "key_query_norm": (probe.key_query_norm, {"query_weights": np.eye(2), "key_weights": np.eye(2)}),
         "key_query_norms": (key_query_norms, {"model": vit, "parameters": parameters}),

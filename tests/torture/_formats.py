@@ -22,7 +22,7 @@ import numpy as np
 import tokenmargin as tm
 from tests.probe import small_models
 from tests.torture._entries import folder
-from tokenmargin import explain, probe, sources, text, theory, verify
+from tokenmargin import classify, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.classify import saved_model
 from tokenmargin.experiments import store
@@ -177,11 +177,11 @@ def formats() -> dict[str, Format]:
         with suppress(tm.errors.TokenMarginError):
             theory.write_certificate(answer, place / "made.json")
             certificates.append((place / "made.json").read_bytes())
-    fitted = explain.fit_texts(
-        explain.LabelledCorpus(("good film", "bad film") * 9, ("yes", "no") * 9),
-        explain.FitSettings(text.plain_recipe(minimum_count=1)),
+    fitted = classify.fit_texts(
+        classify.LabelledCorpus(("good film", "bad film") * 9, ("yes", "no") * 9),
+        classify.FitSettings(text.plain_recipe(minimum_count=1)),
     )
-    explain.save(fitted.model, place / "model")
+    classify.save(fitted.model, place / "model")
     counted = text.count_tokens(["good film", "bad"], text.plain_recipe(minimum_count=1))
     counted.word_map.save(place / "words.npz")
     shards, parts = _shards()

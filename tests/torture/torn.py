@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from tests.torture.kills import forked
-from tokenmargin import _atomic, _rename, explain, sources
+from tokenmargin import _atomic, _rename, classify, sources
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin.data import TokenDataset
@@ -101,12 +101,12 @@ def _read_result(place: Path) -> int:
 
 
 def _save_fit(fits: list[Any], place: Path, version: int) -> None:
-    explain.write_fit(fits[version], place, str(version))
+    classify.write_fit(fits[version], place, str(version))
 
 
 def _read_fit(place: Path) -> int:
     def read() -> int:
-        classes = explain.load(place).classes
+        classes = classify.load(place).classes
         listed = json.loads((place / "metrics.json").read_text())["majority_class"]
         page = int((place / "report.html").read_text())
         assert (place / "tokens.csv").read_bytes().endswith(b"\n")
@@ -174,11 +174,11 @@ def outputs(place: Path) -> list[Output]:
         Output("a fit", partial(_save_fit, fits), _read_fit, True),
         Output(
             "a saved model",
-            lambda at, v: explain.save(fits[v].model, at),
-            lambda at: int(explain.load(at).classes[0][1:]),
+            lambda at, v: classify.save(fits[v].model, at),
+            lambda at: int(classify.load(at).classes[0][1:]),
             True,
         ),
-        Output("the pages of a comparison, a probe, a planted study", _write_page, _read_page, True),
+        Output("the pages of a comparison and of a probe", _write_page, _read_page, True),
         Output("counted shards", partial(_count, texts), _read_counts),
         Output("a data set", _write_dataset, _read_dataset, ending=".npz"),
         Output(
@@ -219,9 +219,9 @@ def _fits(place: Path) -> list[Any]:
     def make() -> None:
         made = []
         for v in range(VERSIONS):
-            corpus = explain.LabelledCorpus(("good film", "bad film") * 9, (f"a{v}", f"b{v}") * 9)
-            settings = explain.FitSettings(plain_recipe(minimum_count=1))
-            made.append(explain.fit_texts(corpus, settings))
+            corpus = classify.LabelledCorpus(("good film", "bad film") * 9, (f"a{v}", f"b{v}") * 9)
+            settings = classify.FitSettings(plain_recipe(minimum_count=1))
+            made.append(classify.fit_texts(corpus, settings))
         (place / "fits").write_bytes(pickle.dumps(made))
 
     assert forked(make) == 0

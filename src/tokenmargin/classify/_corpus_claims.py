@@ -7,10 +7,10 @@ to their start is looked at.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binomtest
 
+from tokenmargin._intervals import NORMAL_95, wilson
 from tokenmargin.classify._objective import log_idf_of
-from tokenmargin.classify.deciding_tokens import NORMAL_95, TokenTable
+from tokenmargin.classify.deciding_tokens import TokenTable
 from tokenmargin.data.synthetic import assumption4
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.correlation import pearson
@@ -80,7 +80,7 @@ def _signs_agree(table: TokenTable, known: np.ndarray) -> dict[str, str]:
     if total < FEWEST_TOKENS:
         answer = ("not decided", "", f"only {total} tokens are frequent enough")
     else:
-        low = float(binomtest(agree, total).proportion_ci(method="wilson").low)
+        low = wilson(agree, total)[0]
         answer = (
             "yes",
             "holds" if low > 0.5 else "fails",

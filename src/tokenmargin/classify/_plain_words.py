@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import pi, sqrt
 from typing import Any
 
+from tokenmargin._sentences import listed, percent
 from tokenmargin.classify.deciding_tokens import TokenTable
 from tokenmargin.classify.evaluation import Evaluation
 
@@ -28,10 +29,10 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
     learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
     sentences = [
-        f"From {learnt:,} texts labelled {_listed(table.classes, 'or')} the model learnt two numbers for each of "
+        f"From {learnt:,} texts labelled {listed(table.classes, 'or')} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
-        f"On {judged:,} texts {unseen} {_percent(evaluation.accuracy)} of its predictions are right "
-        f"(95% interval {_percent(low)} to {_percent(high)}).",
+        f"On {judged:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
+        f"(95% interval {percent(low)} to {percent(high)}).",
     ]
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
     for name in table.classes:
@@ -51,8 +52,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
     sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
     sentences = [
-        f"TF-IDF with logistic regression is right in {_percent(baseline)} of the same texts, and always "
-        f"naming the most frequent class in {_percent(majority)}: this model has {points} than the first "
+        f"TF-IDF with logistic regression is right in {percent(baseline)} of the same texts, and always "
+        f"naming the most frequent class in {percent(majority)}: this model has {points} than the first "
         f"(95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
     ]
     if evaluation.accuracy_interval[0] <= majority:
@@ -85,8 +86,8 @@ def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
         if "unrepeated_accuracy" in metrics:
             low, high = metrics["unrepeated_accuracy_interval"]
             others = (
-                f"of the other {metrics['test_documents'] - repeated:,}, {_percent(metrics['unrepeated_accuracy'])} "
-                f"are right (95% interval {_percent(low)} to {_percent(high)})"
+                f"of the other {metrics['test_documents'] - repeated:,}, {percent(metrics['unrepeated_accuracy'])} "
+                f"are right (95% interval {percent(low)} to {percent(high)})"
             )
         yield (
             f"{repeated:,} of the texts that it was judged by also stand, word for word, among those that it learnt "
@@ -139,11 +140,3 @@ def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]
         if bare not in written and 2 * times > counts.get(bare, 2 * times):
             written[bare] = form
     return written
-
-
-def _listed(names: Sequence[str], last: str) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"

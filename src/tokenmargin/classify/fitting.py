@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from tokenmargin._checks import checked, share, whole_number
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
-from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._provenance import manifest
 from tokenmargin._types import Map
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import documents_shown, examples_shown
@@ -340,11 +340,4 @@ def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
 def _manifest(settings: FitSettings, origin: Origin) -> dict[str, Any]:
     """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
     recorded = {"test_share": settings.test_share, "seed": settings.seed, "bootstrap": settings.bootstrap}
-    return {
-        "command": origin.command,
-        "files": origin.files,
-        "settings": recorded | {"recipe": settings.recipe.to_json()},
-        "commit": commit(),
-        "versions": versions(RECORDED),
-        **machine(),
-    }
+    return manifest(origin.command, origin.files, recorded | {"recipe": settings.recipe.to_json()}, RECORDED)

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, usable_path
+from tokenmargin._safetensors import tensors_of, tensors_to_bytes
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_model import TokenModel
-from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
+from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text.counter import TokenCounter
 from tokenmargin.text.recipe import Recipe
 
@@ -46,7 +47,7 @@ def save(model: TextModel, folder: str | Path) -> None:
     """Write a model into a folder of its own, which `load` reads; a model that is there is replaced in one step."""
     target = Path(folder)
     arrays = {"score": model.tokens.score, "value": model.tokens.value, "intercept": model.tokens.intercept}
-    weights = _safetensors().save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    weights = tensors_to_bytes(arrays)
     description = {
         "format": FORMAT,
         "version": VERSION,
@@ -69,7 +70,8 @@ def load(folder: Any) -> TextModel:
     """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
     if not isinstance(folder, str | Path):
         raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
-    return read_whole(Path(folder), lambda: _load(_place(Path(folder))))
+    place = usable_path(folder, "folder")
+    return read_whole(place, lambda: _load(_place(place)))
 
 
 def _load(place: Path) -> TextModel:
@@ -80,8 +82,8 @@ def _load(place: Path) -> TextModel:
     if hashlib.sha256(weights).hexdigest() != description["weights"]:
         raise InvalidInputError(f"{place / WEIGHTS} is not the file that was saved (its digest differs): fit again.")
     try:
-        arrays = _safetensors().load(weights)
-    except _safetensors_error() as problem:
+        arrays = tensors_of(weights)
+    except ValueError as problem:
         raise InvalidInputError(f"{place / WEIGHTS} cannot be read ({problem}): fit again.") from None
     return _built(place, description, arrays)
 
@@ -142,18 +144,3 @@ def _built(place: Path, description: dict[str, Any], arrays: dict[str, np.ndarra
     )
     counter = TokenCounter(Recipe.from_json(description["recipe"]), vocabulary)
     return TextModel(counter, tokens, classes, tuple(description["words"]))
-
-
-def _safetensors() -> Any:
-    """The package, on first use."""
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise MissingExtraError("Saving and loading models", "fit") from None
-    return safetensors.numpy
-
-
-def _safetensors_error() -> type[Exception]:
-    from safetensors import SafetensorError
-
-    return SafetensorError

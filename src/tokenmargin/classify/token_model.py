@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import bounded, checked
 from tokenmargin._types import Intercepts, Margins, Probabilities, Scores, Values
 from tokenmargin.errors import InvalidInputError
 
@@ -136,6 +136,7 @@ def probabilities_of(margins: Margins) -> Probabilities:
 
 def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_array:
     """Counts as sorted float64 rows without stored zeros; the given matrix is left as it is."""
+    bounded(counts, "counts")
     try:
         matrix = sp.csr_array(counts, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, float_dtype
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError, WrongTypeError
@@ -65,7 +65,7 @@ def placed(parameters: Any, mesh: Mesh) -> Any:
 @keep_precision
 def initial_placed(model: Model, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
     """`model.initial`, drawn where it will lie: no device ever holds all of E."""
-    kind = np.dtype(dtype).name
+    kind = float_dtype(dtype)
     shapes = jax.eval_shape(lambda k: model.initial(k, vocabulary_size, kind), key)
     where = jax.tree.map(lambda x: by_width(x.shape, mesh), shapes)
     return jax.jit(lambda k: model.initial(k, vocabulary_size, kind), out_shardings=where)(key)

@@ -16,7 +16,6 @@ from tokenmargin.probe.measures import (
     logit_margin,
     soft_sparsity,
     top_mass,
-    without_token,
 )
 from tokenmargin.probe.onnx_weights import onnx_weights
 from tokenmargin.probe.own_texts import FitTexts, RunTexts
@@ -72,5 +71,4 @@ __all__ = [
     "top_mass",
     "torch_attention",
     "torch_key_query_norms",
-    "without_token",
 ]
