@@ -1,6 +1,6 @@
 """From texts to counts of tokens, each step a switch of a recipe."""
 
-from tokenmargin.text._lexicon import word_pieces
+from tokenmargin.text._lexicon import CUT, word_pieces
 from tokenmargin.text.corpus import CountedTexts, TextReport, TokenizedCorpus
 from tokenmargin.text.counter import Located, TokenCounter
 from tokenmargin.text.counting import count_tokens
@@ -9,6 +9,7 @@ from tokenmargin.text.recipe import Alphabet, Markup, Recipe, plain_recipe
 from tokenmargin.text.word_map import WordMap
 
 __all__ = [
+    "CUT",
     "Alphabet",
     "CountedTexts",
     "Located",

@@ -12,7 +12,7 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import _ngrams
 from tokenmargin.text._clean import cleaned
-from tokenmargin.text._lexicon import Lexicon
+from tokenmargin.text._lexicon import CUT, Lexicon
 from tokenmargin.text._ngrams import GAP, NGrams, stems_of
 from tokenmargin.text._words import split_words
 from tokenmargin.text.recipe import Recipe
@@ -119,7 +119,8 @@ def checked_names(vocabulary: Sequence[Any], recipe: Recipe) -> tuple[str, ...]:
             f"{longest!r} of the vocabulary has {longest.count(' ') + 1} words, but the recipe makes n-grams of at "
             f"most {recipe.ngrams}: give the recipe that the vocabulary was made with."
         )
-    _demand_possible(sorted({word for name in names for word in name.split(" ")}), recipe)
+    words = {word for name in names for word in name.split(" ")}
+    _demand_possible(sorted(word for word in words if not (recipe.characters and CUT in word)), recipe)
     return names
 
 

@@ -168,8 +168,9 @@ class TokenCounter:
         if self._pieces is not None:
             columns = (self._column_of_piece[piece] for piece in self._pieces.split(stem))
             return GAP, tuple(column for column in columns if column != GAP)
-        column = self._columns.get(stem)
-        return self._stems.get(stem, GAP), () if column is None else (column,)
+        runs = self._spelling.characters(stem) if self.recipe.characters else ()
+        columns = (self._columns.get(name) for name in (stem, *runs))
+        return self._stems.get(stem, GAP), tuple(column for column in columns if column is not None)
 
 
 def _demand_text(text: object, what: str) -> None:
