@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from tokenmargin.classify import FitSettings, LabelledCorpus
+from tokenmargin.classify import Candidates, FitSettings, LabelledCorpus
 from tokenmargin.classify.evaluation import paired_interval
 from tokenmargin.classify.fitting import fitted_model
 from tokenmargin.sources import imdb, sentence_polarity, table
@@ -174,7 +174,7 @@ def compare(name: str) -> None:
     train, test = corpus(name)
     begin = process_time()
     model, said = fitted_model(
-        LabelledCorpus(tuple(train.texts), tuple(train.labels.tolist())), FitSettings.chosen(plain_recipe())
+        LabelledCorpus(tuple(train.texts), tuple(train.labels.tolist())), FitSettings(plain_recipe(), candidates=Candidates())
     )
     seconds = process_time() - begin
     ours = model.predict(test.texts) == test.labels

@@ -8,7 +8,7 @@ import pytest
 from tests.classify.test_deciding_tokens import planted, table_of
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._objective import log_idf_of
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.classify.token_model import TokenModel
 
 JUDGED = ("embeddings-values", "embeddings-scores", "embeddings-signs")

@@ -13,7 +13,7 @@ from tests.classify.test_token_model import corpus as counted
 from tokenmargin.classify import _repeated_fits, fit_embeddings, fit_tokens
 from tokenmargin.classify._plain_words import how_far_to_trust_it
 from tokenmargin.classify.evaluation import calibration_curve
-from tokenmargin.classify.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
+from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.report import fit_page
 from tokenmargin.text import plain_recipe

@@ -11,7 +11,7 @@ from tokenmargin.classify import TokenModel, fit_embeddings, fit_tokens
 from tokenmargin.classify import token_model as module
 from tokenmargin.classify._lbfgs import minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, log_idf
-from tokenmargin.classify.fit_tokens import RIDGE_SCORE, RIDGE_VALUE
+from tokenmargin.classify.token_fit import RIDGE_SCORE, RIDGE_VALUE
 from tokenmargin.errors import InvalidInputError
 
 #: Sums of a few dozen terms of order one, in another order.

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.classify.baseline import fit_tfidf_logistic
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
 from tokenmargin.comparison.judged import judged_by
 from tokenmargin.comparison.text_methods import Knowledge

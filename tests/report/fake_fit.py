@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.classify.deciding_tokens import DEFINITIONS, TokenTable
+from tokenmargin.classify.token_table import DEFINITIONS, TokenTable
 from tokenmargin.classify.fit_report import DocumentView, FitReport, Piece
 
 PULLING = {

@@ -12,7 +12,7 @@ import pytest
 
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
-from tokenmargin.classify.deciding_tokens import Definition
+from tokenmargin.classify.token_table import Definition
 from tokenmargin.report import fit_page
 from tokenmargin.report.number_cells import ABSENT
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.classify.deciding_tokens import TokenTable
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.classify.fit_report import DocumentView, Piece
 from tokenmargin.classify.text_model import NO_TOKEN, TextModel
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import pi, sqrt
 from typing import Any
 
-from tokenmargin.classify.deciding_tokens import TokenTable
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.classify.evaluation import Evaluation
 
 #: Tokens named for each class.
@@ -51,8 +51,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
     sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
     sentences = [
-        f"TF-IDF with logistic regression is right in {_percent(baseline)} of the same texts, and always "
-        f"naming the most frequent class in {_percent(majority)}: this model has {points} than the first "
+        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {_percent(baseline)} of the same "
+        f"texts, and always naming the most frequent class in {_percent(majority)}: this model has {points} than the first "
         f"(95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
     ]
     if evaluation.accuracy_interval[0] <= majority:
@@ -66,8 +66,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
     if unread > FEW * judged:
         sentences.append(
-            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows (signs and emoji "
-            "are none): of all these it says the same."
+            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it says "
+            "how frequent each class is."
         )
     sentences.append(
         "A token that decides is one that this model uses. It need not be the cause of anything, and another model may "

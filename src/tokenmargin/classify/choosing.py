@@ -36,6 +36,9 @@ FEWEST_TO_CHOOSE = 500
 #: The search fits at most this many distinct documents, and judges on a quarter as many.
 MOST_TO_CHOOSE = 20_000
 
+#: Where counts times margins are no more than this, each of five parts is held out in turn: one of few says little.
+MOST_IN_TURN, TURNS = 2_000_000, 5
+
 #: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
 RIDGE_GROWTH = 0.5
 
@@ -106,18 +109,22 @@ class Chooser:
         place = _places(documents.counts)
         distinct = len(np.unique(place))
         share = min(0.8, MOST_TO_CHOOSE / max(distinct, 1))
-        self.fitted, self.judged = place < share, (place >= share) & (place < 1.5 * share)
-        self.is_able = (
-            distinct >= FEWEST_TO_CHOOSE
-            and len(np.unique(documents.targets[self.fitted])) == len(np.unique(documents.targets))
-            and bool(self.judged.any())
+        n_margins = 1 if n_classes == 2 else n_classes
+        turns = TURNS if documents.counts.nnz * n_margins <= MOST_IN_TURN else 1
+        self.folds: list[tuple[np.ndarray, np.ndarray]] = []  # which documents are fitted, and which judged by
+        for turn in range(turns):
+            moved = (place + turn / TURNS) % 1.0
+            self.folds.append((moved < share, (moved >= share) & (moved < 1.25 * share)))
+        classes = np.unique(documents.targets)
+        self.is_able = distinct >= FEWEST_TO_CHOOSE and all(
+            judged.any() and len(np.unique(documents.targets[fitted])) == len(classes) for fitted, judged in self.folds
         )
 
     @property
     def grown(self) -> float:
         """By how much the ridge of all documents is larger than that of those fitted here."""
         weights = self.documents.weights
-        return float((weights.sum() / weights[self.fitted].sum()) ** RIDGE_GROWTH)
+        return float((weights.sum() / weights[self.folds[0][0]].sum()) ** RIDGE_GROWTH)
 
     def best(
         self,
@@ -155,33 +162,64 @@ class Chooser:
         return Choice(chosen, best.prior, ridge, best.ridge_score, trial.warm(best), tuple(of_columns), tuple(self.tried))
 
 
-class _Trial:
-    """One set of columns: fits at one ridge after the other, each from where the last ended."""
+class _Fold:
+    """Documents fitted and documents judged by, in one set of columns."""
 
-    def __init__(self, chooser: Chooser, number: int, mask: np.ndarray | None) -> None:
-        """Cut the documents to what the fitted ones hold: a token that they lack would stay where it starts."""
-        self.chooser, self.number = chooser, number
-        fitted, judged = (chooser.documents.rows(rows) for rows in (chooser.fitted, chooser.judged))
+    def __init__(self, chooser: Chooser, fold: tuple[np.ndarray, np.ndarray], mask: np.ndarray | None) -> None:
+        """Cut the columns to what the fitted documents hold: a token that they lack would stay where it starts."""
+        fitted, judged = map(chooser.documents.rows, fold)
         seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
-        self.mask, self.seen = mask, seen if mask is None else seen & mask
+        self.chooser, self.seen = chooser, seen if mask is None else seen & mask
         self.fitted, self.judged = (
             part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, judged)
         )
         self.held = holders(*self.fitted, chooser.n_classes)
+        self.warm: Parameters | None = None
+
+    def objective(self, prior: Prior) -> PenalisedLoss:
+        """The penalised loss of the fitted documents."""
+        self.warm = None
+        n_margins = 1 if self.chooser.n_classes == 2 else self.chooser.n_classes
+        return PenalisedLoss(self.fitted, n_margins, self.chooser.power, prior.belief(self.held))
+
+    def losses(self, objective: PenalisedLoss, ridge_value: float, ridge_score: float) -> np.ndarray:
+        """Fit from where the last fit ended, and give the loss of each document judged by."""
+        objective.penalise(ridge_value, ridge_score)
+        begin = objective.origin() if self.warm is None else objective.coordinates(self.warm)
+        found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
+        self.warm = objective.parameters(found.x)
+        model = TokenModel(*self.warm, self.chooser.power)
+        losses = losses_of(model.margins(self.judged.counts), self.judged.targets)
+        # A weight is that of so many equal documents; the mean is then the weighted mean.
+        return losses * (self.judged.weights / self.judged.weights.mean())
+
+
+class _Trial:
+    """One set of columns: fits at one ridge after the other."""
+
+    def __init__(self, chooser: Chooser, number: int, mask: np.ndarray | None) -> None:
+        """Cut every fold to the columns."""
+        self.chooser, self.number, self.mask = chooser, number, mask
+        self.folds = [_Fold(chooser, fold, mask) for fold in chooser.folds]
 
     def searched(self, prior: Prior, ridge_score: float, start: float, ridge_value: float | None) -> Tried:
         """The ridge with the least held-out loss: weaker ones as long as they help; if none does, stronger ones."""
-        n_margins = 1 if self.chooser.n_classes == 2 else self.chooser.n_classes
-        objective = PenalisedLoss(self.fitted, n_margins, self.chooser.power, prior.belief(self.held))
+        objectives = [fold.objective(prior) for fold in self.folds]
         path: list[Tried] = []
 
         def tried(ridge: float) -> Tried:
-            path.append(self._tried(objective, prior, ridge, ridge_score, path[-1].parameters if path else None))
+            parts = zip(self.folds, objectives, strict=True)
+            losses = np.concatenate([fold.losses(objective, ridge, ridge_score) for fold, objective in parts])
+            parameters = self.folds[0].warm
+            assert parameters is not None, "a fold keeps what it fitted"
+            path.append(Tried(self.number, prior, ridge, ridge_score, losses, parameters))
+            self.chooser.tried.append(path[-1])
+            self.chooser.progress(len(self.chooser.tried), None, "choosing on held-out texts")
             return path[-1]
 
         if ridge_value is not None:
             return tried(ridge_value / self.chooser.grown)
-        last = tried(start)
+        tried(start)
         for sign in (-1, 1):
             last = path[0]
             for step in range(1, RIDGE_STEPS + 1):
@@ -193,28 +231,12 @@ class _Trial:
         best = min(path, key=lambda own: own.loss)
         return replace(best, ridge_value=_vertex([(own.ridge_value, own.loss) for own in path]))
 
-    def _tried(
-        self, objective: PenalisedLoss, prior: Prior, ridge: float, ridge_score: float, warm: Parameters | None
-    ) -> Tried:
-        objective.penalise(ridge, ridge_score)
-        begin = objective.origin() if warm is None else objective.coordinates(warm)
-        found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
-        parameters = objective.parameters(found.x)
-        model = TokenModel(*parameters, self.chooser.power)
-        losses = losses_of(model.margins(self.judged.counts), self.judged.targets)
-        # A weight is that of so many equal documents; the mean is then the weighted mean.
-        losses = losses * (self.judged.weights / self.judged.weights.mean())
-        result = Tried(self.number, prior, ridge, ridge_score, losses, parameters)
-        self.chooser.tried.append(result)
-        self.chooser.progress(len(self.chooser.tried), None, "choosing on held-out texts")
-        return result
-
     def warm(self, tried: Tried) -> Parameters:
         """The parameters of a candidate, in all columns of its set: those that it has not seen where they start."""
-        documents, mask = self.chooser.documents, self.mask
+        documents, mask, seen = self.chooser.documents, self.mask, self.folds[0].seen
         counts = documents.counts if mask is None else _in_columns(documents.counts, mask)
         start = tried.prior.belief(holders(counts, documents.targets, documents.weights, self.chooser.n_classes)).start
-        seen = self.seen if mask is None else self.seen[mask]
+        seen = seen if mask is None else seen[mask]
         value = np.zeros((len(start), tried.parameters.value.shape[1]))
         start[seen], value[seen] = tried.parameters.score, tried.parameters.value
         return Parameters(start, value, tried.parameters.intercept)

@@ -15,7 +15,7 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.classify._objective import Documents
 from tokenmargin.classify.choosing import HELD, Choice, Chooser
-from tokenmargin.classify.fit_tokens import POWER
+from tokenmargin.classify.token_fit import POWER
 from tokenmargin.classify.prior import Prior
 from tokenmargin.classify.token_model import checked_counts
 from tokenmargin.errors import InvalidInputError
@@ -127,10 +127,10 @@ def choose_features(
     choice = chooser.best([masks[own] for own in allowed])
     features, said, minimum = allowed[choice.columns], _compared(allowed, choice), minimums[0]
     if len(minimums) > 1:
-        cuts = minimums[::-1]  # the smallest vocabulary first
-        kept = [masks[features] & (total >= least) for least in cuts]
+        # The first is the whole vocabulary: it is cut only where that is better by more than chance.
+        kept = [masks[features] & (total >= least) for least in minimums]
         choice = chooser.best(kept, (choice.prior,), choice.ridge_value, choice.ridge_score)
-        minimum = cuts[choice.columns]
+        minimum = minimums[choice.columns]
     recipe = features.recipe(base, minimum)
     if recipe != richest:
         counted = count_tokens(texts, recipe, map=map, progress=progress)

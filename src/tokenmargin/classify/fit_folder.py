@@ -16,7 +16,9 @@ import numpy as np
 from tokenmargin._atomic import complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
-from tokenmargin.classify.fitting import COMPUTED_BY, FittedTexts, Origin
+from tokenmargin.classify.fit_settings import Origin
+from tokenmargin.classify.fitting import COMPUTED_BY
+from tokenmargin.classify.judging import FittedTexts
 from tokenmargin.classify.saved_model import save
 from tokenmargin.sources import write_parquet
 from tokenmargin.training.checkpoint import Checkpoint, computed_by

@@ -81,20 +81,21 @@ def of_vocabulary(lexicon: Lexicon, vocabulary: Sequence[str]) -> Columns:
             tokens[numbers[name]] = column
     if lexicon.recipe.ngrams == 1:
         return Columns(tuple(vocabulary), tokens, np.zeros(0, np.int64))
-    runs, columns = _runs(vocabulary, numbers)
-    grams, which = _ngrams.given(runs, lexicon.recipe.ngrams)
+    runs, sizes, columns = _runs(vocabulary, numbers)
+    grams, which = _ngrams.given(runs, sizes, lexicon.recipe.ngrams)
     return Columns(tuple(vocabulary), tokens, lexicon.token_of_word(), grams, tuple(columns[own] for own in which))
 
 
-def _runs(vocabulary: Sequence[str], numbers: dict[str, int]) -> tuple[list[list[int]], np.ndarray]:
-    """The n-grams of a vocabulary whose words are all known, as numbers; their columns, and last what a gap is."""
-    runs, columns = [], []
+def _runs(vocabulary: Sequence[str], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The n-grams of a vocabulary whose words are all known, as numbers and sizes; their columns, and last a gap."""
+    runs, sizes, columns = [], [], []
     for column, name in enumerate(vocabulary):
         words = name.split(" ") if " " in name else []
         if words and all(word in numbers for word in words):
-            runs.append([numbers[word] for word in words])
+            runs += [numbers[word] for word in words]
+            sizes.append(len(words))
             columns.append(column)
-    return runs, np.array([*columns, GAP], np.int64)
+    return np.array(runs, np.int64), np.array(sizes, np.int64), np.array([*columns, GAP], np.int64)
 
 
 def checked_names(vocabulary: Sequence[Any], recipe: Recipe) -> tuple[str, ...]:

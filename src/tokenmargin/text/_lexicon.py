@@ -10,9 +10,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
@@ -23,6 +23,8 @@ from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabu
 from tokenmargin.text._words import NumberedWords
 from tokenmargin.text.recipe import Alphabet, Recipe
 
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: Stands for the rest of a word in the name of a run of its characters; no word holds it.
 CUT = "…"
@@ -106,6 +108,8 @@ class Lexicon:
 
     def count(self, batch: NumberedWords) -> sp.csr_array:
         """How often each token occurs in each document of a batch, shape (documents, tokens known so far)."""
+        import scipy.sparse as sp
+
         own = self._add(batch.words)
         self.totals[own] += np.bincount(batch.ids, minlength=len(own))
         self.foreign += batch.foreign
@@ -153,6 +157,8 @@ class Lexicon:
 
     def _tokens_of_words(self) -> sp.csr_array:
         """How often each token stands in each word, shape (words, tokens)."""
+        import scipy.sparse as sp
+
         tokens, starts = np.array(self.tokens, np.int32), np.array(self.starts, np.int32)
         shape = (len(self.words), len(self.names))
         return sp.csr_array((np.ones(len(tokens), np.int32), tokens, starts), shape=shape)

@@ -44,6 +44,10 @@ _JOINERS = "\u200c\u200d"
 _LAST_NARROW, _LAST_LETTER, _VARIANTS = 0xFFFF, 0x3FFFF, (0xE0100, 0xE01EF)
 
 
+#: Words that are numbered without pyarrow.
+FEW_WORDS = 2**17
+
+
 class NumberedWords(NamedTuple):
     """The words of some documents: document i holds `words[j]` for each j of `ids[starts[i]:starts[i + 1]]`."""
 
@@ -151,7 +155,8 @@ def _number(letters: np.ndarray, lengths: np.ndarray) -> tuple[list[bytes], np.n
     """Number the words that stand one after another in `letters`, by first appearance."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    arrow = _pyarrow()
+    # pyarrow pays off on many words: loading it takes longer than numbering a few.
+    arrow = _pyarrow() if len(lengths) > FEW_WORDS else None
     return _number_by_dictionary(letters, offsets) if arrow is None else _number_by_arrow(arrow, letters, offsets)
 
 

@@ -54,6 +54,11 @@ class Fitted:
     n_iter: int
     converged: bool
 
+    @property
+    def penalties(self) -> dict[str, Any]:
+        """The prior and the ridges, as `fit_tokens` takes them."""
+        return {"prior": self.prior, "ridge_value": self.ridge_value, "ridge_score": self.ridge_score}
+
 
 @checked
 def fit_tokens(
