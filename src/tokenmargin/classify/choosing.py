@@ -55,12 +55,20 @@ class Tried:
     ridge_value: float
     ridge_score: float
     losses: np.ndarray
+    weights: np.ndarray  #: of those documents: one of weight two is two documents
     parameters: Parameters
 
     @property
     def loss(self) -> float:
         """The mean loss."""
-        return float(self.losses.mean())
+        return float(self.losses @ self.weights / self.weights.sum())
+
+    def excess(self, best: Tried) -> tuple[float, float]:
+        """How much larger the mean loss is than another's, and the standard error of that over the same documents."""
+        more, n = self.losses - best.losses, float(self.weights.sum())
+        mean = float(more @ self.weights) / n
+        variance = float((more - mean) ** 2 @ self.weights) / max(n - 1, 1)
+        return mean, float(np.sqrt(variance / n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +94,12 @@ class Choice:
     tried: tuple[Tried, ...] = ()
 
 
-def simplest(losses: Sequence[np.ndarray]) -> int:
-    """The first of candidates, the simplest first, whose loss is within one standard error of the smallest.
-
-    The standard error is that of the mean difference to the best candidate over the same documents.
-    """
-    best = losses[int(np.argmin([own.mean() for own in losses]))]
-    for place, own in enumerate(losses):
-        more = own - best
-        if more.mean() <= more.std(ddof=1 if len(more) > 1 else 0) / np.sqrt(len(more)):
+def simplest(tried: Sequence[Tried]) -> int:
+    """The first of candidates, the simplest first, whose loss is within one standard error of the smallest."""
+    best = min(tried, key=lambda own: own.loss)
+    for place, own in enumerate(tried):
+        more, error = own.excess(best)
+        if more <= error:
             return place
     raise AssertionError("the best candidate is within any error of itself")
 
@@ -152,12 +157,12 @@ class Chooser:
             # A prior has no size: of several the best is taken.
             of_columns.append(min(each, key=lambda own: own.loss))
             trials.append(trial)
-        chosen = simplest([own.losses for own in of_columns])
+        chosen = simplest(of_columns)
         best, trial = of_columns[chosen], trials[chosen]
         if ridge_score is None:
             free = trial.searched(best.prior, RIDGE_SCORE, best.ridge_value, ridge_value)
             # Attention is learnt: it is held only where that is better by more than chance.
-            best = (free, best)[simplest([free.losses, best.losses])]
+            best = (free, best)[simplest([free, best])]
         ridge = best.ridge_value * self.grown if ridge_value is None else ridge_value
         return Choice(chosen, best.prior, ridge, best.ridge_score, trial.warm(best), tuple(of_columns), tuple(self.tried))
 
@@ -189,9 +194,7 @@ class _Fold:
         found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
         self.warm = objective.parameters(found.x)
         model = TokenModel(*self.warm, self.chooser.power)
-        losses = losses_of(model.margins(self.judged.counts), self.judged.targets)
-        # A weight is that of so many equal documents; the mean is then the weighted mean.
-        return losses * (self.judged.weights / self.judged.weights.mean())
+        return losses_of(model.margins(self.judged.counts), self.judged.targets)
 
 
 class _Trial:
@@ -205,6 +208,7 @@ class _Trial:
     def searched(self, prior: Prior, ridge_score: float, start: float, ridge_value: float | None) -> Tried:
         """The ridge with the least held-out loss: weaker ones as long as they help; if none does, stronger ones."""
         objectives = [fold.objective(prior) for fold in self.folds]
+        weights = np.concatenate([fold.judged.weights for fold in self.folds])
         path: list[Tried] = []
 
         def tried(ridge: float) -> Tried:
@@ -212,7 +216,7 @@ class _Trial:
             losses = np.concatenate([fold.losses(objective, ridge, ridge_score) for fold, objective in parts])
             parameters = self.folds[0].warm
             assert parameters is not None, "a fold keeps what it fitted"
-            path.append(Tried(self.number, prior, ridge, ridge_score, losses, parameters))
+            path.append(Tried(self.number, prior, ridge, ridge_score, losses, weights, parameters))
             self.chooser.tried.append(path[-1])
             self.chooser.progress(len(self.chooser.tried), None, "choosing on held-out texts")
             return path[-1]

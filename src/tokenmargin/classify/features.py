@@ -165,9 +165,8 @@ def _compared(allowed: Sequence[Features], choice: Choice) -> str:
     others = []
     for features, own in zip(allowed, choice.of_columns, strict=True):
         if features is not allowed[choice.columns]:
-            more = own.losses - best.losses
-            error = more.std() / np.sqrt(len(more))
-            apart = "the least" if own is best else f"{more.mean():.3f} ± {error:.3f} more than the least"
+            more, error = own.excess(best)
+            apart = "the least" if own is best else f"{more:.3f} ± {error:.3f} more than the least"
             others.append(f"{features.value}: {own.loss:.3f}, {apart}")
     taken = f"read as {allowed[choice.columns].value}: loss {choice.of_columns[choice.columns].loss:.3f} on held-out texts"
     return f"{taken} ({'; '.join(others)})" if others else taken
