@@ -126,7 +126,9 @@ class NaiveBayesPeer:
         self.classes = np.unique(labels)
         self.parts = []
         for name in self.classes[1:] if len(self.classes) == 2 else self.classes:
-            own, rest = (1.0 + np.asarray(binary[rows].sum(axis=0)).ravel() for rows in (labels == name, labels != name))
+            own, rest = (
+                1.0 + np.asarray(binary[rows].sum(axis=0)).ravel() for rows in (labels == name, labels != name)
+            )
             ratio = np.log(own / own.sum()) - np.log(rest / rest.sum())
             linear = LinearSVC(C=self.C).fit(binary @ sp.diags(ratio), labels == name)
             self.parts.append((ratio, linear))
@@ -160,7 +162,9 @@ def tuned_peers(train: Part, test: Part) -> tuple[dict[str, np.ndarray], float]:
         judging += process_time() - started
         for name, make in PEERS.items():
             scores = [
-                (make(C).fit(counts[fitted], train.labels[fitted]).predict(counts[judged]) == train.labels[judged]).mean()
+                (
+                    make(C).fit(counts[fitted], train.labels[fitted]).predict(counts[judged]) == train.labels[judged]
+                ).mean()
                 for C in STRENGTHS
             ]
             final = make(STRENGTHS[int(np.argmax(scores))]).fit(counts, train.labels)
@@ -174,7 +178,8 @@ def compare(name: str) -> None:
     train, test = corpus(name)
     begin = process_time()
     model, said = fitted_model(
-        LabelledCorpus(tuple(train.texts), tuple(train.labels.tolist())), FitSettings(plain_recipe(), candidates=Candidates())
+        LabelledCorpus(tuple(train.texts), tuple(train.labels.tolist())),
+        FitSettings(plain_recipe(), candidates=Candidates()),
     )
     seconds = process_time() - begin
     ours = model.predict(test.texts) == test.labels

@@ -169,6 +169,7 @@ ALLOWED: dict[str, set[str]] = {
         "_checks",
         "experiments",
     },
+    "text_fit": {"errors", "_checks", "_progress", "classify", "plots", "report", "text"},
     "report": {"errors", "_atomic", "_rename", "theory", "experiments", "classify", "comparison", "probe"},
     "cli": {
         "__init__",
@@ -190,7 +191,18 @@ ALLOWED: dict[str, set[str]] = {
         "training",
     },
     "__main__": {"cli"},
-    "__init__": {"data", "attention", "models", "training", "first_step", "margin", "theory", "classify", "parallel"},
+    "__init__": {
+        "data",
+        "attention",
+        "models",
+        "training",
+        "first_step",
+        "margin",
+        "theory",
+        "classify",
+        "parallel",
+        "text_fit",
+    },
 }
 
 #: Third parties that only one file may import.

@@ -105,7 +105,7 @@ def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path
     assert found.metrics == whole.metrics
     for name in ("score", "value", "intercept"):
         assert getattr(found.model.tokens, name).tobytes() == getattr(whole.model.tokens, name).tobytes()
-    with pytest.raises(InvalidInputError, match="texts: saved 330 of"):
+    with pytest.raises(InvalidInputError, match="documents: saved"):
         go_on(targets=np.roll(targets, 1))
 
 

@@ -283,7 +283,7 @@ def test_progress_is_told_of_every_step():
 def tried(losses, weights=None):
     losses = np.asarray(losses, float)
     weights = np.ones(len(losses)) if weights is None else np.asarray(weights, float)
-    return Tried(0, Prior.PLAIN, 1.0, 8.0, losses, weights, None)
+    return Tried(0, Prior.PLAIN, 1.0, 8.0, losses, weights, Parameters(np.zeros(1), np.zeros((1, 1)), np.zeros(1)))
 
 
 def test_a_simpler_candidate_is_taken_within_one_standard_error_and_not_beyond():

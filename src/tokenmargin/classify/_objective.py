@@ -134,7 +134,9 @@ class _Block:
         flow = _by_rows(self.W_transposed, np.concatenate([pulled, (pulled * averages).sum(axis=0)[None]]))
         return loss, slopes.sum(axis=1), flow
 
-    def held_flow(self, u: np.ndarray, value: np.ndarray, intercept: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    def held_flow(
+        self, u: np.ndarray, value: np.ndarray, intercept: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
         """The same for scores that never move, whose divisors are found once: T without its last row, (c, V)."""
         if self._fixed is None:
             self._fixed = self.roots / _divisors(self.W @ u)

@@ -17,6 +17,9 @@ NAMED = 8
 #: With more classes than this the sentence names fewer tokens of each.
 MANY_CLASSES = 3
 
+#: Classes that are named in a sentence at most, and the share below which a class is rare.
+MOST_CLASSES, RARE = 8, 0.2
+
 #: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
 #: smaller share of texts that the model can read nothing of, accuracy moves by less.
 FEW = 0.01
@@ -28,12 +31,17 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
     learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
     sentences = [
-        f"From {learnt:,} texts labelled {_listed(table.classes, 'or')} the model learnt two numbers for each of "
+        f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
         f"On {judged:,} texts {unseen} {_percent(evaluation.accuracy)} of its predictions are right "
         f"(95% interval {_percent(low)} to {_percent(high)}).",
     ]
+    sentences.extend(_on_small_classes(evaluation))
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
+    if len(table.classes) > MOST_CLASSES:
+        worst = sorted(table.classes, key=lambda name: evaluation.per_class[name]["f1"])[:MOST_CLASSES]
+        told = ", ".join(f"{name} ({_percent(evaluation.per_class[name]['f1'])})" for name in worst)
+        return (*sentences, f"It does worst, by F1, on {told}.")
     for name in table.classes:
         rows = table.towards(name, top)
         if rows:
@@ -42,6 +50,25 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
         else:
             sentences.append(f"No token decides for {name} beyond what chance would explain.")
     return tuple(sentences)
+
+
+def _labels(classes: Sequence[str]) -> str:
+    """The classes by name, or their number where there are many."""
+    return _listed(classes, "or") if len(classes) <= MOST_CLASSES else f"with one of {len(classes)} classes"
+
+
+def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
+    """How well the rarest class is found, where it is rare: accuracy says little of it."""
+    there = evaluation.confusion.sum(axis=1)
+    rarest = int(there.argmin())
+    name = evaluation.classes[rarest]
+    if 0 < there[rarest] < RARE * there.sum():
+        own = evaluation.per_class[name]
+        yield (
+            f"{name} is rare ({_percent(there[rarest] / there.sum())} of the texts): of its texts {_percent(own['recall'])} "
+            f"are found (recall), and of those that are called so {_percent(own['precision'])} are (precision); F1 is "
+            f"{_percent(own['f1'])}, the area under the ROC curve {own['auc']:.3f}."
+        )
 
 
 def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:

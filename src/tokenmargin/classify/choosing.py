@@ -37,7 +37,7 @@ FEWEST_TO_CHOOSE = 500
 MOST_TO_CHOOSE = 20_000
 
 #: Where counts times margins are no more than this, each of five parts is held out in turn: one of few says little.
-MOST_IN_TURN, TURNS = 2_000_000, 5
+MOST_IN_TURN, TURNS = 10_000_000, 5
 
 #: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
 RIDGE_GROWTH = 0.5
@@ -164,7 +164,9 @@ class Chooser:
             # Attention is learnt: it is held only where that is better by more than chance.
             best = (free, best)[simplest([free, best])]
         ridge = best.ridge_value * self.grown if ridge_value is None else ridge_value
-        return Choice(chosen, best.prior, ridge, best.ridge_score, trial.warm(best), tuple(of_columns), tuple(self.tried))
+        return Choice(
+            chosen, best.prior, ridge, best.ridge_score, trial.warm(best), tuple(of_columns), tuple(self.tried)
+        )
 
 
 class _Fold:
@@ -269,5 +271,3 @@ def _vertex(tried: Sequence[tuple[float, float]]) -> float:
     left, middle, right = losses[best - 1 : best + 2]
     offset = 0.5 * (left - right) / (left - 2 * middle + right)
     return float(ridges[best] * RIDGE_FACTOR**offset)
-
-

@@ -74,7 +74,9 @@ class Candidates:
     def __post_init__(self) -> None:
         """Refuse to choose from nothing."""
         if not self.features or not self.minimums or min(self.minimums) < 1:
-            raise InvalidInputError("give at least one candidate each of features and of minimums, which are 1 or more.")
+            raise InvalidInputError(
+                "give at least one candidate each of features and of minimums, which are 1 or more."
+            )
 
 
 class ChosenFeatures(NamedTuple):
@@ -168,7 +170,9 @@ def _compared(allowed: Sequence[Features], choice: Choice) -> str:
             more, error = own.excess(best)
             apart = "the least" if own is best else f"{more:.3f} ± {error:.3f} more than the least"
             others.append(f"{features.value}: {own.loss:.3f}, {apart}")
-    taken = f"read as {allowed[choice.columns].value}: loss {choice.of_columns[choice.columns].loss:.3f} on held-out texts"
+    taken = (
+        f"read as {allowed[choice.columns].value}: loss {choice.of_columns[choice.columns].loss:.3f} on held-out texts"
+    )
     return f"{taken} ({'; '.join(others)})" if others else taken
 
 

@@ -124,7 +124,20 @@ def counted_parts(
         CountedPart(texts, kept.tolist(), targets[kept], counted.counts),
         CountedPart(judged_texts, rows.tolist() if own_rows is None else [own_rows[j] for j in rows], wanted, judged),
         choice,
-        said,
+        (*alike_labels(classes), *said),
+    )
+
+
+def alike_labels(classes: Sequence[str]) -> tuple[str, ...]:
+    """Sentences about labels that differ in capitals or blanks alone, which are mostly one class written in two ways."""
+    alike: dict[str, list[str]] = {}
+    for name in classes:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+    return tuple(
+        f"the labels {' and '.join(map(repr, names))} differ in capitals or blanks alone and are taken for classes of their "
+        "own: a label map makes one class of them"
+        for names in alike.values()
+        if len(names) > 1
     )
 
 

@@ -94,7 +94,9 @@ class Explanation:
         names = own.model.counter.vocabulary
         units = [
             Unit(names[token], token, tuple(spans[token]), pulled, given)
-            for token, pulled, given in zip(own.columns.tolist(), own.pulls.tolist(), own.attention.tolist(), strict=True)
+            for token, pulled, given in zip(
+                own.columns.tolist(), own.pulls.tolist(), own.attention.tolist(), strict=True
+            )
         ]
         return tuple(sorted(units, key=lambda unit: -abs(unit.contribution)))
 

@@ -113,9 +113,7 @@ def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:
     else:  # in a text that is all ASCII, words end where letters and digits do, whatever the alphabet
         marked = _ASCII_SYMBOLS if recipe.symbols else ""
         split = [
-            text
-            if text.isascii() and not any(map(text.__contains__, marked))
-            else " ".join(split_words(text, recipe))
+            text if text.isascii() and not any(map(text.__contains__, marked)) else " ".join(split_words(text, recipe))
             for text in ready
         ]
     # A lone surrogate (half a character) has no UTF-8; it is no letter either, so a question mark stands for it.

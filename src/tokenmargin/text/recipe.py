@@ -218,7 +218,16 @@ class Recipe:
         return cls(**given)
 
 
-_SWITCHES = ("fold_accents", "lower_case", "punctuation", "stop_words", "stem", "word_piece", "any_vocabulary", "symbols")
+_SWITCHES = (
+    "fold_accents",
+    "lower_case",
+    "punctuation",
+    "stop_words",
+    "stem",
+    "word_piece",
+    "any_vocabulary",
+    "symbols",
+)
 
 
 def _is_whole(value: object) -> bool:
