@@ -26,7 +26,7 @@ def counts(n=120, V=12, n_classes=2, seed=0):
 def learnt(n_classes=2, **sizes) -> Learnt:
     matrix, targets = counts(n_classes=n_classes, **sizes)
     ours = fit_tokens(matrix, targets, n_classes, ridge_value=0.2)
-    return Learnt(matrix, targets, n_classes, ours.model, 0.2, fit_tfidf_logistic(matrix, targets, C=3.0))
+    return Learnt(matrix, targets, n_classes, ours, fit_tfidf_logistic(matrix, targets, C=3.0))
 
 
 def knowledge(own: Learnt, **settings) -> Knowledge:

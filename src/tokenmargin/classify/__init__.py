@@ -1,7 +1,7 @@
 """For people with labelled texts: a classifier that is its own explanation, and which tokens decide.
 
-Names are found when they are asked for: `load`, and what it gives, need NumPy alone; `AttentionClassifier` needs the extra
-`sklearn`, and what reads texts the extra `fit`.
+Names are found when they are asked for: `load`, and what it gives, need NumPy alone; `AttentionClassifier` needs the
+extra `sklearn`, and what reads texts the extra `fit`.
 """
 
 from importlib import import_module
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenmargin.classify.classifier import AttentionClassifier
-    from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
+    from tokenmargin.classify.embedding_fit import fit_embeddings
     from tokenmargin.classify.evaluation import Evaluation, evaluate
     from tokenmargin.classify.features import Candidates, Features
-    from tokenmargin.classify.embedding_fit import fit_embeddings
     from tokenmargin.classify.fit_folder import write_fit
     from tokenmargin.classify.fit_settings import FitSettings, LabelledCorpus, Origin
-    from tokenmargin.classify.token_fit import Fitted, fit_tokens
     from tokenmargin.classify.fitting import fit_texts
     from tokenmargin.classify.fitting_parts import fit_parts
     from tokenmargin.classify.judging import FittedTexts
     from tokenmargin.classify.prior import Prior
     from tokenmargin.classify.saved_model import load, save
     from tokenmargin.classify.text_model import Explanation, TextModel, Unit
+    from tokenmargin.classify.token_fit import Fitted, fit_tokens
     from tokenmargin.classify.token_model import Contributions, TokenModel
+    from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
 
 __all__ = [
     "DEFINITIONS",

@@ -148,7 +148,7 @@ class _Block:
 
 
 class PenalisedLoss:
-    """Mean loss + (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, in coordinates of like curvature.
+    """Mean loss + (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, in coordinates of one curvature.
 
     A ridge on scores that is infinite holds them where they start.
     """

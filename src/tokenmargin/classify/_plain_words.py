@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import pi, sqrt
 from typing import Any
 
-from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.classify.evaluation import Evaluation
+from tokenmargin.classify.token_table import TokenTable
 
 #: Tokens named for each class.
 NAMED = 8
@@ -65,9 +65,10 @@ def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
     if 0 < there[rarest] < RARE * there.sum():
         own = evaluation.per_class[name]
         yield (
-            f"{name} is rare ({_percent(there[rarest] / there.sum())} of the texts): of its texts {_percent(own['recall'])} "
-            f"are found (recall), and of those that are called so {_percent(own['precision'])} are (precision); F1 is "
-            f"{_percent(own['f1'])}, the area under the ROC curve {own['auc']:.3f}."
+            f"{name} is rare ({_percent(there[rarest] / there.sum())} of the texts): of its texts "
+            f"{_percent(own['recall'])} are found (recall), and of those that are called so "
+            f"{_percent(own['precision'])} are (precision); F1 is {_percent(own['f1'])}, the area under the ROC curve "
+            f"{own['auc']:.3f}."
         )
 
 
@@ -78,9 +79,9 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
     sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
     sentences = [
-        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {_percent(baseline)} of the same "
-        f"texts, and always naming the most frequent class in {_percent(majority)}: this model has {points} than the first "
-        f"(95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
+        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {_percent(baseline)} of the "
+        f"same texts, and always naming the most frequent class in {_percent(majority)}: this model has {points} than "
+        f"the first (95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
     ]
     if evaluation.accuracy_interval[0] <= majority:
         sentences.append("It is not clearly better than naming the most frequent class: do not read much into it.")
@@ -93,8 +94,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
     if unread > FEW * judged:
         sentences.append(
-            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it says "
-            "how frequent each class is."
+            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it "
+            "says how frequent each class is."
         )
     sentences.append(
         "A token that decides is one that this model uses. It need not be the cause of anything, and another model may "

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import real_array, share, shown
 from tokenmargin._types import ArrayLike
-from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 from tokenmargin.classify.prior import Prior
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import Contributions, TokenModel, checked_counts
+from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 from tokenmargin.data.labels import check_not_missing
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 

@@ -15,8 +15,8 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.classify._objective import Documents
 from tokenmargin.classify.choosing import HELD, Choice, Chooser
-from tokenmargin.classify.token_fit import POWER
 from tokenmargin.classify.prior import Prior
+from tokenmargin.classify.token_fit import POWER
 from tokenmargin.classify.token_model import checked_counts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT, CountedTexts, Recipe, count_tokens

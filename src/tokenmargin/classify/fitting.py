@@ -18,11 +18,11 @@ from tokenmargin.classify._splitting import copies, held_out, repeated_across
 from tokenmargin.classify.choosing import Choice
 from tokenmargin.classify.features import choose_features
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
-from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.judging import FittedTexts, judged_fit
 from tokenmargin.classify.peers import strongest_peer
 from tokenmargin.classify.resampling import resampled
 from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT, CountedTexts, TokenCounter, count_tokens
 from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
@@ -129,13 +129,13 @@ def counted_parts(
 
 
 def alike_labels(classes: Sequence[str]) -> tuple[str, ...]:
-    """Sentences about labels that differ in capitals or blanks alone, which are mostly one class written in two ways."""
+    """Sentences about labels that differ in capitals or blanks alone, mostly one class written in two ways."""
     alike: dict[str, list[str]] = {}
     for name in classes:
         alike.setdefault(" ".join(name.casefold().split()), []).append(name)
     return tuple(
-        f"the labels {' and '.join(map(repr, names))} differ in capitals or blanks alone and are taken for classes of their "
-        "own: a label map makes one class of them"
+        f"the labels {' and '.join(map(repr, names))} differ in capitals or blanks alone and are taken for classes of "
+        "their own: a label map makes one class of them"
         for names in alike.values()
         if len(names) > 1
     )
@@ -152,12 +152,17 @@ def _counted(
 def train_tokens(ready: Counted, progress: Progress = silent, stages: Stages | None = None) -> Fitted:
     """Fit to all texts learnt from; what was not chosen with the features is chosen now."""
     choice, own = ready.choice, ready.learnt
-    checkpoint = (stages or Stages(None, dict)).checkpoint("fit")
-    fit = {"progress": progress, "checkpoint": checkpoint}
-    if choice is not None:
-        chosen = {"prior": choice.prior, "ridge_value": choice.ridge_value, "ridge_score": choice.ridge_score}
-        return fit_tokens(own.counts, own.targets, len(ready.classes), **chosen, warm=choice.warm, **fit)
-    return fit_tokens(own.counts, own.targets, len(ready.classes), **fit)
+    return fit_tokens(
+        own.counts,
+        own.targets,
+        len(ready.classes),
+        prior=None if choice is None else choice.prior,
+        ridge_value=None if choice is None else choice.ridge_value,
+        ridge_score=None if choice is None else choice.ridge_score,
+        warm=None if choice is None else choice.warm,
+        progress=progress,
+        checkpoint=None if stages is None else stages.checkpoint("fit"),
+    )
 
 
 def fitted_model(

@@ -95,6 +95,8 @@ def fit_peer(name: str, counts: sp.csr_array, targets: np.ndarray, C: float) -> 
     n = counts.shape[0]
     weight = np.log((1 + n) / (1 + held.by_token.sum(axis=0))) + 1 if is_tfidf else None
     x = sp.csr_matrix(_features(counts, weight))
+    if x.nnz <= np.iinfo(np.int32).max:  # liblinear takes no others
+        x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
     # L-BFGS adds up short vectors: several threads would wait for each other longer than they work.
     with threadpool_limits(1, "blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a peer that stops at its limit is used as it is

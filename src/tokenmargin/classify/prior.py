@@ -28,8 +28,8 @@ class Holders(NamedTuple):
 class Prior(Enum):
     """How a value is measured when the ridge asks it to be small.
 
-    Scores start at the logarithm of inverse document frequency; with naive-Bayes ratios, which weigh rare tokens already,
-    at 0.
+    Scores start at the logarithm of inverse document frequency; with naive-Bayes ratios, which weigh rare tokens
+    already, at 0.
     """
 
     PLAIN = "all values alike"

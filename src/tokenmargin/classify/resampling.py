@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
-from tokenmargin.classify.token_table import deciding_tokens, mean_pull
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
+from tokenmargin.classify.token_table import deciding_tokens, mean_pull
 from tokenmargin.training.checkpoint import Stages
 
 #: The share of resamples that the interval of a rank holds.

@@ -2,7 +2,7 @@
 
 model/weights.safetensors    score, value, intercept, base_rate
 model/vocabulary.txt         the tokens, a line each, and after them the words behind each, a line each
-model/model.json             format and version, classes, recipe, the digests of the other two, and a checksum of all that
+model/model.json             format and version, classes, recipe, the digests of the other two, and a checksum of that
 
 A large vocabulary is most of a model: as lines it is read in a tenth of the time that JSON takes.
 """

@@ -1,7 +1,7 @@
 """A fitted model of texts: predicts their classes, and says which words and phrases decided and by how much.
 
-The log-odds of two classes are the sum of what the tokens of a text contribute, and a constant. A phrase is a unit like a
-word: "not good" contributes what the pair contributes, beside what "not" and "good" contribute alone. NumPy is enough.
+The log-odds of two classes are the sum of what the tokens of a text contribute, and a constant. A phrase is a unit like
+a word: "not good" contributes what the pair does, beside what "not" and "good" contribute alone. NumPy is enough.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Left(NamedTuple):
 class Explanation:
     """A prediction as a sum: `constant` and the contributions of `units` add up to `log_odds`.
 
-    The log-odds are log P(predicted) / P(against): with two classes the other one, with more the runner-up unless another
-    was asked for. `odds_against_rest` is log P(predicted) / (1 - P(predicted)), which is no sum.
+    The log-odds are log P(predicted) / P(against): with two classes the other one, with more the runner-up unless
+    another was asked for. `odds_against_rest` is log P(predicted) / (1 - P(predicted)), which is no sum.
     """
 
     text: str

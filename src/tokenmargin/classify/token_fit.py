@@ -80,7 +80,7 @@ def fit_tokens(
 ) -> Fitted:
     """Find the scores and values that make the penalised mean loss small.
 
-    The penalty is (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, with unit and start by the prior.
+    The penalty is (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, unit and start by the prior.
 
     n is the sum of the weights, and a document of weight two is two documents. The same input gives the same bytes.
 
@@ -90,10 +90,10 @@ def fit_tokens(
         n_classes: two or more.
         sample_weight: weights >= 0 of the documents; one each when absent.
         power: t; weights are count^t exp(score).
-        prior: what is believed of values before they are fitted. When absent it is chosen, as are both ridges: documents
-            are dealt into parts by what they hold, so that copies fall together and no random number decides, and the
-            candidate with the least loss on the part held out is taken (a simpler one within one standard error of
-            it); below 500 distinct documents it is `Prior.PLAIN` with the ridges 0.25 and 8.
+        prior: what is believed of values before they are fitted. When absent it is chosen, as are both ridges:
+            documents are dealt into parts by what they hold, so that copies fall together and no random number decides,
+            and the candidate with the least loss on the part held out is taken; below 500 distinct documents it is
+            `Prior.PLAIN` with the ridges 0.0625 and 8.
         ridge_value: on values; chosen when absent.
         ridge_score: on scores; infinite holds attention where it starts; chosen (8, or infinite) when absent.
         max_iter: steps of L-BFGS at most.

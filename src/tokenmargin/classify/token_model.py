@@ -6,8 +6,8 @@ s in a document, m the number of distinct tokens in it and t the power,
 
     margin = intercept + sqrt(m) * sum_s attention_s value_s,   attention_s ~ c_s^t exp(score_s), of sum one.
 
-[E] has t = 1 and no root. With more than two classes a token has one score and a value a class. What predicts needs NumPy
-alone; SciPy is imported where sparse matrices are given or asked for.
+[E] has t = 1 and no root. With more than two classes a token has one score and a value a class. What predicts needs
+NumPy alone; SciPy is imported where sparse matrices are given or asked for.
 """
 
 from __future__ import annotations

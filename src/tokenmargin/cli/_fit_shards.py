@@ -42,8 +42,8 @@ def fitted_shards(
     say: Callable[[str], None],
 ) -> FittedTexts:
     """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
-    from tokenmargin.classify.fit_folder import fit_checkpoint
     from tokenmargin.classify import Features, FitSettings, Origin
+    from tokenmargin.classify.fit_folder import fit_checkpoint
     from tokenmargin.classify.fitting_parts import fit_parts
     from tokenmargin.parallel import map_of
     from tokenmargin.parallel.shards import count_shards

@@ -39,8 +39,8 @@ def add_to(commands: Commands) -> None:
     predict = commands.add_parser(
         "predict",
         help="the class of every text of a file",
-        description="Print every text of a file with its predicted class (label), the probability of that, and how many "
-        "of its words and phrases the model knows (known_words), as CSV.",
+        description="Print every text of a file with its predicted class (label), the probability of that, and how "
+        "many of its words and phrases the model knows (known_words), as CSV.",
     )
     predict.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
     predict.add_argument("file", type=Path, metavar="FILE", help="a table, or a file with a text a line")

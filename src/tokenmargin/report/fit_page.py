@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.classify.fit_report import DocumentView, FitReport
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report.number_cells import ABSENT

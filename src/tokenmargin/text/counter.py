@@ -176,7 +176,8 @@ class TokenCounter:
         rows = np.repeat(rows, np.diff(starts))
         if self.recipe.ngrams > 1:
             numbers, grams, of_grams = self._runs
-            stems = np.fromiter((numbers.get(stem, GAP) for stem, _ in found), np.int64, len(found))[batch.ids]
+            own = (GAP if stem is None else numbers.get(stem, GAP) for stem, _ in found)
+            stems = np.fromiter(own, np.int64, len(found))[batch.ids]
             places = _ngrams.runs_at(parted(stems, batch.starts), batch.starts, grams, of_grams)
             rows, columns = np.concatenate([rows, places[0]]), np.concatenate([columns, places[1]])
         V = len(self.vocabulary)

@@ -65,8 +65,8 @@ class Recipe:
             3 of every three too, and so on. A word that is dropped parts its neighbours; punctuation does not.
         characters: 5 adds the runs of 2 to 5 characters within each word, its two ends counted as characters: "…ing" is
             a word's end, "un…" its beginning, "…eve…" stands inside. 0 adds none.
-        symbols: emoji and other symbols (currency, arrows, mathematics) are words of their own, whole with skin tone and
-            joiners; only for the alphabet UNICODE.
+        symbols: emoji and other symbols (currency, arrows, mathematics) are words of their own, whole with skin tone
+            and joiners; only for the alphabet UNICODE.
     """
 
     markup: Markup = Markup.BREAKS
