@@ -285,3 +285,44 @@ def test_how_far_probabilities_seem_off_stands_beside_what_chance_makes_of_as_ma
     evaluation = replace(fitted().evaluation, calibration=curves[0])
     (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
     assert said.endswith(f"probabilities without fault would seem off by {seem.sum():.0f} points with so many texts.")
+
+
+def test_a_page_and_tables_of_many_tokens_hold_those_that_decide_most(monkeypatch, tmp_path):
+    from tokenmargin.classify import fit_folder, judging
+
+    whole = fitted(recipe=plain_recipe(minimum_count=1, ngrams=2))
+    monkeypatch.setattr(judging, "PAGE_NUMBERS", 20)
+    monkeypatch.setattr(fit_folder, "TABLE_BYTES", 3000)
+    found = fitted(recipe=plain_recipe(minimum_count=1, ngrams=2))
+    of_page = found.report.tokens
+    assert len(of_page) < len(found.tokens) == len(whole.tokens)
+    assert of_page.token[:10].tolist() == whole.tokens.token[:10].tolist()
+    for view, before in zip(found.report.documents, whole.report.documents, strict=True):
+        for piece, same in zip(view.pieces, before.pieces, strict=True):
+            assert (piece.token < 0) == (same.token < 0)
+            if piece.token >= 0:
+                assert of_page.token[piece.token] == whole.tokens.token[same.token]
+    fit_folder.write_fit(found, tmp_path / "out", fit_page(found.report))
+    assert (tmp_path / "out" / "tokens.csv").stat().st_size < 2 * 3000
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["tokens"] == len(found.tokens)
+
+
+def test_labels_that_look_alike_are_pointed_out():
+    corpus = texts(n=120)
+    labels = tuple("Good " if label == "good" and row % 4 == 1 else label for row, label in enumerate(corpus.labels))
+    found = fit_texts(LabelledCorpus(corpus.texts, labels), FitSettings(PLAIN))
+    (said,) = [sentence for sentence in found.report.reading if "capitals or blanks" in sentence]
+    assert "'Good ' and 'good'" in said
+    assert not any("capitals or blanks" in sentence for sentence in fitted().report.reading)
+
+
+def test_a_rare_class_has_its_own_numbers_in_the_first_sentences():
+    corpus = texts(n=600)
+    kept = [row for row, label in enumerate(corpus.labels) if label == "good" or row % 12 == 0]
+    skewed = LabelledCorpus(tuple(corpus.texts[row] for row in kept), tuple(corpus.labels[row] for row in kept))
+    found = fit_texts(skewed, FitSettings(PLAIN))
+    (said,) = [sentence for sentence in found.report.sentences if "is rare" in sentence]
+    own = found.metrics["per_class"]["bad"]
+    assert said.startswith("bad is rare")
+    assert f"{100 * own['recall']:.1f}% are found (recall)" in said
+    assert not any("is rare" in sentence for sentence in fitted().report.sentences)

@@ -27,6 +27,9 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 DIGITS = 6
 
 
+#: Tables hold the most deciding tokens, as many as so many bytes hold; the model knows all. A cell has about so many.
+TABLE_BYTES, CELL_BYTES = 5_000_000, 8
+
 #: What a cell begins with that a spreadsheet takes for a formula; and ', so that what is added can be taken away again.
 FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 #: A number as we and others write it.
@@ -45,7 +48,9 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
         folder: new, or one that holds a fit and nothing else.
         page: the HTML of report.html; without it there is none.
     """
-    columns = fitted.tokens.columns()
+    table = fitted.tokens
+    width = len(table.only([]).columns())
+    columns = table.only(range(min(len(table), max(1, TABLE_BYTES // (CELL_BYTES * width))))).columns()
     with complete_folder(folder, only=FILES) as place:
         _write_csv(place / "tokens.csv", columns)
         write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ from tokenmargin.classify.fit_report import DocumentView, FitReport
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
 from tokenmargin.classify.peers import Peer
 from tokenmargin.classify.resampling import Resampled
-from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.text_model import NO_TOKEN, TextModel
 from tokenmargin.classify.token_fit import Fitted
 from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
 from tokenmargin.data.tokens import TokenDataset
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer")
+
+
+#: Tokens of a page times classes, beside the tokens of the texts that it shows: the model keeps all.
+PAGE_NUMBERS = 40_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +136,13 @@ def _report(
     if settings.show_texts:
         shown = documents_shown(model, table, judged.texts, judged.rows, judged.targets, probabilities, settings.seed)
         examples = examples_shown(model, table, learnt.texts, learnt.targets, learnt.counts)
+    of_page, shown = _selected(table, shown)
     return FitReport(
         origin.title,
         model.classes,
         what_was_learnt(table, evaluation, metrics),
         how_far_to_trust_it(evaluation, metrics),
-        table,
+        of_page,
         shown,
         examples,
         metrics,
@@ -150,6 +155,21 @@ def _report(
         origin.command,
         DEFINITIONS,
     )
+
+
+def _selected(table: TokenTable, shown: tuple[DocumentView, ...]) -> tuple[TokenTable, tuple[DocumentView, ...]]:
+    """The tokens that decide most and those of the texts shown, for a page; and the texts with the rows of these."""
+    most = max(1, PAGE_NUMBERS // len(table.classes))
+    if len(table) <= most:
+        return table, shown
+    used = {piece.token for view in shown for piece in view.pieces if piece.token >= 0}
+    rows = sorted(used | set(range(most)))
+    number = {row: place for place, row in enumerate(rows)} | {NO_TOKEN: NO_TOKEN}
+    moved = (
+        replace(view, pieces=tuple(replace(piece, token=number[piece.token]) for piece in view.pieces))
+        for view in shown
+    )
+    return table.only(rows), tuple(moved)
 
 
 def _how(fitted: Fitted) -> dict[str, Any]:

@@ -7,7 +7,7 @@ towards the class that sorts last; with more there is one column a class, positi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -104,6 +104,13 @@ class TokenTable:
     def __len__(self) -> int:
         """How many tokens."""
         return len(self.token)
+
+    def only(self, rows: Sequence[int]) -> TokenTable:
+        """Some of the rows, in the order given."""
+        own = np.asarray(rows, dtype=np.int64)
+        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("classes", "words")}
+        kept = {name: None if array is None else array[own] for name, array in arrays.items()}
+        return TokenTable(self.classes, words=tuple(self.words[row] for row in own.tolist()), **kept)
 
     @property
     def directions(self) -> tuple[str, ...]:
