@@ -31,11 +31,12 @@ reproduce: venv
 evidence: venv
 	$(BIN)/tokenmargin check --instances 50 --out docs/results/evidence.json
 	$(BIN)/tokenmargin check --markdown --evidence docs/results/evidence.json > docs/claims.md
+	$(BIN)/tokenmargin list --errata > docs/errata.md
 
 # Types are checked beside the tests, which leave a core idle now and then; either of the two fails the command.
 test: venv
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	@$(BIN)/mypy & types=$$!; $(PYTEST); tests=$$?; wait $$types && exit $$tests
 
 # What takes minutes to break: kills at random moments, and whatever else lies in tests/torture.
@@ -53,8 +54,8 @@ test-long: venv
 	XLA_FLAGS= $(PYTEST) -m long
 
 lint: venv
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
 docs: venv

@@ -14,7 +14,8 @@ from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection, toys
 from tokenmargin.margin import selected_label_svm
-from tokenmargin.theory import Applies, assumption_c, assumption_d, on_support
+from tokenmargin.papers.maxmargin import assumption_c, assumption_d, on_support
+from tokenmargin.theory import Applies
 
 SEED, PROBLEMS = 2026, 60
 SIZES = ((3, 3, 2), (3, 3, 5), (4, 3, 4))

@@ -29,11 +29,9 @@ from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.experiments.store import load, write_json
 from tokenmargin.papers.embeddings.figures._in_words import from_words
-from tokenmargin.papers.embeddings.figures._review_controls import CONTROLS
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort
-from tokenmargin.papers.embeddings.figures._reviews import NAMES, reviews, save_reviews
-from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import joined
+from tokenmargin.papers.embeddings.figures._reviews import CONTROLS, NAMES, reviews, save_reviews
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, joined, judged_study
 from tokenmargin.papers.maxmargin.figures._vit_runs import TREATMENTS as VIT_TREATMENTS
 from tokenmargin.papers.maxmargin.figures._vit_runs import VitSettings, vit_run
 from tokenmargin.plots.canvas import save_figure

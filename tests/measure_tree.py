@@ -5,8 +5,8 @@ What the words mean:
 
 - *module*: a file of `src/tokenmargin`. A module imports another wherever the import stands, inside a function too;
   what only the type checker imports does not count.
-- *entry*: a module that is reached from outside: its package's `__init__` names something of it in `__all__`, a
-  registry lists it (figures, claims), or it is a command. Packages' own `__init__` files are entries.
+- *entry*: a module that is reached from outside: its package's `__init__` names something of it in `__all__`, the
+  PAPER of its folder lists it (claims, laws, figures), or it is a command. Packages' own `__init__` files are entries.
 - *helper*: any other module.
 - *user* of a module: another module that imports it, `__init__` files and registries apart.
 - *found by name*: a claim `maxmargin-thm2` is found by name when the one file of `papers/maxmargin/claims/` with
@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,8 +58,12 @@ def _runtime_nodes(above: ast.AST):
 @cache
 def imports(name: str) -> set[str]:
     """Modules of the package that a module imports; from a package, the modules its names come from."""
+    return _imported(name, _runtime_nodes(tree(name)))
+
+
+def _imported(name: str, nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
-    for node in _runtime_nodes(tree(name)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix("tokenmargin.") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tokenmargin":
@@ -83,15 +88,15 @@ def entries() -> set[str]:
     found = {name for name, path in MODULES.items() if path.name in ("__init__.py", "__main__.py")}
     for name, path in MODULES.items():
         if path.name == "__init__.py":
-            found |= {other for other in imports(name) if not other.rsplit(".", 1)[-1].startswith("_")}
+            # Names that are found on first use are imported for the type checker alone.
+            offered = _imported(name, ast.walk(tree(name)))
+            found |= {other for other in offered if not other.rsplit(".", 1)[-1].startswith("_")}
     sys.path.insert(0, str(SRC.parent))
-    from tokenmargin.experiments.registry import experiments
-    from tokenmargin.theory.registry import claims
+    from tokenmargin.theory import papers
 
-    for experiment in experiments().values():
-        found.add(experiment.compute.__module__.removeprefix("tokenmargin."))
-    for claim in claims().values():
-        found.add(claim.hypotheses.__module__.removeprefix("tokenmargin."))
+    for paper in papers().values():
+        modules = (*paper.claims, *paper.laws, *paper.figures)
+        found |= {f"{paper.package}.{module}".removeprefix("tokenmargin.") for module in modules}
     return found | {"experiments.registry", "theory.registry"}
 
 

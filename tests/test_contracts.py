@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -18,17 +19,48 @@ from tokenmargin._progress import silent
 from tokenmargin.attention import Method
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
-from tokenmargin.experiments.registry import MODULES, experiments
+from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
 from tokenmargin.papers.embeddings.figures import _reviews
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.theory.claim import Applies
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory import Applies, claims, papers
+from tokenmargin.theory.evidence import laws
 
 METHODS = {Descent: Descent(0.5), NormalizedDescent: NormalizedDescent(0.5), Flow: Flow()}
+PAPERS = papers()
 EXPERIMENTS = experiments()
 CLAIMS = claims()
+SRC = Path(__file__).parents[1] / "src" / "tokenmargin"
+
+
+def names_in(stem: str) -> set[str]:
+    """ "fig09_10_trials" -> {"fig9", "fig10", "trials"}: the names of figures that a file may hold."""
+    numbered = re.fullmatch(r"fig((?:\d+_)+)\w+", stem)
+    return {f"fig{int(number)}" for number in (numbered[1] if numbered else "").split("_") if number} | set(
+        stem.split("_")
+    )
+
+
+def test_every_paper_lists_each_module_of_its_folder_once_and_the_sweeps_find_something():
+    """A claim, law or figure that its PAPER forgets is swept by nothing."""
+    folders = {path.parent.name for path in (SRC / "papers").glob("*/__init__.py")}
+    assert folders == set(PAPERS)
+    assert folders
+    for key, paper in PAPERS.items():
+        folder = SRC / "papers" / key
+        for kind, what in (("claims", "CLAIMS"), ("figures", "EXPERIMENTS"), ("laws", "LAWS")):
+            defines = re.compile(rf"^{what}\b.*=", re.MULTILINE)
+            files = [path for path in (folder / kind).glob("*.py") if defines.search(path.read_text())]
+            assert files
+            assert sorted(getattr(paper, kind)) == sorted(f"{kind}.{path.stem}" for path in files)
+        assert len(claims(key)) == sum(map(len, (m.CLAIMS for m in modules_of(paper, paper.claims)))) > 0
+        assert len(experiments(key)) == sum(map(len, (m.EXPERIMENTS for m in modules_of(paper, paper.figures)))) > 0
+    assert set(laws()) == set(CLAIMS)
+
+
+def modules_of(paper, names):
+    return [import_module(f"{paper.package}.{name}") for name in names]
 
 
 def test_every_method_of_the_package_is_swept():
@@ -63,9 +95,7 @@ class TestMethods:
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
 class TestClaims:
     def test_names_its_paper_and_says_something(self, claim):
-        assert claim.paper in ("M", "E")
-        prefix = {"M": "maxmargin-", "E": "embeddings-"}[claim.paper]
-        assert claim.key.startswith(prefix)
+        assert claim.paper == PAPERS[claim.key.partition("-")[0]].cited_as
         assert len(claim.statement) > 40
         assert claim.statement.endswith(".")
         assert claim.tolerance > 0
@@ -166,7 +196,9 @@ LONG = (*ON_REVIEWS, "embeddings-reading", "embeddings-fig1", "embeddings-fig4",
 )
 class TestExperiments:
     def test_id_module_and_title(self, experiment):
-        assert re.fullmatch(r"(maxmargin|embeddings)-[a-z0-9]+", experiment.id)
+        paper, _, name = experiment.id.partition("-")
+        assert experiment.paper == PAPERS[paper].cited_as
+        assert name in names_in(EXPERIMENTS[experiment.id].compute.__module__.rpartition(".")[2])
         assert experiment.title
         assert set(experiment.claims) <= set(CLAIMS)
 
@@ -223,18 +255,6 @@ class TestExperiments:
     def test_draws_from_the_file_alone(self, experiment, saved):
         figure = experiment.draw(load(saved[experiment].folder).result)
         assert figure.get_axes()
-
-
-def test_every_figure_module_is_registered():
-    import tokenmargin.papers as package
-
-    folder = Path(package.__file__).parent
-    modules = {f"{path.parents[1].name}.figures.{path.stem}" for path in folder.glob("*/figures/[!_]*.py")}
-    registered = {
-        experiment.compute.__module__.removeprefix(f"{package.__name__}.") for experiment in EXPERIMENTS.values()
-    }
-    assert modules == registered
-    assert sorted(MODULES) == sorted(modules)  # each once
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ import pytest
 
 import tokenmargin
 from tests.test_architecture import ALLOWED
+from tokenmargin import cli
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.registry import experiments
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory.registry import claims, found_name
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -98,6 +100,27 @@ def test_what_the_readme_shows_of_a_fit_is_what_it_said():
     assert {line for line in shown[1].splitlines() if line} <= said
 
 
+def test_the_readme_is_short_and_its_first_screen_serves_both_readers():
+    page = (ROOT / "README.md").read_text()
+    assert len(page.split()) <= 900
+    first_screen = page[: page.index("![")]
+    for command in ("pip install", "tokenmargin fit", "tokenmargin check"):
+        assert command in first_screen
+
+
+def test_the_readme_explains_a_sentence_as_the_command_does_and_rightly(tmp_path, capsys):
+    page = (ROOT / "README.md").read_text()
+    shown = re.search(r'^\$ tokenmargin explain fit-sentence-polarity "(.*)"\n(.*?)^```', page, flags=re.M | re.S)
+    wrong = re.search(r'takes "(.*)" for (\w+)\.', page)
+    assert shown
+    assert wrong
+    assert cli.main(["fit", "--out", str(tmp_path / "fit")]) == 0
+    capsys.readouterr()
+    for sentence, said in ((shown[1], shown[2]), (wrong[1], f"{wrong[2]} (")):
+        assert cli.main(["explain", str(tmp_path / "fit"), sentence]) == 0
+        assert " ".join(said.split()) in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_documents_quote_every_loss_in_whole_sentences():
     quoted = re.findall(
         r"^```text\n(.*?)^```", (ROOT / "docs" / "compare.md").read_text(), flags=re.MULTILINE | re.DOTALL
@@ -110,16 +133,21 @@ def test_the_documents_quote_every_loss_in_whole_sentences():
         assert block.startswith(lost), name
 
 
-def test_the_speeds_of_the_readme_are_those_that_a_benchmark_printed():
-    """Rows `| what | times | times |`: each with an x behind it, or a ratio, in RESULTS.md."""
-    section = re.search(r"^## Speed\n(.*?)^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+def test_the_speeds_of_the_documents_are_those_that_a_benchmark_printed():
+    """Rows `| step | times | times |` of the page have each number in RESULTS.md; the README's numbers are in a row."""
+    page = (ROOT / "docs" / "speed.md").read_text()
+    section = re.search(r"^## A training step beside PyTorch\n(.*?)^## ", page, flags=re.MULTILINE | re.DOTALL)
     assert section
     rows = re.findall(r"^\|[^|]+\| ([\d.]+) \| ([\d.]+) \|$", section[1], flags=re.MULTILINE)
     times = [number for row in rows for number in row]
-    page = (ROOT / "benchmarks" / "RESULTS.md").read_text()
-    printed = re.findall(r"([\d.]+)x", page) + [f"{float(r):.1f}" for r in re.findall(r'"ratio": ([\d.]+)', page)]
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+    printed = re.findall(r"([\d.]+)x", results)
+    printed += [f"{float(ratio):.1f}" for ratio in re.findall(r'"ratio": ([\d.]+)', results)]
     assert len(rows) == section[1].count("\n|") - 2  # all but the head and its line
     assert [number for number in times if number not in printed] == []
+    quoted = re.findall(r"([\d.]+) times", (ROOT / "README.md").read_text())
+    assert quoted
+    assert set(quoted) <= {ours for ours, _ in rows}
 
 
 def test_what_the_documents_show_of_a_probe_is_what_it_said():
@@ -136,6 +164,27 @@ def test_what_the_documents_show_of_a_comparison_is_what_it_said():
     for block, command in zip(shown, ("compare", "planted"), strict=True):
         said = (ROOT / f"docs/results/{command}/said.txt").read_text().splitlines()
         assert [line for line in block.splitlines() if line not in said] == []
+
+
+def glossary_words(text: str) -> list[list[str]]:
+    """The words of each table of the glossary, in order."""
+    tables = [re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", part, flags=re.M) for part in text.split("\n## ")[1:]]
+    return [[word for word in words if word != "word"] for words in tables]
+
+
+def test_a_word_of_the_glossary_has_one_meaning():
+    tables = glossary_words((ROOT / "docs" / "glossary.md").read_text())
+    words = [re.split(r", | \(", word)[0] for table in tables for word in table]
+    assert len(words) > 40
+    assert [word for word in words if words.count(word) > 1] == []
+    assert [table for table in tables if table != sorted(table)] == []
+
+
+def test_a_second_meaning_is_noticed():
+    assert glossary_words("# G\n\n## A\n\n| word | meaning |\n|---|---|\n| law | a |\n\n## B\n\n| law | b |\n") == [
+        ["law"],
+        ["law"],
+    ]
 
 
 def test_python_of_the_readme_runs():
@@ -238,7 +287,10 @@ def selects_something(code: str) -> bool | None:
         names += re.findall(r'^@pytest.mark.parametrize\(\s*"page",\s*\[(.*?)\]', source, flags=re.M | re.S)
         return any(found[2] in name for name in names)
     if found := re.fullmatch(r"tokenmargin (check|reproduce) ([a-z]\S+)(?: --\w.*)?", code):
-        return found[2] in (claims() if found[1] == "check" else experiments())
+        try:
+            return bool(found_name(found[2], claims() if found[1] == "check" else experiments(), "thing"))
+        except InvalidInputError:
+            return False
     return None
 
 
@@ -553,6 +605,8 @@ def public_names():
     for found in pkgutil.iter_modules(tokenmargin.__path__):
         if not found.name.startswith("_") and found.name not in ("cli", "plots"):
             spaces[f"tokenmargin.{found.name}"] = importlib.import_module(f"tokenmargin.{found.name}")
+    for found in pkgutil.iter_modules(spaces.pop("tokenmargin.papers").__path__, "tokenmargin.papers."):
+        spaces[found.name] = importlib.import_module(found.name)
     spaces |= {f"tokenmargin.{name}": getattr(tokenmargin, name) for name in ("losses", "synthetic")}
     return [(f"{path}.{name}", getattr(module, name)) for path, module in spaces.items() for name in module.__all__]
 
@@ -584,13 +638,14 @@ def test_every_public_name_and_argument_is_in_the_reference(site):
             arguments = inspect.signature(thing).parameters
             missing += [f"{path}: {name}" for name in arguments if not re.search(rf"\b{name}\b", words)]
     assert missing == []
-    assert {"tokenmargin.margin.label_svm", "tokenmargin.theory.assumption_c"} <= {path for path, _ in public_names()}
+    some = {"tokenmargin.margin.label_svm", "tokenmargin.papers.maxmargin.assumption_c"}
+    assert some <= {path for path, _ in public_names()}
 
 
-def test_the_readme_lists_every_figure_with_its_command():
-    readme = (ROOT / "README.md").read_text()
+def test_the_page_of_figures_lists_every_figure_with_its_command():
+    page = (ROOT / "docs" / "figures.md").read_text()
     for name in experiments():
-        assert f"`tokenmargin reproduce {name}`" in readme
+        assert f"`tokenmargin reproduce {name}`" in page
 
 
 @pytest.mark.long

@@ -396,7 +396,7 @@ def beyond_the_standard_library(path: Path) -> set[str]:
 
 
 def test_the_verifier_needs_no_solver_and_no_numpy():
-    own = {"tokenmargin.errors", "tokenmargin.verify", "tokenmargin.verify.kernel", "tokenmargin.verify._reading"}
+    own = {"tokenmargin.errors", "tokenmargin.verify", "tokenmargin.verify.kernel", "tokenmargin.verify._parsing"}
     folder = Path(tokenmargin.verify.__file__).parent
     assert all(beyond_the_standard_library(path) <= own for path in folder.glob("*.py"))
     assert beyond_the_standard_library(Path(kernel.__file__)) == set()

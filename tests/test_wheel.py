@@ -16,6 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tokenmargin.theory import papers
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -99,6 +101,10 @@ def test_the_wheel_carries_what_pages_are_made_of(wheel):
         held = archive.namelist()
         lists = ("text/stop_words.tsv.xz", "text/bert_base_uncased.txt.xz", "sources/sentence_polarity.tsv.xz")
         assert {f"tokenmargin/{name}" for name in lists} <= set(held)
+        errata = {f"tokenmargin/papers/{key}/{paper.errata_file}" for key, paper in papers().items()}
+        assert errata <= set(held)
+        announced = archive.read(next(name for name in held if name.endswith("entry_points.txt"))).decode()
+        assert all(f"{key} = tokenmargin.papers.{key}:PAPER" in announced for key in papers())
         for what in ("sentence-polarity", "stopwords", "stopwords-iso", "bert-vocabulary"):
             assert any(name.endswith(f"LICENSE-{what}") for name in held)
 
@@ -123,11 +129,10 @@ def test_the_core_runs_the_readme_without_matplotlib(empty, tmp_path):
     for absent in ("matplotlib", "dask", "sklearn", "torch", "pandas"):
         assert absent not in listed
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    problem = next(block for block in blocks if "tm.local_margins" in block)
-    script = f"{blocks[0]}\nprint('-- the next --')\nimport tokenmargin as tm\n{problem}"
-    first, second = run(empty / "bin" / "python", "-c", script).stdout.split("-- the next --")
-    assert "margin" in first
-    assert "diverges" in second
+    shown = run(empty / "bin" / "python", "-c", "print('-- the next --')\n".join(blocks)).stdout
+    problem, corpus = shown.split("-- the next --")
+    assert "diverges" in problem
+    assert "margin" in corpus
     refused = run(empty / "bin" / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path, code=2)
     assert "pip install 'tokenmargin[figures]'" in refused.stderr
 

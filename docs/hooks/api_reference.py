@@ -61,6 +61,11 @@ class Entry:
         return f"{module}.{name}" if is_own and name else None
 
     @property
+    def key(self) -> str:
+        """One for each thing, by however many paths it is imported; values of one name may be different things."""
+        return self.defined or f"{self.name} {id(self.thing)}"
+
+    @property
     def sentence(self) -> str:
         """The first paragraph of its docstring, or the comment above a value."""
         if isinstance(self.thing, ModuleType) or self.defined:
@@ -88,6 +93,9 @@ def namespaces() -> dict[str, ModuleType]:
     for module in pkgutil.iter_modules(package.__path__):
         if not module.name.startswith("_") and module.name not in LEFT_OUT:
             found[f"tokenmargin.{module.name}"] = importlib.import_module(f"tokenmargin.{module.name}")
+    papers = found.pop("tokenmargin.papers")  # which offers nothing but its folders
+    for folder in pkgutil.iter_modules(papers.__path__, "tokenmargin.papers."):
+        found[folder.name] = importlib.import_module(folder.name)
     found |= {
         f"tokenmargin.{name}": getattr(package, name)
         for name in package.__all__
@@ -105,7 +113,7 @@ def owners() -> dict[str, Entry]:
             entry = Entry(path, name, getattr(module, name))
             if isinstance(entry.thing, ModuleType):
                 continue
-            key = entry.defined or name
+            key = entry.key
             home = (entry.defined or "").startswith(f"{module.__name__}.") and path != "tokenmargin"
             if key not in chosen or home:
                 chosen[key] = entry
@@ -121,7 +129,7 @@ def link(entry: Entry) -> str:
     """A link to where a name is documented."""
     if isinstance(entry.thing, ModuleType):
         return f"[`{entry.name}`]({page_of(entry.public)})"
-    owner = owners()[entry.defined or entry.name]
+    owner = owners()[entry.key]
     return f"[`{entry.name}`]({page_of(owner.namespace)}#{owner.public})"
 
 

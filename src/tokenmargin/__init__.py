@@ -1,9 +1,9 @@
-"""Which tokens does softmax attention select, and why those?
+"""Tokens that softmax attention selects: limits of training, the max-margin problems they should solve, classifiers.
 
-What most users need is here. The rest is in `attention`, `losses`, `margin`, `models`, `training`, `first_step`,
-`synthetic`, `theory`, `classify` and `parallel`, and what can go wrong in `errors`. `AttentionClassifier` brings
-scikit-learn and `load`, which reads what `tokenmargin fit` wrote, brings the extra `fit`: both are imported on first
-use.
+The names that most users need are here. The rest is in `attention`, `losses`, `margin`, `models`, `training`,
+`first_step`, `synthetic`, `theory`, `classify` and `parallel`, and the exceptions are in `errors`.
+`AttentionClassifier` needs scikit-learn, and `load`, which reads a model that `tokenmargin fit` wrote, needs the extra
+`fit`: both are imported on first use.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -38,7 +38,7 @@ class DamagedError(InvalidInputError):
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """What a file holds."""
+    """Contents of an archive file."""
 
     arrays: dict[str, np.ndarray]
     notes: dict[str, Any]  #: plain values
@@ -48,7 +48,7 @@ class Archive:
 def write_archive(
     path: Path, arrays: Mapping[str, Any], notes: Mapping[str, Any], belongs_to: Mapping[str, str]
 ) -> None:
-    """Write a file, on the disk for good when this returns; what was there before stays until then.
+    """Write an archive file; it is on the disk for good when this returns, and the old file stays until then.
 
     Args:
         path: of an .npz file.

@@ -1,4 +1,4 @@
-"""Arrays in .npz files: written whole or not at all; read from anybody's, where nothing can run."""
+"""Arrays in .npz files: written whole or not at all, and read without running any code that a file may hold."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_arrays(path: str | Path, what: str, needed: Collection[str] = ()) -> di
 
 
 def arrays_of(opened: Any, path: Path, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of an opened .npz file, once it has said how large they are; see LARGEST.
+    """The arrays of an opened .npz file, after their declared sizes were checked against LARGEST.
 
     Args:
         opened: the file, or its bytes.
@@ -96,7 +96,7 @@ def arrays_of(opened: Any, path: Path, wanted: Collection[str] | None = None) ->
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One array; NumPy allocates what its header says, so that is compared with the size of the member first."""
+    """One array of the file. NumPy allocates what the header declares, so the stored size is compared with it first."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)

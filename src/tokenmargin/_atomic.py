@@ -38,7 +38,7 @@ _CLEARED: set[Path] = set()
 
 
 def check_writable(folder: Path) -> None:
-    """Notice now, not after an hour, that nothing can be written into a folder; it is made where it is absent."""
+    """Raise before a long computation if a folder cannot be written to; create the folder if it is absent."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -113,7 +113,7 @@ def complete_folder(target: Path, only: Collection[str] | None = None) -> Iterat
 
 
 def read_whole(folder: Path, read: Callable[[], Read]) -> Read:
-    """The answer of `read`, which reads files of a folder: all of the same version of it.
+    """The answer of `read`, a function that reads files of a folder; all files are of the same version of the folder.
 
     A folder that is replaced meanwhile is read again, and one that a killed process left under another name is put
     back: see `_rename`.
@@ -134,7 +134,7 @@ def read_whole(folder: Path, read: Callable[[], Read]) -> Read:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Delete what processes of this host left half-written in a folder: what is locked is still being written."""
+    """Delete half-written files that processes of this host left in a folder; a locked file is still being written."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(".") and f"-{_host()}-" in name:
@@ -156,7 +156,7 @@ def _clear(path: Path) -> None:
 
 
 def _prefix(name: str) -> str:
-    """How the name of what is written beside its place begins: the host says who may clear it."""
+    """The first part of a temporary name. It names the host: only the host that wrote a file may delete it."""
     return f".{name[:NAMED]}-{_host()}-"
 
 
@@ -207,7 +207,7 @@ def _claimed(path: Path) -> int | None:
 
 @contextmanager
 def _pinned(folder: Path) -> Iterator[os.stat_result | None]:
-    """Open what stands there, so that nothing else gets its number; None where nothing does."""
+    """Open the file at a path, so that no other file gets its inode number; None if there is no file."""
     held = None
     with suppress(OSError):
         held = os.open(folder, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer

@@ -47,7 +47,7 @@ def positive(value: float, name: str) -> None:
 
 
 def not_negative(value: float, name: str) -> None:
-    """Raise unless value is a finite number from 0 on."""
+    """Raise unless value is a finite number that is not negative."""
     if not (_is_number(value) and value >= 0):
         raise InvalidInputError(f"{name} must be a finite number >= 0, got {shown(value)}.")
 
@@ -59,7 +59,7 @@ def share(value: float, name: str) -> None:
 
 
 def whole_number(value: int, name: str, least: int) -> None:
-    """Raise unless value is a whole number of at least `least`, and one that a machine counts with."""
+    """Raise unless value is a whole number of at least `least` that fits into 64 bits."""
     if not (isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value < 2**63):
         raise InvalidInputError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
 
@@ -69,7 +69,7 @@ MISSING_TYPES = ("NAType", "NaTType")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether this stands where a label or a token should: None, NaN, what pandas has for them, or an infinity."""
+    """True if a value marks a missing label or token: None, NaN, the missing values of pandas, or an infinity."""
     if value is None or type(value).__name__ in MISSING_TYPES:
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -86,7 +86,7 @@ def none_missing(values: Iterable[Any], name: str, remedy: str) -> None:
 
 
 def array_of(value: Any, name: str, wanted: str) -> np.ndarray:
-    """What was given as an array of any dtype; lists of different lengths are none."""
+    """The argument as an array of any dtype; lists of different lengths are refused."""
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError) as problem:
@@ -96,7 +96,7 @@ def array_of(value: Any, name: str, wanted: str) -> np.ndarray:
 
 
 def real_array(value: Any, name: str, shape: str, *, finite: bool = True) -> np.ndarray:
-    """What was given as an array of float64 with as many axes as `shape` names, such as "(n, T, d)"; else an error.
+    """The argument as a float64 array with as many axes as `shape` names, such as "(n, T, d)"; otherwise raise.
 
     A shape "(..., T)" stands for any number of axes before the named ones.
     """
@@ -150,7 +150,7 @@ def fits_in_memory(numbers: float, what: str, remedy: str, itemsize: int = 8) ->
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: short, and whatever its own repr does."""
+    """A short text of a value for an error message, also where the value's own repr fails."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # a foreign __repr__ may raise anything, and the error to report is another one
@@ -212,7 +212,7 @@ def _hints(function: Any) -> Mapping[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says; True where it says nothing that can be looked at."""
+    """True if a value has the annotated type, or if the annotation says nothing that can be checked."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_fits(value, one) for one in inside)
@@ -261,7 +261,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether this is an array of no dimension that holds one real number."""
+    """True if the value is an array without axes that holds one real number."""
     return getattr(value, "ndim", None) == 0 and getattr(getattr(value, "dtype", None), "kind", "") in "iuf"
 
 

@@ -1,4 +1,4 @@
-"""What a result depends on, as a short string: the code that computes, the values that it is given, the versions.
+"""Fingerprints: short strings for all that a result depends on, which is code, values and versions.
 
 A change that a fingerprint misses would let an old result stand for a new question, so in doubt it changes: the price
 of that is one more computation.
@@ -65,9 +65,9 @@ def of_code(*parts: str) -> str:
 
 
 def in_words(name: str, value: Any) -> dict[str, str]:
-    """What a value is, field by field where it is a dataclass: for people who compare two of them.
+    """Texts of a value by name, field by field for a dataclass, for people who compare two values.
 
-    Code that is not this package's is told by its fingerprint.
+    Code of the user is shown by its fingerprint.
     """
     if is_dataclass(value) and not isinstance(value, type):
         own = {name: type(value).__name__}
@@ -187,7 +187,7 @@ def _is_code(item: object) -> bool:
 
 @cache
 def _is_own(module: ModuleType | None) -> bool:
-    """Whether a module is the user's, and may change from run to run; what is installed is told by its version."""
+    """True if a module is the user's own and may change between runs; installed packages are known by their version."""
     path = getattr(module, "__file__", None)
     if module is None or path is None or module.__name__.split(".")[0] == "tokenmargin":
         return getattr(module, "__name__", "") == "__main__"

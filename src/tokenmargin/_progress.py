@@ -1,4 +1,4 @@
-"""How long work tells how far it has come: one signature for all of it."""
+"""Progress of long computations, reported by one signature everywhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """Progress that is told to nobody."""
+    """Report progress to nobody."""
 
 
 def renamed(progress: Progress, what: str) -> Progress:

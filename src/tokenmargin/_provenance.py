@@ -1,4 +1,4 @@
-"""Where a result came from: the commit of the code and the versions of the packages that can change a number."""
+"""Provenance of a result: the commit of the code and the versions of the packages that can change a number."""
 
 from __future__ import annotations
 

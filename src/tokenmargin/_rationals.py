@@ -81,7 +81,7 @@ class Basis:
     """
 
     def __init__(self) -> None:
-        """No rows."""
+        """Begin without rows."""
         self.rows: list[Whole] = []
         self.work = 0  #: products of long numbers so far
         self._upper: list[Whole] = []  # each from its pivot on, which is a determinant
@@ -97,7 +97,7 @@ class Basis:
         return bool(room)
 
     def keep(self, places: Sequence[int]) -> None:
-        """Let all rows go but those at these places, which ascend; elimination begins anew after the first gap."""
+        """Keep only the rows with these ascending numbers; elimination begins anew after the first gap."""
         first = next((j for j, place in enumerate(places) if place != j), len(places))
         later = [self.rows[place] for place in places[first:]]
         del self.rows[first:], self._upper[first:]

@@ -59,7 +59,7 @@ def put_in_place(staging: Path, target: Path) -> None:
 
 
 def previous_of(target: Path) -> Path:
-    """Where the old folder waits between two renames."""
+    """The path of the old folder between two renames."""
     return _beside(target, "previous")
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong: one base class, few children.
+"""Errors: one base class and a few children.
 
 An infeasible margin problem or a stalled flow is an *answer* and never an exception; these are for input that
 asks no question. Every message names what was wrong and what to do about it.
@@ -51,11 +51,11 @@ class TooLargeError(TokenMarginError):
 
 
 class DivergedError(TokenMarginError, ArithmeticError):
-    """Training left the numbers: a loss or a parameter is NaN or infinite, and all that follows would be."""
+    """Training diverged: a loss or a parameter is NaN or infinite, and so would be everything after it."""
 
 
 class NotDecidedError(TokenMarginError):
-    """A question with a yes-or-no answer could not be decided in float64, and a guess would be a lie."""
+    """A yes-or-no question could not be decided in float64; no guess is returned."""
 
 
 class MissingExtraError(TokenMarginError, ImportError):
@@ -67,7 +67,7 @@ class MissingExtraError(TokenMarginError, ImportError):
         self.what, self.extra = what, extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        """So that it comes back whole from a worker process."""
+        """Pickle both arguments, so that the error survives the way back from a worker process."""
         return type(self), (self.what, self.extra)
 
 

@@ -105,3 +105,16 @@ def test_a_fault_of_the_program_is_no_refutation(monkeypatch, capsys):
     monkeypatch.setattr(registry, "claims", broken)
     assert run("check") == 70
     assert "nothing is refuted" in capsys.readouterr().err
+
+
+def test_claims_without_a_law_are_left_out_and_named(monkeypatch, capsys):
+    from tokenmargin.theory import evidence
+
+    known = evidence.laws()
+    monkeypatch.setattr(evidence, "laws", lambda: {key: known[key] for key in ("maxmargin-lemma3",)})
+    assert run("check", "maxmargin-lemma2", "--instances", "1") == 2
+    assert "no law draws random instances of maxmargin-lemma2" in capsys.readouterr().err
+    assert run("check", "maxmargin-lemma2", "maxmargin-lemma3", "--instances", "1") == 0
+    shown = capsys.readouterr()
+    assert "left out, as no law draws random instances: maxmargin-lemma2" in shown.err
+    assert "maxmargin-lemma2" not in shown.out

@@ -10,6 +10,7 @@ import pytest
 
 from tokenmargin.cli._config_flags import _field_docstrings, config_from_flags
 from tokenmargin.cli._exit import Misuse
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Config, Experiment, Result
 from tokenmargin.experiments.registry import experiments
 
@@ -109,7 +110,7 @@ def test_a_type_that_no_flag_is_made_of_is_named():
     class Odd(Config):
         where: complex = 1j
 
-    with pytest.raises(TypeError, match="complex"):
+    with pytest.raises(InvalidInputError, match="complex"):
         config_from_flags(experiment(Odd), Odd(), ["--where", "1"])
 
 

@@ -35,7 +35,7 @@ def test_no_arguments_teach(capsys):
         (("reproduce", "maxmargin-fig4", "--out", "/proc/nowhere"), "nothing can be written"),
         (("reproduce", "all", "--steps", "3"), "exactly one figure"),
         (("check", "thm99"), "no claim is called"),
-        (("check", "maxmargin-thm1", "--paper", "embeddings"), "none of these claims is of the paper"),
+        (("check", "maxmargin-thm1", "--paper", "embeddings"), "no claim of the paper 'embeddings' is called"),
         (("frobnicate",), "invalid choice"),
         (("list", "extra"), "does not know"),
         (("report", "nowhere"), "tokenmargin reproduce"),

@@ -19,11 +19,18 @@ from tokenmargin.experiments.experiment import Number, Result
 from tokenmargin.first_step.step import FirstStep, mean_loss, one_step
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import stepped
-from tokenmargin.papers.embeddings.figures import app_e_reading, eq9_margin, fig02_synthetic, lemma2_onestep, thm5_map
+from tokenmargin.papers.embeddings.figures import (
+    app_e_reading,
+    eq9_margin,
+    fig02_synthetic,
+    lemma2_onestep,
+    theorem5_map,
+)
 from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study, training_outcome
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
+from tokenmargin.papers.embeddings.figures._training_outcome import training_outcome
 from tokenmargin.papers.embeddings.figures.app_e_reading import Place
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.papers.maxmargin.figures import (
     _planar_panel,
@@ -296,7 +303,7 @@ def reading() -> Fed:
         for place in places:
             name, depth, setting = place
             training = review_training(false.get(place, "right"), depths[depth])
-            outcome = training_outcome(tokens, training, depths[depth], positive)
+            outcome = training_outcome(tokens, training, depths[depth].log10_loss, positive)
             tried.setdefault(Place(name, depth), {})[setting] = outcome
         return app_e_reading.judged(tried)[0]
 
@@ -395,7 +402,7 @@ def selections() -> Fed:
 
     def numbers(false: Falsely) -> list[Number]:
         ends = [end(j, false.get(j, "right")) for j in range(len(cases))]
-        return thm5_map._judged(table(cases, ends))
+        return theorem5_map._judged(table(cases, ends))
 
     grows = tuple((kind, "does not diverge") for kind in ("wrong sign", "shuffled"))
     return Fed(numbers, tuple(range(len(cases))), blind=grows)

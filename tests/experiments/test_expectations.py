@@ -10,7 +10,7 @@ import pytest
 from tokenmargin import OneLayer, TokenDataset
 from tokenmargin._progress import in_seconds, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments import _expectations as expectations
+from tokenmargin.experiments import expectations
 from tokenmargin.experiments.expectations import expect_study, expect_training
 from tokenmargin.training import TrainingForecast
 

@@ -8,10 +8,10 @@ from tokenmargin.data import toys
 from tokenmargin.experiments import run
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.papers.embeddings import selection_study
-from tokenmargin.papers.embeddings.figures import thm5_map
+from tokenmargin.papers.embeddings.figures import theorem5_map
 from tokenmargin.papers.maxmargin.figures import thm1_4_path
 
-MAP = thm5_map.Settings(
+MAP = theorem5_map.Settings(
     sets=3, sizes=((2, 2),), explicit_sets=1, explicit_log10_d=2.0, n=2, T=2, draws=1, log10_eta0=(1.0,),
     log10_d=(2.0, 6.0), norms=(1e6,),
 )  # fmt: skip
@@ -37,7 +37,7 @@ def interrupts_at(what, blocks):
 @pytest.mark.parametrize("study", ["theorem5", "path"])
 def test_an_interrupted_study_ends_in_the_same_bytes(study, tmp_path, monkeypatch):
     module, config, block = (
-        (thm5_map, MAP, "decided_block") if study == "theorem5" else (thm1_4_path, PATH, "block_ends")
+        (theorem5_map, MAP, "decided_block") if study == "theorem5" else (thm1_4_path, PATH, "block_ends")
     )
     place = selection_study if study == "theorem5" else thm1_4_path
     monkeypatch.setattr(place, "BLOCK", 2)

@@ -292,16 +292,17 @@ def test_smoke_results_are_announced_as_such(tmp_path):
 
 
 def test_only_one_preset_on_demand_and_figures_in_order(tmp_path):
-    for name, paper in (("b-fig10", "M"), ("b-fig2", "M"), ("a-fig1", "E")):
+    for name, paper in (("a-fig1", "A"), ("embeddings-fig1", "E"), ("maxmargin-fig10", "M"), ("maxmargin-fig2", "M")):
         fake(tmp_path, name=name, paper=paper)
-    fake(tmp_path, name="b-fig3", preset="paper")
-    (tmp_path / "b-fig2" / ".smoke-staging").mkdir()
-    (tmp_path / "b-fig2" / ".smoke-staging" / "summary.json").write_text("{}")
+    fake(tmp_path, name="maxmargin-fig3", preset="paper")
+    (tmp_path / "maxmargin-fig2" / ".smoke-staging").mkdir()
+    (tmp_path / "maxmargin-fig2" / ".smoke-staging" / "summary.json").write_text("{}")
     page = read(write_page(tmp_path, preset="smoke"))
     assert [a["id"] for tag, a in page.elements if tag == "section" and "-smoke" in a.get("id", "")] == [
-        "b-fig2-smoke",
-        "b-fig10-smoke",
-        "a-fig1-smoke",
+        "maxmargin-fig2-smoke",
+        "maxmargin-fig10-smoke",
+        "embeddings-fig1-smoke",
+        "a-fig1-smoke",  # of a paper that is not installed
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.report.claims_page import TECHNICAL, evidence_lines
+from tokenmargin.report.claims_page import evidence_lines
 from tokenmargin.theory.claim import Applies
 from tokenmargin.theory.evidence import (
     MOST_DRAWN,
@@ -23,6 +23,7 @@ from tokenmargin.theory.evidence import (
     sighting,
     write_evidence,
 )
+from tokenmargin.theory.paper import papers
 from tokenmargin.theory.registry import claims
 
 ROOT = Path(__file__).parents[2]
@@ -201,5 +202,7 @@ def test_a_wrong_question_is_named():
 
 
 def test_the_tests_of_technical_lemmas_exist():
-    for _, _, path, words in TECHNICAL:
-        assert words in (ROOT / path).read_text()
+    lemmas = [lemma for paper in papers().values() for lemma in paper.lemmas]
+    assert lemmas
+    for lemma in lemmas:
+        assert lemma.words in (ROOT / lemma.test).read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tokenmargin.papers.embeddings.claims.thm5_lemma14_18_selection import on_th
 from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import THEOREM_3
 from tokenmargin.theory import Applies, Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem import FIELDS, given
+from tokenmargin.theory.problem_check import answer
 from tokenmargin.theory.registry import claims
 
 
@@ -36,6 +38,12 @@ def documents() -> dict:
 
 
 # --- every claim answers ----------------------------------------------------------------------------------------------
+
+
+def test_a_claim_of_another_package_that_cannot_be_asked_leaves_the_others_answered():
+    alone = answer(replace(claims()["maxmargin-thm1"], of_problem=None), problem_of_arrays(arrays_of(fig1b())))
+    assert alone.outcome.applies is Applies.NOT_DECIDED
+    assert "gives it no `of_problem`" in alone.outcome.because
 
 
 def test_every_claim_can_be_asked_and_names_only_fields_of_a_file():
@@ -111,7 +119,6 @@ def test_degenerate_problems_are_answered_and_never_refuted():
 
 
 def test_what_did_not_settle_refutes_nothing():
-    from dataclasses import replace
 
     from tokenmargin.attention import LimitKind
 

@@ -16,15 +16,16 @@ from tokenmargin import (
     theory,
 )
 from tokenmargin.data import toys
+from tokenmargin.papers import embeddings, maxmargin
 
 
 def theory_entries() -> Entries:
     seq, p = toys.fig8(), [1.0, 0.5]
     best = tm.optimal_selection(seq)
     limit = tm.follow(tm.AttentionRisk(seq), p, tm.Flow()).limit
-    case = theory.EmbeddingCase(dataset(), 0.1, 2.0)
-    grid = theory.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
-    small = theory.Study(2, 3, 10)
+    case = embeddings.EmbeddingCase(dataset(), 0.1, 2.0)
+    grid = embeddings.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
+    small = maxmargin.Study(2, 3, 10)
     problem = theory.load_problem(folder() / "problem.npz")
     theory.write_certificate(tm.att_svm(seq, best), folder() / "written.json")
     return {
@@ -39,7 +40,7 @@ def theory_entries() -> Entries:
             tm.corpus_agreement,
             {"dataset": dataset(), "embeddings": np.eye(4), "query": [2.0, 0.0, 1.0, -1.0]},
         ),
-        "assumption_c": (theory.assumption_c, {"sequences": seq, "selection": best, "trial_points": ()}),
+        "assumption_c": (maxmargin.assumption_c, {"sequences": seq, "selection": best, "trial_points": ()}),
         "enumerated_path": (
             theory.enumerated_path,
             {"sequences": seq, "loss": tm.losses.logistic, "radii": [1.0], "limit": 100},
@@ -53,32 +54,32 @@ def theory_entries() -> Entries:
             theory.problem_of_arrays,
             {"arrays": {"tokens": seq.tokens, "labels": seq.labels, "head": seq.head}},
         ),
-        "on_support": (theory.on_support, {"sequences": seq, "selection": best}),
+        "on_support": (maxmargin.on_support, {"sequences": seq, "selection": best}),
         "one_minus_cosine": (theory.one_minus_cosine, {"a": p, "b": p}),
         "EmbeddingCase": (
-            theory.EmbeddingCase,
+            embeddings.EmbeddingCase,
             {"dataset": dataset(), "eta0": 0.1, "log10_d": 2.0, "seed": 0, "delta": 0.1, "explicit": False},
         ),
-        "rivals": (theory.rivals, {"case": case}),
+        "rivals": (embeddings.rivals, {"case": case}),
         "PhaseGrid": (
-            theory.PhaseGrid,
+            embeddings.PhaseGrid,
             {"eta0": (0.1,), "log10_d": (2.0,), "draws": 1, "n": 2, "T": 2, "delta": 0.1},
         ),
-        "phase_map": (theory.phase_map, {"grid": grid, "seed": 0, "norms": (1e6, 1e8)}),
+        "phase_map": (embeddings.phase_map, {"grid": grid, "seed": 0, "norms": (1e6, 1e8)}),
         "Study": (
-            theory.Study,
+            maxmargin.Study,
             {"n": 2, "T": 3, "steps": 10, "lr": 1.0, "until_norm": 1e6, "atol": 1e-4},
         ),
-        "trial": (theory.trial, {"study": small, "seed": 0, "d": 4, "number": 0}),
+        "trial": (maxmargin.trial, {"study": small, "seed": 0, "d": 4, "number": 0}),
         "run_trials": (
-            theory.run_trials,
+            maxmargin.run_trials,
             {"study": small, "seed": 0, "d": 4, "numbers": range(1), "treatment": "descent"},
         ),
         "Theorem5Study": (
-            theory.Theorem5Study,
+            embeddings.Theorem5Study,
             {"sets": 1, "sizes": ((2, 2),), "delta": 0.1, "explicit_log10_d": None},
         ),
-        "theorem5_study": (theory.theorem5_study, {"study": theory.Theorem5Study(1, ((2, 2),)), "seed": 0}),
+        "theorem5_study": (embeddings.theorem5_study, {"study": embeddings.Theorem5Study(1, ((2, 2),)), "seed": 0}),
         "speaks_of": (
             theory.speaks_of,
             {"content": json.loads((folder() / "written.json").read_text()), "given": problem},

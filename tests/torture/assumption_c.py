@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 
 from tests.references import exact_loss_rate, label_margins, loss_rates
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.theory import Applies, AssumptionC, assumption_c
+from tokenmargin.papers.maxmargin import AssumptionC, assumption_c
+from tokenmargin.theory import Applies
 
 Drawn = tuple[EmbeddedSequences, Selection]
 COUNT = 1000

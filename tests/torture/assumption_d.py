@@ -17,7 +17,8 @@ from tests.torture.assumption_c import duplicates, generic, many_duals, near_tie
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import QuadraticHead
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.theory import Applies, AssumptionD, assumption_d
+from tokenmargin.papers.maxmargin import AssumptionD, assumption_d
+from tokenmargin.theory import Applies
 
 COUNT = 1000
 #: Attention, in shares of this, at which (85) is evaluated: whole numbers, so that nothing is rounded.

@@ -25,7 +25,7 @@ from tokenmargin.cli import (
     compare,
     explain,
     fit,
-    list_figures,
+    list_papers,
     planted,
     probe,
     report,
@@ -81,7 +81,7 @@ SECONDS_WORTH_KEEPING = 0.2
 MOST_BYTES_KEPT = 200_000_000
 
 #: In the order in which the help lists them.
-COMMANDS = (fit, explain, compare, planted, probe, list_figures, reproduce, check, verify, report)
+COMMANDS = (fit, explain, compare, planted, probe, list_papers, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

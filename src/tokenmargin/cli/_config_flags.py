@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from tokenmargin.cli._exit import Misuse
 from tokenmargin.cli._parse import ABSENT, OnOff, Parser
+from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tokenmargin.experiments.experiment import Config, Experiment
@@ -90,7 +91,10 @@ def _read(kind: Any) -> dict[str, Any]:
         if "metavar" in one:
             one["metavar"] = " ".join([one["metavar"]] * group)
         return one | {"nargs": "*"}
-    raise TypeError(f"no flag is made of a field of type {kind}: add it to tokenmargin.cli._config_flags")
+    raise InvalidInputError(
+        f"no flag can be made of a field of type {kind} of a figure's configuration: take bool, int, float, str, a "
+        "Literal, or a tuple of any length of these."
+    )
 
 
 def _group(kind: Any) -> int:

@@ -18,21 +18,23 @@ if TYPE_CHECKING:
     from tokenmargin.theory.problem import Problem
     from tokenmargin.theory.problem_check import ClaimAnswer
 
-#: The papers by the names that claims begin with, and the letters by which they are cited.
-PAPERS = {"maxmargin": "M", "embeddings": "E"}
-
 COLUMNS = ("claim", "label", "instance", "applies", "holds", "slack", "because")
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `check` to the commands."""
     parser = commands.add_parser(
         "check",
         help="check theorems on their own instances, or on a problem of yours",
         epilog=_file_help(),
         formatter_class=RawText,
     )
-    parser.add_argument("keys", nargs="*", metavar="CLAIM", help="claims to check (default: all)")
+    parser.add_argument(
+        "keys",
+        nargs="*",
+        metavar="CLAIM",
+        help="claims to check, by name or by a unique ending such as thm3 (default: all)",
+    )
     parser.add_argument("--problem", type=Path, metavar="FILE", help="check them on your own problem, an .npz file")
     parser.add_argument("--markdown", action="store_true", help="print the page of claims of the documents instead")
     parser.add_argument("--instances", type=int, metavar="N", help="draw N random instances inside their hypotheses")
@@ -44,7 +46,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="with --markdown: the counts that the page shows")
     add_scheduler(parser, "the claims")
-    parser.add_argument("--paper", choices=tuple(PAPERS), help="only those of one paper")
+    parser.add_argument("--paper", metavar="KEY", help="only those of one paper, such as maxmargin")
     parser.set_defaults(run=_run)
 
 
@@ -86,14 +88,20 @@ def _answered(given: Problem, key: str) -> ClaimAnswer:
 
 def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path | None, scheduler: str | None) -> int:
     """A row for every mutation of every law: how often hypotheses and claim held, and the mutation failed."""
-    from tokenmargin.theory.evidence import gather_all, read_evidence, write_evidence
+    from tokenmargin.theory.evidence import gather_all, laws, read_evidence, write_evidence
     from tokenmargin.theory.registry import claims
 
     if wanted < 1:
         raise Misuse(f"--instances {wanted}: draw at least one")
+    keys = [claim.key for claim in chosen if claim.key in laws()]
+    without = ", ".join(claim.key for claim in chosen if claim.key not in laws())
+    if not keys:
+        raise Misuse(f"no law draws random instances of {without}: name one in `laws` of its PAPER")
+    if without:
+        _console.complaint(f"left out, as no law draws random instances: {without}")
     before = read_evidence(out) if out is not None and out.is_file() else {}  # what cannot be added to is said at once
     with _console.progress("evidence") as progress, map_of(scheduler) as over:
-        found = gather_all([claim.key for claim in chosen], wanted, map=over, progress=progress)
+        found = gather_all(keys, wanted, map=over, progress=progress)
     rows = []
     places = {id(one): place for key in {one.key for one in found} for place, one in enumerate(_of(found, key), 1)}
     for one in found:
@@ -139,24 +147,16 @@ def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | No
 
 def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
     """The claims of these names and of this paper, in the order of the papers."""
-    from tokenmargin.theory.registry import claims
+    from tokenmargin.theory.registry import claims, found_name
 
-    available = claims()
-    for key in keys:
-        if key not in available:
-            raise Misuse(f"no claim is called {key!r}; tokenmargin check lists them all")
-    chosen = [
-        claim
-        for key, claim in available.items()
-        if (not keys or key in keys) and (paper is None or claim.paper == PAPERS[paper])
-    ]
-    if not chosen:
-        raise Misuse(f"none of these claims is of the paper {paper!r}; tokenmargin check lists them all")
-    return chosen
+    available = claims(paper)
+    kind = "claim" if paper is None else f"claim of the paper {paper!r}"
+    wanted = {found_name(key, available, kind) for key in keys} or set(available)
+    return [claim for key, claim in available.items() if key in wanted]
 
 
 def _file_help() -> str:
-    """What a problem file may hold."""
+    """Help on the arrays that a problem file may hold."""
     from tokenmargin.theory.problem import FIELDS
 
     lines = [f"  {name:<12} {what}" for name, what in FIELDS.items()]

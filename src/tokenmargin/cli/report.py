@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `report` to the commands."""
     parser = commands.add_parser("report", help="write index.html from saved results")
     parser.add_argument("results", nargs="?", type=Path, default=Path("results"), help="results folder")
     parser.set_defaults(run=_run)

@@ -27,7 +27,7 @@ EPILOG = "Flags of a figure's own hyper-parameters follow its name: tokenmargin 
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `reproduce` to the commands."""
     # -h is an argument of its own here: what it shows depends on whether a figure was named.
     parser = commands.add_parser(
         "reproduce",
@@ -36,7 +36,9 @@ def add_to(commands: Commands) -> None:
         epilog=EPILOG,
         add_help=False,
     )
-    parser.add_argument("ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them, or all")
+    parser.add_argument(
+        "ids", nargs="*", metavar="ID", help="figures, as `tokenmargin list` names them or by a unique ending, or all"
+    )
     parser.add_argument("--preset", choices=("smoke", "cpu", "paper"), default="smoke", help="size (default: smoke)")
     parser.add_argument("--out", type=Path, default=Path("results"), help="results folder (default: results)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
@@ -60,15 +62,14 @@ def _run(parser: Parser, known: Arguments, rest: list[str]) -> int:
 
 def _chosen(ids: list[str]) -> list[Experiment]:
     from tokenmargin.experiments.registry import experiments
+    from tokenmargin.theory.registry import found_name
 
     available = experiments()
     if not ids:
         raise Misuse("name at least one figure, or all; tokenmargin list shows them")
-    names = list(available) if ids == ["all"] else ids
-    for name in names:
-        if name not in available:
-            raise Misuse(f"no figure is called {name!r}; tokenmargin list shows their names")
-    return [available[name] for name in names]
+    if ids == ["all"]:
+        return list(available.values())
+    return [available[found_name(name, available, "figure")] for name in ids]
 
 
 def _reproduce(chosen: list[Experiment], configs: list[Config], known: Arguments) -> int:

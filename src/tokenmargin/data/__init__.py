@@ -1,4 +1,4 @@
-"""What we look at: counted texts, sequences of tokens, their scores, and selections among them."""
+"""Data sets: counted texts, sequences of embedded tokens, token scores, and selections of tokens."""
 
 from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_widths, scores, tie_widths
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary_selection, selection_of

@@ -51,7 +51,7 @@ class ImageDataset:
         object.__setattr__(self, "class_names", names)
 
     def __len__(self) -> int:
-        """How many pictures."""
+        """n, the number of pictures."""
         return len(self.labels)
 
     def __repr__(self) -> str:
@@ -63,9 +63,9 @@ class ImageDataset:
         """Pixels along a side."""
         return int(self.images.shape[1])
 
-    def subset(self, places: ArrayLike) -> ImageDataset:
-        """The pictures at these places."""
-        own = picked_numbers(places, len(self), "places", "pictures")
+    def subset(self, rows: ArrayLike) -> ImageDataset:
+        """The pictures with these row numbers."""
+        own = picked_numbers(rows, len(self), "rows", "pictures")
         return ImageDataset(self.images[own], self.labels[own], self.class_names)
 
     def with_labels(self, labels: ArrayLike) -> ImageDataset:

@@ -20,7 +20,7 @@ PLAIN_KINDS = "biufUSM"
 
 
 def two_classes(labels: ArrayLike, n: int) -> tuple[np.ndarray, tuple[Any, Any]]:
-    """Labels as -1.0/+1.0, shape (n,), and the values that these stand for.
+    """Labels as -1.0/+1.0, shape (n,), and the two values that -1 and +1 stand for.
 
     The value that sorts last is +1; members of an Enum and ordered categories are in the order of their definition.
     """
@@ -105,7 +105,7 @@ def _distinct(array: np.ndarray) -> tuple[list[Any], np.ndarray]:
 
 
 def _last(values: list[Any], labels: Any) -> int:
-    """Which of the two values is +1."""
+    """The index of the value that becomes +1."""
     kind = getattr(labels, "cat", labels)  # a pandas Series of categories keeps them behind .cat
     if getattr(kind, "ordered", False):
         order = list(kind.categories)

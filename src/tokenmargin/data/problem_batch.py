@@ -1,4 +1,4 @@
-"""Many problems of one shape as arrays: all that the training of p sees of a data set is its keys and scores."""
+"""Many problems of one shape as arrays of keys and scores, which are all that the training of p uses of a data set."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ProblemBatch:
         return cls(np.concatenate([part.keys for part in parts]), np.concatenate([part.scores for part in parts]))
 
     def __len__(self) -> int:
-        """B."""
+        """B, the number of problems."""
         return len(self.keys)
 
     def __getitem__(self, j: int) -> EmbeddedSequences:
@@ -84,7 +84,7 @@ class ProblemBatch:
         return np.matmul(self.keys, points[:, None, :, None])[..., 0]
 
     def is_optimal(self, alpha: BatchIndices) -> np.ndarray:
-        """Whether alpha names *the* token of highest score in every input, shape (B,); False where several tie."""
+        """True where alpha names the only token of highest score in every input, shape (B,); False where tokens tie."""
         best = self.scores >= self.scores.max(axis=2, keepdims=True) - self.tie_widths()[:, :, None]
         chosen = np.arange(self.scores.shape[2]) == alpha[:, :, None]
         return (best == chosen).all(axis=(1, 2))

@@ -1,4 +1,4 @@
-"""Token scores: how good it is to select a token, and which are best [M, Def. 1]."""
+"""Token scores, which say how good it is to select a token, and the tokens of highest score [M, Def. 1]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tokens are selected: the sets S_X(p) of [E, (8)], with ties, and what comes second."""
+"""Selections of tokens: the sets S_X(p) of [E, (8)], ties included, and the tokens that come second."""
 
 from __future__ import annotations
 
@@ -106,13 +106,13 @@ class Selection:
             raise InvalidInputError(f"input {i} selects token {t}, which is masked: select a token that exists.")
 
     def __eq__(self, other: object) -> bool:
-        """Same tokens of the same inputs."""
+        """True if both select the same tokens of the same inputs."""
         if not isinstance(other, Selection):
             return NotImplemented
         return self.chosen.shape == other.chosen.shape and bool((self.chosen == other.chosen).all())
 
     def __hash__(self) -> int:
-        """Consistent with equality, so that selections can be counted."""
+        """Hash that agrees with equality, so that selections can be counted."""
         return hash((self.chosen.shape, self.chosen.tobytes()))
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ def keys_behind_the_first(sequences: EmbeddedSequences, p: ArrayLike) -> tuple[n
 def _behind_the_first(
     sequences: EmbeddedSequences, p: ArrayLike, tolerance: float
 ) -> tuple[TokenNumbers, InputNumbers]:
-    """How far each logit is behind the largest of its input (masked: inf), and the distance below which that is a tie.
+    """Distance of each logit from the largest of its input (masked: inf), and the distance below which two logits tie.
 
     In units of |p| and of a power of two near each input's spread, so that no product over- or underflows.
     """

@@ -1,4 +1,4 @@
-"""A data set of embedded token sequences: what softmax attention with fixed tokens looks at."""
+"""A data set of embedded token sequences, the input of softmax attention with fixed tokens."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class EmbeddedSequences:
         keys: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> None:
-        """Check and store; arrays are copied and made read-only."""
+        """Check and store the arrays, as read-only copies."""
         tokens_array = _real_array(tokens, "tokens", "(n, T, k)", ndim=3)
         n, T, k = tokens_array.shape
         labels_array = _signs(labels, n)
@@ -150,7 +150,7 @@ class EmbeddedSequences:
         return softmax(self.logits(p))
 
     def __repr__(self) -> str:
-        """Shapes, not numbers."""
+        """Text with the shapes, without the numbers."""
         beside = "" if self.keys_are_tokens else f", keys beside X (d={self.width})"
         masked = int((~self.mask).sum())
         return f"EmbeddedSequences(n={self.n_inputs}, T={self.n_places}, k={self.tokens.shape[2]}{beside}" + (
@@ -172,7 +172,7 @@ class EmbeddedSequences:
 
 
 def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarray:
-    """A contiguous copy of the stated rank in float64: what is certified of p is not to be had in less.
+    """A contiguous float64 copy of the stated rank; certificates on p need this precision.
 
     Numbers of float32 are exact in float64. Where |p| is 1e3, logits in float32 carry an error with which points on
     their way to infinity pass for local minima.

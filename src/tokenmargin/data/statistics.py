@@ -1,4 +1,4 @@
-"""How often a token appears in positive and in negative documents, and what that makes it [E, Sec. 2]."""
+"""Token statistics: counts in positive and in negative documents, and the class of each token [E, Sec. 2]."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TokenClass(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class TokenStatistics:
-    """One entry a token, each of shape (V,)."""
+    """Statistics of every token, each of shape (V,)."""
 
     token: tuple[str, ...]
     signed_frequency: np.ndarray  #: alpha_s = mean over documents of y c_s / T [E, (3)]
@@ -41,7 +41,7 @@ class TokenStatistics:
     token_class: np.ndarray  #: values of `TokenClass`
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As named columns, for a table."""
+        """Named columns of a table."""
         names = np.array([TokenClass(int(value)).name.lower().replace("_", " ") for value in self.token_class])
         return {
             "token": np.array(self.token),
@@ -80,7 +80,7 @@ def token_statistics(dataset: TokenDataset) -> TokenStatistics:
 def statistics_of_sums(
     vocabulary: tuple[str, ...], alpha: np.ndarray, positive: np.ndarray, negative: np.ndarray, documents: np.ndarray
 ) -> TokenStatistics:
-    """What follows from sums over documents, however they were added up; each of shape (V,).
+    """Statistics from sums over documents, each of shape (V,), whatever the order of summation was.
 
     Args:
         vocabulary: the tokens.

@@ -51,7 +51,7 @@ class KLevel:
     T: int = 256
 
     def __post_init__(self) -> None:
-        """Shares are shares, sizes are sizes."""
+        """Check that shares lie between 0 and 1 and that sizes are positive."""
         if len(self.sizes) != len(self.levels) or not self.sizes:
             raise InvalidInputError(
                 f"{len(self.sizes)} sizes but {len(self.levels)} levels: give one size and one delta for each level."
@@ -185,19 +185,19 @@ def _rearranged(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Assumption4:
-    """Whether a data set meets [E, Assumption 4], and which documents break it."""
+    """Verdict on [E, Assumption 4] for a data set, with the documents that break it."""
 
     holds: bool
     broken: dict[int, str]  #: document -> why
 
     def __bool__(self) -> bool:
-        """True when it holds."""
+        """True if the assumption holds."""
         return self.holds
 
 
 @checked
 def assumption4(dataset: TokenDataset) -> Assumption4:
-    """Whether every document holds one completely positive or negative token, once, and else irrelevant ones.
+    """Check that every document holds one completely positive or negative token, once, and else irrelevant ones.
 
     [E, Assumption 4]
     """

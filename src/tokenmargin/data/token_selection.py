@@ -1,4 +1,4 @@
-"""Which tokens a direction selects in counted documents: the sets S_X(p) of [E, (8)] at the size of a corpus."""
+"""Selections in counted documents: the sets S_X(p) of [E, (8)] for a whole corpus."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CorpusSelection:
 
     @property
     def n_ties(self) -> int:
-        """How many documents select more than one token."""
+        """Number of documents that select more than one token."""
         return int((self.sizes > 1).sum())
 
     @checked
@@ -97,13 +97,13 @@ class CorpusSelection:
             )
 
     def __eq__(self, other: object) -> bool:
-        """Same tokens of the same documents."""
+        """True if both select the same tokens of the same documents."""
         if not isinstance(other, CorpusSelection):
             return NotImplemented
         return np.array_equal(self.starts, other.starts) and np.array_equal(self.chosen, other.chosen)
 
     def __hash__(self) -> int:
-        """Consistent with equality, so that selections can be counted."""
+        """Hash that agrees with equality, so that selections can be counted."""
         return hash((len(self.starts), self.chosen.tobytes()))
 
 

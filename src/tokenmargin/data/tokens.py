@@ -1,4 +1,4 @@
-"""A data set of labelled texts as counts: which token occurs how often in which document."""
+"""A data set of labelled texts as counts of tokens in documents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TokenDataset:
     def __init__(
         self, counts: Any, labels: ArrayLike, vocabulary: VocabularyLike | None = None, *, drop_empty: bool = False
     ) -> None:
-        """Check and store."""
+        """Check and store the counts, labels and names."""
         matrix = _whole_counts(counts)
         signs, classes = two_classes(labels, matrix.shape[0])
         names = _names(vocabulary, matrix.shape[1])
@@ -88,7 +88,7 @@ class TokenDataset:
         *,
         drop_empty: bool = False,
     ) -> TokenDataset:
-        """From lists of token ids, one list a document; V is the vocabulary's length, or the largest id plus one."""
+        """A data set from one list of token ids per document; V is the vocabulary's length or the largest id plus 1."""
         rows = [_token_ids(row, ids) for row, ids in enumerate(documents)]
         largest = max((int(ids.max()) for ids in rows if ids.size), default=-1)
         vocabulary = None if vocabulary is None else vocabulary_names(vocabulary)
@@ -108,7 +108,7 @@ class TokenDataset:
 
     @property
     def class_names(self) -> tuple[str, str]:
-        """What -1 and +1 are called: `classes` as strings, of an Enum the names of its members."""
+        """Names of the classes -1 and +1: `classes` as strings, or the names of the members of an Enum."""
         negative, positive = (value.name if isinstance(value, Enum) else str(value) for value in self.classes)
         return negative, positive
 
@@ -210,7 +210,7 @@ class TokenDataset:
         return dataset
 
     def __repr__(self) -> str:
-        """Sizes, not numbers."""
+        """Text with the sizes, without the numbers."""
         positive = int((self.labels > 0).sum())
         return (
             f"TokenDataset(n={self.n_documents}, V={self.vocabulary_size}, {int(self.counts.sum())} tokens, "
@@ -255,7 +255,7 @@ def _whole_counts(counts: Any) -> sp.csr_array:
 
 
 def _stored(matrix: sp.csr_array) -> sp.csr_array:
-    """Sorted, and with the integers that everything here counts on."""
+    """Sorted CSR with the integer types that this module needs."""
     parts = matrix.data.astype(np.int32), matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64)
     matrix = sp.csr_array(parts, shape=matrix.shape)
     matrix.sort_indices()

@@ -1,4 +1,4 @@
-"""The names of the columns of a count matrix: read rightly or refused, and compared before two are taken for one."""
+"""Names of the columns of a count matrix: checked when given, and compared before two vocabularies count as one."""
 
 from __future__ import annotations
 

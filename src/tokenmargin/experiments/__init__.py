@@ -1,4 +1,4 @@
-"""Show it: the figures of the papers, each computed, judged and drawn."""
+"""The contract of a figure, and what computes, judges, saves and draws the figures of every paper."""
 
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result, Verdict
 from tokenmargin.experiments.registry import experiments

@@ -1,4 +1,4 @@
-"""What a figure is expected to take, said before it begins: from steps or parts of it that are timed first.
+"""Forecasts of a figure's time and memory, said before it begins: steps or parts of it are timed first.
 
 Figures of seconds are not timed. What cannot fit into memory is refused, with the flag that would make it fit.
 """

@@ -1,6 +1,6 @@
 """The contract of a figure: a frozen configuration, a computation, a drawing, joined by a file.
 
-A module in this folder defines its figures as `EXPERIMENTS`: one, or several that differ by a word. `compute` knows
+A module of a paper defines its figures as `EXPERIMENTS`: one, or several that differ by a word. `compute` knows
 nothing of matplotlib and `draw` nothing of the computation: what passes between them is a `Result`, which is saved and
 loaded in between.
 """
@@ -37,7 +37,7 @@ class Verdict(Enum):
 
 
 class Relation(Enum):
-    """How a paper's number is printed: as a value, or as a bound below or above which it says that ours lies."""
+    """Relation to a number that a paper prints: equal to it, or below or above it where it is a bound."""
 
     EQUAL = "="
     BELOW = "<"
@@ -82,7 +82,7 @@ class Number:
     interval: tuple[float, float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        """What is compared says with what, how closely, and where that is printed."""
+        """Refuse a number that is compared without a tolerance, or with a paper without the place."""
         if (self.paper is not None or self.says) and not self.place:
             raise ValueError(f"{self.name}: what is of the paper's needs the place where it is printed.")
         if self.says and (self.at_most is None or self.expected is not None):
@@ -119,11 +119,11 @@ class Number:
         return Verdict.FINDING if found else bound if bound is not Verdict.HOLDS else printed
 
     def _is_near(self, stated: float | None) -> bool:
-        """Whether the value is what is stated, within the tolerance; so it is where nothing is stated."""
+        """True if the value is within the tolerance of what is stated, or if nothing is stated."""
         return stated is None or self.tolerance is None or abs(self.value - stated) <= self.tolerance
 
     def _against_our_bound(self) -> Verdict:
-        """On which side of `at_most` the whole interval lies, or the value where there is none."""
+        """Verdict by the side of `at_most` on which the whole interval lies, or the value where there is none."""
         low, high = self._interval
         if self.at_most is None or high <= self.at_most:
             return Verdict.HOLDS
@@ -142,11 +142,11 @@ class Number:
 
     @property
     def _interval(self) -> tuple[float, float]:
-        """Where the value may be: exactly where it is, unless it is an estimate."""
+        """Interval of the value: the value itself twice, unless it is an estimate."""
         return (self.value, self.value) if self.interval is None else self.interval
 
     def row(self, preset: str) -> dict[str, Any]:
-        """As a summary holds it, with the verdict at this preset."""
+        """Row of a summary, with the verdict at this preset."""
         return {**asdict(self), "relation": self.relation.value, "verdict": self.verdict(preset).value}
 
     @classmethod
@@ -162,7 +162,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Result:
-    """What a computation leaves behind: arrays to draw from, in groups; numbers to judge; sentences to read."""
+    """Result of a computation: arrays to draw from, in groups; numbers to judge; sentences to read."""
 
     arrays: Arrays
     numbers: tuple[Number, ...]
@@ -197,7 +197,7 @@ class Experiment:
     Args:
         id: its name on the command line, `<paper>-<figure>`.
         title: one line.
-        paper: "M" or "E".
+        paper: letter or word by which its paper is cited, "M".
         figure: as the paper numbers it.
         config: the configuration class.
         compute: (config, key, progress) -> Result, and (config, key, progress, map=map) where it spreads.

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
+from functools import cache
 
 from tokenmargin.experiments.experiment import Experiment
-
-#: Modules of this package, each with its figures in `EXPERIMENTS`.
-MODULES = (
-    "maxmargin.figures.fig01_directions",
-    "maxmargin.figures.fig02_cone",
-    "maxmargin.figures.fig03_joint",
-    "maxmargin.figures.fig04_evolution",
-    "maxmargin.figures.fig05_transients",
-    "maxmargin.figures.fig06_07_vit",
-    "maxmargin.figures.fig08_two_limits",
-    "maxmargin.figures.fig09_10_trials",
-    "maxmargin.figures.thm1_4_path",
-    "embeddings.figures.fig01_03_04_reviews",
-    "embeddings.figures.fig02_synthetic",
-    "embeddings.figures.eq9_margin",
-    "embeddings.figures.lemma2_onestep",
-    "embeddings.figures.app_e_reading",
-    "embeddings.figures.thm5_map",
-)
+from tokenmargin.theory.paper import papers
+from tokenmargin.theory.registry import check_names, found_name
 
 
-def experiments() -> dict[str, Experiment]:
-    """All figures, in the order of the papers."""
-    modules = [import_module(f"tokenmargin.papers.{name}") for name in MODULES]
-    found = [experiment for module in modules for experiment in module.EXPERIMENTS]
-    return {experiment.id: experiment for experiment in sorted(found, key=_place)}
+def experiments(paper: str | None = None) -> dict[str, Experiment]:
+    """Figures by name, paper by paper: numbered ones by their number, then those with a name.
+
+    Args:
+        paper: key of one paper, whose modules alone are imported; all papers when absent.
+    """
+    chosen = papers() if paper is None else [found_name(paper, papers(), "paper")]
+    return {experiment.id: experiment for key in chosen for experiment in _experiments_of(key)}
 
 
-def _place(experiment: Experiment) -> tuple[bool, list[tuple[int, str]]]:
-    """[M] before [E], numbered figures by their number, then what has a name: figures of one module need not follow."""
-    pieces = re.split(r"([0-9]+)", experiment.id)
-    return experiment.paper != "M", [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]
+@cache
+def _experiments_of(paper: str) -> tuple[Experiment, ...]:
+    own = papers()[paper]
+    found: list[Experiment] = own.load(own.figures, "EXPERIMENTS", Experiment)
+    check_names(own, [(experiment.id, experiment.paper) for experiment in found])
+    return tuple(sorted(found, key=lambda experiment: figure_order(experiment.id)))
+
+
+def figure_order(name: str) -> tuple[int, list[tuple[int, str]]]:
+    """Sorting key of a figure's name: papers in their order, fig2 before fig10; a paper that is not here comes last."""
+    keys = list(papers())
+    paper = name.partition("-")[0]
+    pieces = [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in re.split(r"([0-9]+)", name)]
+    return keys.index(paper) if paper in keys else len(keys), pieces

@@ -22,7 +22,7 @@ from tokenmargin.errors import MissingExtraError
 from tokenmargin.experiments.experiment import Config, Experiment, Result, Verdict
 from tokenmargin.experiments.store import Saved, save, study_computed_by
 from tokenmargin.theory.claim import ClaimOutcome
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory.registry import claims, found_name
 
 
 def reproduce(
@@ -46,11 +46,13 @@ def reproduce(
         map: spreads the parts of a figure that has parts, such as the `map` of a cluster; with the same numbers.
     """
     chosen = experiment.preset(preset) if config is None else config
+    # Before the study: a claim that does not exist would end it when all is computed.
+    asked = [claims()[found_name(key, claims(), "claim")] for key in experiment.claims]
     begin = time.perf_counter()
     # Until the result lies on disk: a disk that is full then costs the last step, not the study.
     with _kept_until_done(chosen, out / ".unfinished" / experiment.id / preset) as resumable:
         result = _compute(experiment, resumable, seed, progress, map)
-        outcomes = {key: in_words(claims()[key].check(claims()[key].inside())) for key in experiment.claims}
+        outcomes = {claim.key: in_words(claim.check(claim.inside())) for claim in asked}
         return save(
             experiment, chosen, preset, seed, result, time.perf_counter() - begin, outcomes, out, _drawer(experiment)
         )

@@ -14,6 +14,8 @@ import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import BadZipFile
@@ -24,10 +26,12 @@ import numpy as np
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
 from tokenmargin._atomic import complete_folder, read_whole, write_text
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.theory.paper import papers
 from tokenmargin.training.checkpoint import computed_by, read_kept
 
 #: Parts of the package that decide what a study computes.
@@ -230,8 +234,18 @@ def _belongs_to(settings: object) -> dict[str, str]:
 
 
 def study_computed_by() -> dict[str, str]:
-    """What every study depends on besides its settings: the code of all that computes, the versions, the device."""
-    return computed_by(*COMPUTED_BY)
+    """The code of all that computes, papers of other packages included, the versions and the device."""
+    packages = sorted({paper.package for paper in papers().values() if paper.package.split(".")[0] != "tokenmargin"})
+    return computed_by(*COMPUTED_BY) | {f"code of {package}": _code_of(package) for package in packages}
+
+
+@cache
+def _code_of(package: str) -> str:
+    """Fingerprint of the Python files of a package that announces a paper."""
+    spec = find_spec(package)
+    roots = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    code = {str(path.relative_to(root)): path.read_bytes() for root in roots for path in sorted(root.rglob("*.py"))}
+    return fingerprint(code)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the paper bounds about the first step, left side beside right side: (6), (14), Lemmas 11 and 12 of [E].
+"""Bounds of the paper on the first step, left side beside right side: (6), (14), Lemmas 11 and 12 of [E].
 
 Widths are logarithms, since the bounds ask for d of 10^44 and more.
 """
@@ -26,7 +26,7 @@ class Inequality:
 
     @property
     def holds(self) -> bool:
-        """Whether left <= right."""
+        """True if left <= right."""
         return self.left <= self.right
 
     @property

@@ -20,7 +20,7 @@ from tokenmargin.first_step.wishart import SpanCoordinates
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingDescent:
-    """Where descent on (E, p) came to, and what it passed: products with v and p, and the loss, at every step kept."""
+    """End point and kept steps of descent on (E, p): products with v and p, and the loss, at every kept step."""
 
     tokens: np.ndarray  #: E at the end, shape (V, r)
     query: np.ndarray  #: p at the end, shape (r,)

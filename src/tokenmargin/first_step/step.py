@@ -82,7 +82,7 @@ class FirstStep:
 
     @property
     def bound(self) -> float:
-        """11 eta0 d^(-1/4), what [E, (6)] bounds |err_s| and |err_p| by."""
+        """11 eta0 d^(-1/4), the bound of [E, (6)] on |err_s| and |err_p|."""
         return 11.0 * self.eta0 * 10.0 ** (-self.log10_d / 4)
 
     @property
@@ -200,7 +200,7 @@ def step_coefficients(
 def step_terms(
     counts: sp.csr_array, labels: np.ndarray, token_head: np.ndarray, token_query: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each entry of the counts adds to n A_s and n B_s, in the order of the entries; documents may be any part."""
+    """Terms that the entries of the counts add to n A_s and n B_s, in their order; a part of a corpus will do."""
     token, sizes = counts.indices, np.diff(counts.indptr)
     begin = counts.indptr[:-1]
     lengths = np.asarray(counts.sum(axis=1)).astype(float)

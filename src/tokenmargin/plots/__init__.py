@@ -1,1 +1,1 @@
-"""Show it: the only place that imports matplotlib."""
+"""Canvas and plane, for the figures of every paper: the only package that imports matplotlib."""

@@ -1,4 +1,4 @@
-"""Figures without a display, in one style, saved as PNG and PDF. Here and beside here is the only matplotlib import."""
+"""Figures without a display, in one style, saved as PNG and PDF; only this package imports matplotlib."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tokenmargin.errors import MissingExtraError
 try:
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.transforms import Bbox
 except ImportError as missing:
     raise MissingExtraError("Drawing figures", "figures") from missing
@@ -38,7 +39,7 @@ RED, BLUE, GREEN, ORANGE, GREY = "#c0392b", "#2166ac", "#1b7837", "#d98200", "#8
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw inside this block."""
+    """Use the house style for all drawing inside this block."""
     with mpl.rc_context(STYLE):
         yield
 
@@ -56,6 +57,11 @@ def letter(axes: Sequence[Any]) -> None:
     """Put (a), (b), ... before the titles of panels, in reading order."""
     for ax, which in zip(axes, ascii_lowercase, strict=False):
         ax.set_title(f"({which}) {ax.get_title(loc='left')}")
+
+
+def legend_entry(name: str, **look: Any) -> Any:
+    """A line of a legend that is in none of the panels, with the look of a plotted line."""
+    return Line2D([], [], label=name, **look)
 
 
 def shades(count: int) -> list[Any]:
@@ -80,7 +86,7 @@ AIR = 0.08
 
 
 def panel_boxes(figure: Figure) -> list[list[float]]:
-    """Where the panels of a drawn figure are: left, top, width, height as shares of the whole, in reading order.
+    """Boxes of the panels of a drawn figure: left, top, width, height as shares of the whole, in reading order.
 
     With them a page shows the panels one below the other where the screen is too narrow for the whole. A figure that is
     narrow itself has none.

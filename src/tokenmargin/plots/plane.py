@@ -101,7 +101,7 @@ def draw_tokens(ax: Any, keys: np.ndarray, scores: np.ndarray) -> None:
 
 
 def _covered(keys: np.ndarray, i: int) -> np.ndarray:
-    """How many inputs after the i-th have a token where each of its tokens is."""
+    """Number of inputs after the i-th that have a token at the same key, for each of its tokens."""
     later = keys[i + 1 :]
     return (np.abs(keys[i][:, None, None] - later[None]) < 1e-9).all(axis=-1).any(axis=-1).sum(axis=1)
 

@@ -10,6 +10,7 @@ from typing import Any
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.evidence import TOLD_APART, Evidence
 from tokenmargin.theory.law import NO_TRAINING
+from tokenmargin.theory.paper import TestedLemma, papers
 
 HEADER = """\
 # Claims
@@ -37,30 +38,6 @@ These are property tests.
 |---|---|---|
 """
 
-_M_LEMMAS, _E_LEMMAS = "tests/papers/maxmargin/claims/test_lemmas.py", "tests/papers/embeddings/claims/test_lemmas.py"
-
-#: Lemmas that are no claims: (cited as, what is tested, the file and the words by which pytest finds it).
-TECHNICAL = (
-    (
-        "[M, Lemma 1]",
-        "W'u moves as p does, step by step",
-        "tests/models/test_one_layer.py",
-        "matrix_is_training_the_query",
-    ),
-    ("[M, Lemma 1]", "the same behind a nonlinear head", _M_LEMMAS, "lemma_1_"),
-    ("[M, Lemma 4]", "p_mm descends everywhere", _M_LEMMAS, "lemma_4"),
-    ("[M, Lemma 6]", "the smoothness constant bounds every Hessian", "tests/attention/test_smoothness.py", ""),
-    ("[M, Lemma 6]", "a step of 1/L_p descends enough", _M_LEMMAS, "lemma_6"),
-    ("[M, Lemma 9]", "better neighbours beat the limit", _M_LEMMAS, "lemma_9"),
-    ("[M, Lemma 10]", "at most d neighbours in general position", _M_LEMMAS, "lemma_10"),
-    ("[M, Lemma 12]", "most of the attention, the largest logit", _M_LEMMAS, "lemma_12"),
-    ("[M, Lemma 13]", "along the joint path", _M_LEMMAS, "12_and_13"),
-    ("[E, below (7)]", "descent with small steps follows the flow, and goes where it goes", _E_LEMMAS, "small_steps"),
-    ("[E, Lemma 8]", "the slope along any vector is a sum over pairs of tokens", _E_LEMMAS, "lemma_8"),
-    ("[E, Lemma 9]", "what descends as fast as p itself is the limit of p", _E_LEMMAS, "lemma_9"),
-    ("[E, Lemma 10]", "shares of selected and other tokens", _E_LEMMAS, "shares_of_selected"),
-)
-
 
 def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Sequence[Evidence]] | None = None) -> str:
     """Markdown, one section per claim, in the order given; every claim is checked while the page is written.
@@ -69,14 +46,16 @@ def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Sequen
         claims: those that the page shows.
         evidence: by key, as `read_evidence` returns it; without it the page shows none.
     """
-    found = evidence or {}
-    sections = "".join(_section(claim, found.get(claim.key)) for claim in claims)
-    rows = "".join(f"| {cited} | {says} | `{_pytest(path, words)}` |\n" for cited, says, path, words in TECHNICAL)
-    return HEADER + (EVIDENCE if found else "") + sections + TECHNICAL_HEADER + rows
+    found, shown = evidence or {}, list(claims)
+    sections = "".join(_section(claim, found.get(claim.key)) for claim in shown)
+    letters = {claim.paper for claim in shown}
+    lemmas = [lemma for paper in papers().values() if paper.cited_as in letters for lemma in paper.lemmas]
+    rows = "".join(f"| {lemma.where} | {lemma.says} | `{_pytest(lemma)}` |\n" for lemma in lemmas)
+    return HEADER + (EVIDENCE if found else "") + sections + (TECHNICAL_HEADER + rows if rows else "")
 
 
-def _pytest(path: str, words: str) -> str:
-    return f"pytest {path} -k {words}" if words else f"pytest {path}"
+def _pytest(lemma: TestedLemma) -> str:
+    return f"pytest {lemma.test}" + (f" -k {lemma.words}" if lemma.words else "")
 
 
 def _section(claim: Claim[Any, Any], evidence: Sequence[Evidence] | None) -> str:
@@ -114,7 +93,7 @@ def _cell(words: str) -> str:
 
 
 def _mutations(found: Evidence) -> str:
-    """On how many instances each false observation made the claim fail."""
+    """Number of instances on which each false observation made the claim fail."""
     parts = []
     for name, asked in found.asked.items():
         failed = found.failed[name]
@@ -138,13 +117,14 @@ def _beside(place: int, found: Evidence) -> list[str]:
 
 
 def sizes_sentence(found: Evidence) -> list[str]:
-    """How many instances inside the hypotheses were not decided, by size, where sizes are counted."""
+    """Sentence on the instances inside the hypotheses that were not decided, by size, where sizes are counted."""
     ranges = [f"{says} {open_ones} of {decided + open_ones}" for says, (decided, open_ones) in found.sizes.items()]
     return [f"Not decided, by size: {', '.join(ranges)}."] if ranges else []
 
 
 def _file_of(claim: Claim[Any, Any]) -> PurePosixPath:
-    """Where the hypotheses are examined, relative to the root of the repository."""
+    """The file that examines the hypotheses: relative to the repository for ours, to its package for others."""
     module = inspect.getmodule(claim.hypotheses)
     assert module is not None
-    return PurePosixPath("src", *module.__name__.split(".")).with_suffix(".py")
+    parts = module.__name__.split(".")
+    return PurePosixPath(*["src"] * (parts[0] == "tokenmargin"), *parts).with_suffix(".py")

@@ -16,6 +16,7 @@ from tokenmargin._rename import recover_below
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Verdict
+from tokenmargin.experiments.registry import figure_order
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report.number_cells import COLUMNS, number_cells
@@ -33,7 +34,7 @@ class Term:
 
     @property
     def anchor(self) -> str:
-        """Where the page explains it."""
+        """Anchor of the term's explanation on the page."""
         return "word-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -144,7 +145,7 @@ def write_page(results: Path, preset: str | None = None, missing: Sequence[tuple
 
 
 def saved_results(results: Path, preset: str | None = None) -> list[store.Saved]:
-    """All saved results, or those of one preset: [M] before [E], fig2 before fig10, then by preset."""
+    """All saved results, or those of one preset: paper by paper, fig2 before fig10, then by preset."""
     recover_below(results)
     # A leading dot marks a folder that is still being written.
     folders = [
@@ -153,7 +154,8 @@ def saved_results(results: Path, preset: str | None = None) -> list[store.Saved]
         if not any(part.startswith(".") for part in file.relative_to(results).parts)
         and preset in (None, file.parent.name)
     ]
-    return sorted(map(store.load, folders), key=_order)
+    saved = map(store.load, folders)
+    return sorted(saved, key=lambda one: figure_order(f"{one.folder.parent.name}/{one.folder.name}"))
 
 
 def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, str]] = ()) -> str:
@@ -175,7 +177,7 @@ def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, st
 
 
 def _figure(saved: store.Saved, claims: Mapping[str, Claim[Any, Any]]) -> dict[str, Any]:
-    """What the card of one result shows; a word of the glossary is linked where the card first uses it."""
+    """Contents of the card of one result; a word of the glossary is linked where the card first uses it."""
     summary, manifest = saved.summary, saved.manifest
     counts = _counts([saved])
     linked = _Linker()
@@ -231,12 +233,12 @@ def _citation(summary: Mapping[str, Any]) -> str:
 
 
 def _counts(results: Iterable[store.Saved]) -> Counter[str]:
-    """How many numbers have each verdict."""
+    """Number of numbers with each verdict."""
     return Counter(row["verdict"] for saved in results for row in saved.summary["numbers"])
 
 
 def _outcome(counts: Mapping[str, int]) -> str:
-    """What came out, in a sentence or two."""
+    """Summary of the verdicts, in a sentence or two."""
     holds, fails, findings, undecided, smaller, shown = (counts[verdict.value] for verdict in VERDICTS)
     judged = holds + fails + findings + undecided
     said = [f"{holds} hold{'s' * (holds == 1)}"]
@@ -302,8 +304,3 @@ def _claims(
             "statement": claim.statement if claim else "This version has no claim of this name.",
             "correction": claim.correction if claim else "",
         }
-
-
-def _order(saved: store.Saved) -> tuple[bool, list[tuple[int, str]]]:
-    pieces = re.split(r"([0-9]+)", f"{saved.folder.parent.name}/{saved.folder.name}")
-    return saved.summary["paper"] != "M", [(int(piece), "") if piece.isdecimal() else (0, piece) for piece in pieces]

@@ -1,20 +1,8 @@
-"""Do they agree? The only place where dynamics meets margin: comparisons, claims, studies."""
+"""Comparisons of limits with margins, and claims: the only place where dynamics meets margin.
 
-from tokenmargin.papers.embeddings.case import EmbeddingCase
-from tokenmargin.papers.embeddings.claims.lemma6_19_only_important import Rivals, rivals
-from tokenmargin.papers.embeddings.laws.random_cases import LAWS as EMBEDDINGS_LAWS
-from tokenmargin.papers.embeddings.selection_study import (
-    PhaseGrid,
-    PhaseMap,
-    Theorem5Study,
-    phase_map,
-    theorem5_study,
-)
-from tokenmargin.papers.maxmargin.claims.assumption_c import AssumptionC, assumption_c, on_support
-from tokenmargin.papers.maxmargin.claims.assumption_d import AssumptionD, assumption_d
-from tokenmargin.papers.maxmargin.claims.order_cells import OrderCell
-from tokenmargin.papers.maxmargin.laws.random_problems import LAWS as MAXMARGIN_LAWS
-from tokenmargin.papers.maxmargin.trials import Study, run_trials, trial
+What belongs to one paper is in that paper's folder, as `tokenmargin.papers.maxmargin`; `papers()` lists them.
+"""
+
 from tokenmargin.theory.agreement import (
     SAME_DIRECTION,
     Agreement,
@@ -30,43 +18,36 @@ from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
 from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
 from tokenmargin.theory.law import Law
+from tokenmargin.theory.paper import Erratum, Paper, TestedLemma, papers
 from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
 from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
 from tokenmargin.theory.problem_check import ClaimAnswer, check
+from tokenmargin.theory.registry import claims
 
 __all__ = [
-    "EMBEDDINGS_LAWS",
     "FINITE",
-    "MAXMARGIN_LAWS",
     "SAME_DIRECTION",
     "STALLED",
     "Agreement",
     "Applies",
-    "AssumptionC",
-    "AssumptionD",
     "BasinMap",
     "Claim",
     "ClaimAnswer",
     "ClaimOutcome",
     "CorpusAgreement",
-    "EmbeddingCase",
+    "Erratum",
     "Evidence",
     "JointAgreement",
     "Law",
-    "OrderCell",
+    "Paper",
     "PathCertificate",
     "PathVerdict",
-    "PhaseGrid",
-    "PhaseMap",
     "Problem",
-    "Rivals",
-    "Study",
-    "Theorem5Study",
-    "assumption_c",
-    "assumption_d",
+    "TestedLemma",
     "basin_map",
     "certify_path",
     "check",
+    "claims",
     "compare",
     "compared_with",
     "corpus_agreement",
@@ -74,16 +55,11 @@ __all__ = [
     "gather",
     "gather_all",
     "load_problem",
-    "on_support",
     "one_minus_cosine",
-    "phase_map",
+    "papers",
     "problem_of_arrays",
     "read_evidence",
-    "rivals",
-    "run_trials",
     "speaks_of",
-    "theorem5_study",
-    "trial",
     "write_certificate",
     "write_evidence",
 ]

@@ -38,7 +38,7 @@ Observation = TypeVar("Observation")
 
 
 class Applies(Enum):
-    """Whether the hypotheses hold; `NOT_DECIDED` where they quantify over more than can be checked."""
+    """Answer to whether the hypotheses hold; `NOT_DECIDED` where they quantify over more than can be checked."""
 
     YES = "yes"
     NO = "no"
@@ -66,7 +66,7 @@ class ClaimOutcome:
 
 
 def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> tuple[Applies, str] | None:
-    """Why a claim that needs this max-margin solution does not apply; None where it was found.
+    """The reason why a claim that needs this max-margin solution does not apply; None where the solution was found.
 
     Args:
         solution: of (ATT-SVM) or its like.
@@ -82,7 +82,7 @@ def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> t
 
 
 def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -> float:
-    """How far an inequality is missed: NaN, which decides nothing, where that is more than allowed and yet rounding.
+    """Amount by which an inequality is missed; NaN, which decides nothing, where rounding may explain the miss.
 
     Args:
         miss: what was computed.
@@ -100,7 +100,7 @@ def worst_of(misses: Iterable[float], tolerance: float = ROUNDING) -> float:
 
 
 def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:
-    """Why a claim on gradients is not decided where scores are beyond `LARGEST_SCORE`; None where they are not."""
+    """The reason why a claim on gradients is not decided where scores exceed `LARGEST_SCORE`; None elsewhere."""
     longest = float(np.abs(np.where(sequences.mask, scores(sequences), 0.0)).max())
     if longest <= LARGEST_SCORE:
         return None
@@ -147,7 +147,7 @@ class Claim(Generic[Instance, Observation]):
 
     Args:
         key: name on the command line, `<paper>-<label>`.
-        paper: "M" or "E".
+        paper: letter or word by which its paper is cited, "M".
         label: as in the paper, "Thm 2".
         statement: one sentence, as corrected where the paper is wrong.
         tolerance: how far the conclusion may be missed.

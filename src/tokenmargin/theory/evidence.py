@@ -13,7 +13,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from tokenmargin._atomic import write_text
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
-from tokenmargin.papers.embeddings.laws import other_cases, random_cases
-from tokenmargin.papers.maxmargin.laws import other_joint_problems, other_problems, random_problems
 from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.law import NO_TRAINING, Law
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory.paper import papers
+from tokenmargin.theory.registry import claims, found_name
 
 #: The seed of the committed table.
 SEED = 2026
@@ -82,25 +81,34 @@ class Evidence:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether every mutation fails on `TOLD_APART` of the instances on which it was tried, or on all but one."""
+        """True if every mutation fails on `TOLD_APART` of the instances on which it was tried, or on all but one."""
         return all(self.is_failed(name) for name in self.asked)
 
     def is_failed(self, name: str) -> bool:
-        """Whether one mutation does: that of few instances one passes by chance is no news."""
+        """True if one mutation does so; of few instances one may pass by chance."""
         return self.asked[name] - self.failed[name] <= max(1, int((1 - TOLD_APART) * self.asked[name]))
 
     @property
     def is_vacuous(self) -> bool:
-        """Whether what no training at all does would pass on most instances, and not by chance on some."""
+        """True if no training at all would pass on most instances, and not by chance on some."""
         asked = self.asked.get(NO_TRAINING, 0)
         return asked > 0 and self.failed[NO_TRAINING] < asked / 2
 
 
 def laws() -> dict[str, tuple[Law, ...]]:
     """The laws of every claim, by the claim's key."""
-    files = (random_problems, other_problems, other_joint_problems, random_cases, other_cases)
-    every = [law for file in files for law in file.LAWS]
+    every = [law for paper in papers() for law in _laws_of(paper)]
     return {key: tuple(law for law in every if law.key == key) for key in dict.fromkeys(law.key for law in every)}
+
+
+@cache
+def _laws_of(paper: str) -> tuple[Law, ...]:
+    own = papers()[paper]
+    found: list[Law] = own.load(own.laws, "LAWS", Law)
+    for law in found:
+        if law.key not in claims(paper):
+            raise InvalidInputError(f"a law of the paper {paper!r} is for {law.key!r}, which is none of its claims.")
+    return tuple(found)
 
 
 def instance_of(key: str, place: int, number: int, seed: int = SEED) -> Any:
@@ -129,7 +137,7 @@ def sighting(key: str, place: int, number: int, seed: int = SEED) -> Sighting:
 
 
 def _failed(law: Law, claim: Claim[Any, Any], instance: Any, seen: Any) -> Iterator[tuple[str, bool]]:
-    """Whether the claim fails on each mutation that the instance allows, and that decides anything."""
+    """Pairs of a mutation and whether the claim fails on it, where the instance allows it and anything is decided."""
     for name, mutate in _mutations(law, claim).items():
         try:
             with numbers_watched():
@@ -168,7 +176,7 @@ def gather(
     was then decided.
 
     Args:
-        key: of the claim.
+        key: of the claim, or a unique ending of it.
         wanted: instances inside the hypotheses.
         seed: of all random streams.
         map: applied as `map(function, numbers)`; the built-in one, or that of an executor or cluster (`cluster_map`).
@@ -176,8 +184,9 @@ def gather(
     Returns:
         The counts of each law.
     """
+    key = found_name(key, claims(), "claim")
     if key not in laws():
-        raise InvalidInputError(f"no claim is called {key!r}; tokenmargin check lists them all.")
+        raise InvalidInputError(f"{key} has no law of random instances: its paper's PAPER must name one in `laws`.")
     if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
         raise InvalidInputError(f"wanted must be a whole number from 1 on, got {wanted!r}.")
     share = -(-wanted // len(laws()[key]))
@@ -202,7 +211,7 @@ def gather_law(
 
 
 def _counts(found: Sequence[bool | None]) -> list[int]:
-    """How often it was so, decided, and drawn."""
+    """Numbers of instances that held, that were decided, and that were drawn."""
     return [sum(one is True for one in found), sum(one is not None for one in found), len(found)]
 
 
@@ -230,7 +239,7 @@ def _counted(key: str, law: str, seed: int, found: Sequence[Sighting], asides: M
 
 
 def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[str, list[int]]:
-    """How many instances inside the hypotheses were decided and how many not, by ranges of their size."""
+    """Numbers of instances inside the hypotheses that were decided and that were not, by ranges of their size."""
     counts: dict[int, list[int]] = {}
     for one in found:
         if one.size is not None:
@@ -270,7 +279,7 @@ def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
 
 
 def read_evidence(path: str | Path) -> dict[str, list[Evidence]]:
-    """What `write_evidence` wrote, by key."""
+    """Read the table that `write_evidence` wrote, by key."""
     try:
         records = [Evidence(**record) for record in json.loads(Path(path).read_text())]
         return {key: [one for one in records if one.key == key] for key in dict.fromkeys(one.key for one in records)}

@@ -32,7 +32,7 @@ class Aside:
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """How instances of a claim are drawn, and what must not pass for it on them.
+    """A law by which instances of a claim are drawn, with the false observations that must not pass on them.
 
     Args:
         key: of the claim.
@@ -53,7 +53,7 @@ class Law:
     asides: tuple[Aside, ...] = ()
 
 
-def aside(u: np.ndarray) -> np.ndarray:
+def orthogonal(u: np.ndarray) -> np.ndarray:
     """A unit vector orthogonal to u; on a line there is none, and it is turned back."""
     if len(u) == 1:
         return -u

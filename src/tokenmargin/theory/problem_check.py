@@ -11,7 +11,7 @@ from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
 from tokenmargin.theory.problem import Problem
-from tokenmargin.theory.registry import claims
+from tokenmargin.theory.registry import claims, found_name
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def check(problem: Any, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
 
     Args:
         problem: what `load_problem` or `problem_of_arrays` made, or sequences alone.
-        keys: names of claims, such as "maxmargin-thm2"; all of them when absent.
+        keys: names of claims, such as "maxmargin-thm2", or unique endings, "thm2"; all claims when absent.
     """
     if not isinstance(problem, Problem | EmbeddedSequences):
         raise InvalidInputError(
@@ -42,11 +42,9 @@ def check(problem: Any, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
             "load_problem."
         )
     known = claims()
-    for key in keys or ():
-        if key not in known:
-            raise InvalidInputError(f"no claim is called {key!r}: `tokenmargin check` lists them all.")
+    wanted = None if keys is None else {found_name(key, known, "claim") for key in keys}
     asked = Problem(sequences=problem) if isinstance(problem, EmbeddedSequences) else problem
-    return [answer(claim, asked) for key, claim in known.items() if keys is None or key in keys]
+    return [answer(claim, asked) for key, claim in known.items() if wanted is None or key in wanted]
 
 
 def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
@@ -54,9 +52,9 @@ def answer(claim: Claim[Any, Any], problem: Problem) -> ClaimAnswer:
     lacking = problem.missing(claim.needs)
     if lacking:
         return ClaimAnswer(claim.key, None, lacking)
-    if claim.of_problem is None:
-        raise InvalidInputError(f"{claim.key} has no `of_problem`: give the claim one to ask it of a problem.")
     try:
+        if claim.of_problem is None:
+            raise InvalidInputError(f"{claim.key} cannot be asked of a problem: its paper gives it no `of_problem`.")
         outcome = claim.check(claim.instance_of(problem))
         if problem.in_ordinary_units() is not problem:
             outcome = replace(outcome, because=f"{outcome.because} Lengths are in units of keys of order one.")

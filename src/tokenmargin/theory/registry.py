@@ -1,50 +1,81 @@
-"""Every claim by its key."""
+"""Every claim by its key, found by its whole name or by a unique ending of it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
-from tokenmargin.papers.embeddings.claims import lemma2_12_first_step as first_step_claims
-from tokenmargin.papers.embeddings.claims import lemma3_20_21_margin as selection_margin_claims
-from tokenmargin.papers.embeddings.claims import lemma6_19_only_important as only_important_claims
-from tokenmargin.papers.embeddings.claims import lemma13_17_descent as descent_claims
-from tokenmargin.papers.embeddings.claims import thm5_lemma14_18_selection as selection_claims
-from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma_02_feasibility
-from tokenmargin.papers.maxmargin.claims import lemma3_key as lemma_03_key
-from tokenmargin.papers.maxmargin.claims import lemma5_correlation as lemma_05_correlation
-from tokenmargin.papers.maxmargin.claims import lemma7_cone as lemma_07_cone
-from tokenmargin.papers.maxmargin.claims import lemma8_dominance as lemma_08_dominance
-from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as path_claims
-from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergence_claims
-from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint_claims
-from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as nonlinear_claims
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.paper import Paper, papers
+
+#: Names that a complaint about an unknown name proposes at most.
+MOST_PROPOSED = 6
 
 
-def claims() -> dict[str, Claim[Any, Any]]:
-    """All claims, in the order of the papers."""
-    groups: tuple[tuple[Claim[Any, Any], ...], ...] = (
-        convergence_claims.CLAIMS,
-        path_claims.CLAIMS,
-        joint_claims.CLAIMS,
-        nonlinear_claims.CLAIMS,
-        lemma_02_feasibility.CLAIMS,
-        lemma_03_key.CLAIMS,
-        lemma_05_correlation.CLAIMS,
-        lemma_07_cone.CLAIMS,
-        lemma_08_dominance.CLAIMS,
-        first_step_claims.CLAIMS,
-        descent_claims.CLAIMS,
-        selection_claims.CLAIMS,
-        only_important_claims.CLAIMS,
-        selection_margin_claims.CLAIMS,
-    )
-    every = [claim for group in groups for claim in group]
-    return {claim.key: claim for claim in sorted(every, key=_place)}
+def claims(paper: str | None = None) -> dict[str, Claim[Any, Any]]:
+    """Claims by key: theorems before lemmas, by number, paper by paper.
+
+    Args:
+        paper: key of one paper, whose modules alone are imported; all papers when absent.
+    """
+    chosen = papers() if paper is None else [found_name(paper, papers(), "paper")]
+    return {claim.key: claim for key in chosen for claim in _claims_of(key)}
 
 
-def _place(claim: Claim[Any, Any]) -> tuple[str, bool, int]:
-    """[M] before [E], theorems before lemmas, by number."""
-    kind, number = claim.key.split("-")[1].rstrip("0123456789"), claim.label.split()[1].rstrip(",")
-    digits = "".join(c for c in number if c.isdigit())
-    return {"M": "0", "E": "1"}[claim.paper], kind != "thm", int(digits or 0)
+@cache
+def _claims_of(paper: str) -> tuple[Claim[Any, Any], ...]:
+    own = papers()[paper]
+    found: list[Claim[Any, Any]] = own.load(own.claims, "CLAIMS", Claim)
+    check_names(own, [(claim.key, claim.paper) for claim in found])
+    return tuple(sorted(found, key=_place))
+
+
+def _place(claim: Claim[Any, Any]) -> tuple[bool, int]:
+    number = re.search(r"\d+", claim.label)
+    return not claim.label.startswith("Thm"), int(number[0]) if number else 0
+
+
+def check_names(paper: Paper, found: Iterable[tuple[str, str]]) -> None:
+    """Raise InvalidInputError unless names begin with the paper's key, cite it as it is cited, and differ.
+
+    Args:
+        paper: that lists them.
+        found: (name, letter by which it cites its paper) of claims or of figures.
+    """
+    names: set[str] = set()
+    for name, cited in found:
+        if not name.startswith(f"{paper.key}-") or cited != paper.cited_as or name in names:
+            raise InvalidInputError(
+                f"{name!r}, cited as [{cited}], cannot be one of the paper {paper.key!r}: its names are different, "
+                f"begin with '{paper.key}-' and cite [{paper.cited_as}]."
+            )
+        names.add(name)
+
+
+def found_name(wanted: str, names: Iterable[str], kind: str) -> str:
+    """The one name that is `wanted`, or ends with it after a hyphen: "maxmargin-thm3" for "thm3".
+
+    Args:
+        wanted: a name or its ending.
+        names: all there are.
+        kind: of thing that is named, in a word.
+
+    Raises:
+        InvalidInputError: with the candidates, if there are several or none.
+    """
+    known = list(names)
+    ending = [wanted] if wanted in known else [name for name in known if name.endswith(f"-{wanted}")]
+    if len(ending) == 1:
+        return ending[0]
+    if ending:
+        raise InvalidInputError(f"{wanted!r} is the ending of more than one {kind}: write {' or '.join(ending)}.")
+    # A name is near where it is, or where the part after the key of its paper is.
+    parts = {name: (name, name.partition("-")[2]) for name in known}
+    near = get_close_matches(wanted, {part for both in parts.values() for part in both}, MOST_PROPOSED)
+    nearest = [name for name in known if set(near) & set(parts[name])]
+    listed = f"the nearest are {', '.join(nearest)}" if nearest else f"there are {', '.join(known)}"
+    raise InvalidInputError(f"no {kind} is called {wanted!r}: {listed}; tokenmargin list shows what each is.")

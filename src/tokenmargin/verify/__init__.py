@@ -14,8 +14,8 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-from tokenmargin.verify import _reading, kernel
-from tokenmargin.verify._reading import FORMAT, NORM, VERSION, check_format, digest, read_certificate
+from tokenmargin.verify import _parsing, kernel
+from tokenmargin.verify._parsing import FORMAT, NORM, VERSION, check_format, digest, read_certificate
 from tokenmargin.verify.kernel import Point, Problem, Refuted, demand
 
 __all__ = ["FORMAT", "NORM", "VERSION", "Verdict", "digest", "read_certificate", "seal", "verify", "verify_file"]
@@ -26,7 +26,7 @@ DIGITS = 12
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a proof proves what it says, in one sentence."""
+    """Verdict on a proof: True if it proves its statement, with one sentence that says so."""
 
     verified: bool
     because: str
@@ -49,13 +49,13 @@ def verify(content: dict[str, Any]) -> Verdict:
     """
     check_format(content)
     try:
-        _reading.fields(content, _reading.FIELDS, "the file")
+        _parsing.fields(content, _parsing.FIELDS, "the file")
         sealed = content["seal"] == seal(content)
         demand(sealed, "the file was changed after it was written: its seal does not fit what it says")
         kind = content["kind"]
-        demand(type(kind) is str and kind in _JUDGES, f"it states {_reading.shown(kind)!r}, which is not known here")
-        proof = _reading.fields(content["proof"], _reading.PROOF_FIELDS[kind], "the proof")
-        problem = _reading.problem_of(content["problem"], kind)
+        demand(type(kind) is str and kind in _JUDGES, f"it states {_parsing.shown(kind)!r}, which is not known here")
+        proof = _parsing.fields(content["proof"], _parsing.PROOF_FIELDS[kind], "the proof")
+        problem = _parsing.problem_of(content["problem"], kind)
         name = f" (problem {content['problem']['digest'][:12]})."
         return Verdict(True, _JUDGES[kind](problem, proof, content["problem"]) + name)
     except Refuted as why:
@@ -67,7 +67,7 @@ def verify(content: dict[str, Any]) -> Verdict:
 def seal(content: dict[str, Any]) -> str:
     """SHA-256 of all else that a certificate says: it finds damage; what is true is decided by arithmetic."""
     check_format(content)
-    return _reading.sha256({name: value for name, value in content.items() if name != "seal"})
+    return _parsing.sha256({name: value for name, value in content.items() if name != "seal"})
 
 
 # --- what was proved, in words ----------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _shortest(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str
 
 
 def _wide(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
-    stated = _reading.ratio(proof["low"]), _reading.ratio(proof["high"])
+    stated = _parsing.ratio(proof["low"]), _parsing.ratio(proof["high"])
     low, high = _bracket(problem, proof)
     demand(
         0 < stated[0] <= low and high <= stated[1], f"the bracket is not the one that is proved: {_between(low, high)}"
@@ -93,7 +93,7 @@ def _wide(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
 
 def _bound(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
     weights, tie_weights = _weights(problem, proof, "weights")
-    stated = _reading.ratio(proof["low"])
+    stated = _parsing.ratio(proof["low"])
     low = kernel.bound(problem, weights, tie_weights)
     demand(0 < stated <= low, f"the bound that is proved is {_root(low)}, less than what is stated")
     return f"any p that {_asked(problem)} has norm at least {_root(stated)}; whether there is one is not proved"
@@ -107,9 +107,9 @@ def _infeasible(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> s
 
 
 def _limit(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str:
-    p, (duals, tie_duals) = _reading.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
-    velocity, stated = _velocity(proof["velocity"]), _reading.ratio(proof["sine_square"])
-    scores = _reading.mean_scores(problem, given["scores"])
+    p, (duals, tie_duals) = _parsing.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
+    velocity, stated = _velocity(proof["velocity"]), _parsing.ratio(proof["sine_square"])
+    scores = _parsing.mean_scores(problem, given["scores"])
     found = kernel.limit(problem, scores, p, duals, tie_duals)
     sines = kernel.sines(velocity, p, found)
     demand(kernel.within(*sines, stated), "the velocity is further from p than is stated")
@@ -147,20 +147,20 @@ def _between(low: Fraction, high: Fraction) -> str:
 
 
 def _bracket(problem: Problem, proof: dict[str, Any]) -> tuple[Fraction, Fraction]:
-    p, (duals, tie_duals) = _reading.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
+    p, (duals, tie_duals) = _parsing.point(proof["p"]), _weights(problem, proof, "duals", proof["p"])
     return kernel.bracket(problem, p, duals, tie_duals)
 
 
 def _weights(problem: Problem, proof: dict[str, Any], name: str, p: Any = None) -> tuple[dict[kernel.Pair, int], ...]:
     """Weights of pairs and of ties, once it is known that multiplying them, and p, takes no hours."""
-    found = _reading.weights(proof[name]), _reading.weights(proof[f"tie_{name}"])
-    vector = [] if p is None else [_reading.whole(text) for text in (*p["whole"], p["over"])]
-    _reading.demand_affordable(problem, [*vector, *found[0].values(), *found[1].values()])
+    found = _parsing.weights(proof[name]), _parsing.weights(proof[f"tie_{name}"])
+    vector = [] if p is None else [_parsing.whole(text) for text in (*p["whole"], p["over"])]
+    _parsing.demand_affordable(problem, [*vector, *found[0].values(), *found[1].values()])
     return found
 
 
 def _velocity(texts: Any) -> Point:
-    numbers = _reading.floats(texts)
+    numbers = _parsing.floats(texts)
     over = max(x.denominator for x in numbers)
     return Point([int(x * over) for x in numbers], over)
 

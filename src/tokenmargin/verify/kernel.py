@@ -1,4 +1,4 @@
-"""What a certificate must satisfy, in exact arithmetic: all that one has to read to trust a verdict.
+"""Conditions that a certificate must satisfy, in exact arithmetic: all that one has to read to trust a verdict.
 
 It imports the standard library and nothing else, and computes with whole numbers: keys times one number that makes them
 whole, margins likewise. What is asked of p is derived from the problem here, so that nothing can be left out of a
@@ -40,11 +40,11 @@ SINE_LIMIT = Fraction(1, 10**6)
 
 
 class Refuted(Exception):
-    """The proof proves nothing: why, in words."""
+    """The proof proves nothing; the message says why."""
 
 
 def demand(holds: bool, otherwise: str) -> None:
-    """Go on only if it holds."""
+    """Raise Refuted unless the condition holds."""
     if not holds:
         raise Refuted(otherwise)
 
@@ -62,7 +62,7 @@ class Point:
     over: int
 
     def __post_init__(self) -> None:
-        """Divide by nothing but a positive number."""
+        """Check that the denominator is positive."""
         demand(self.over > 0, "a denominator is not positive")
 
 
@@ -77,7 +77,7 @@ class Problem:
     over: int
 
     def __post_init__(self) -> None:
-        """Every input selects tokens that there are, each once, by a margin that is not negative."""
+        """Check that every input selects existing tokens, each once, by a margin that is not negative."""
         demand(len(self.keys) == len(self.selected) == len(self.margins), "keys, selection, margins differ in inputs")
         demand(bool(self.keys) and min(self.margins) >= 0, "there is no input, or a margin is negative")
         demand(
@@ -198,6 +198,6 @@ def sines(velocity: Point, p: Point, direction: Direction) -> tuple[Fraction, Fr
 
 
 def within(first: Fraction, second: Fraction, stated: Fraction) -> bool:
-    """Whether the roots of the first two sum to at most the root of the third."""
+    """True if the roots of the first two sum to at most the root of the third."""
     rest = stated - first - second
     return rest >= 0 and 4 * first * second <= rest**2

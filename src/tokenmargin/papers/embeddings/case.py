@@ -1,4 +1,4 @@
-"""What the claims about trained embeddings are checked on: a data set, one gradient step, and the flow of p after it.
+"""The instance of claims about trained embeddings: a data set, one gradient step, and the flow of p after it.
 
 The paper's statements hold "with probability 1 - delta" by conditioning on the events (14) of the start. Here a draw on
 which (14) fails lies outside the hypotheses, and every statement is then about a single draw.
@@ -72,12 +72,12 @@ class EmbeddingCase:
 
     @cached_property
     def limit(self) -> Limit:
-        """Where the flow of p goes from p1 at fixed E1 [E, (7)]."""
+        """Limit of the flow of p from p1, with E1 fixed [E, (7)]."""
         return limits([self])[0]
 
     @property
     def one_length(self) -> bool:
-        """Whether all documents have T tokens, as the paper assumes."""
+        """True if all documents have T tokens, as the paper assumes."""
         return bool((self.dataset.lengths == self.dataset.lengths[0]).all())
 
 
@@ -145,7 +145,7 @@ def _narrowed(limit: Limit, width: int) -> Limit:
 def examine(
     case: EmbeddingCase, log10_d: float, *, single_relevant: bool = False, eta0: float = 0.0
 ) -> tuple[Applies, str]:
-    """Whether a case meets what a statement asks: a width, a step size, one relevant token a document, the events (14).
+    """Examine the hypotheses of a statement: a width, a step size, one relevant token a document, the events (14).
 
     Args:
         case: data set, step and draw.

@@ -119,7 +119,7 @@ def theorem5_study(
 
 @dataclass(frozen=True, eq=False)
 class CaseEnd(LimitVerdict):
-    """What the table and the map ask of a limit, which is little enough to be kept in a file."""
+    """The numbers of a limit that the table and the map need: few enough to be kept in a file."""
 
     kind: LimitKind
     selection: Selection

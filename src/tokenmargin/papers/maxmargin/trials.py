@@ -244,7 +244,7 @@ def _without_newton_step(risk: AttentionRisk, p: np.ndarray) -> np.ndarray:
 
 
 def _is_beyond_reach(risk: AttentionRisk, p: np.ndarray) -> bool:
-    """Whether p is long, and its pull so short that the rounding of logits hides which way it goes."""
+    """True if p is long, and its gradient so short that the rounding of logits hides its direction."""
     longest = float(np.linalg.norm(risk.sequences.relative_keys, axis=-1).max())
     pull = float(np.linalg.norm(risk.field(p)))
     return bool(np.linalg.norm(p) * pull >= SATURATED_GAP and pull < REACH * longest)

@@ -18,9 +18,8 @@ from tokenmargin.papers.embeddings.figures._reading_changes import (
     SCALES,
     chosen_changes,
 )
-from tokenmargin.papers.embeddings.figures._review_controls import CONTROLS
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings, torch_start
-from tokenmargin.papers.embeddings.figures._reviews import Reviews, load_reviews, save_reviews
+from tokenmargin.papers.embeddings.figures._reviews import CONTROLS, Reviews, load_reviews, save_reviews
 from tokenmargin.papers.embeddings.figures.app_e_reading import Settings, compute, draw
 
 LAW = KLevel(irrelevant=40, sizes=(8, 12), relevant_share=0.3, levels=(0.35, 0.1), T=20)

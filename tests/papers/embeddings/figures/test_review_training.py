@@ -8,10 +8,9 @@ from tokenmargin._progress import silent
 from tokenmargin.data import KLevel, k_level
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.experiments.store import flattened
-from tokenmargin.papers.embeddings.figures._review_study import review_study
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, TwoLayerSettings
 from tokenmargin.papers.embeddings.figures._reviews import Reviews, load_reviews, reviews, save_reviews
-from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import draw_reviews, joined
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import draw_reviews, joined, review_study
 from tokenmargin.sources import LabelledTexts, TextChunk
 
 LAW = KLevel(irrelevant=60, sizes=(10, 15, 20), relevant_share=0.3, levels=(0.35, 0.2, 0.05), T=40)

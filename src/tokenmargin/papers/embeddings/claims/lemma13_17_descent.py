@@ -1,4 +1,4 @@
-"""What the gradient of p does: [E, Lemmas 13 and 17] as claims, with their constants, and ties in Lemma 17."""
+"""Descent of p: [E, Lemmas 13 and 17] as claims, with their constants, and ties in Lemma 17."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one gradient step makes of the embeddings: [E, Lemmas 2 and 12] as claims."""
+"""Embeddings after one gradient step: [E, Lemmas 2 and 12] as claims."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def small_dataset() -> TokenDataset:
 
 
 def _miss(bound: Inequality) -> float:
-    """How far left exceeds right, in units of right."""
+    """Amount by which left exceeds right, in units of right."""
     return largest(0.0, bound.left / bound.right - 1.0)
 
 
@@ -87,7 +87,7 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
 
 
 def _log_miss(_: EmbeddingCase, bound: Inequality) -> float:
-    """How far left exceeds right, in units of right, both given by their logarithms, which carry their last digits."""
+    """Amount by which left exceeds right, in units of right, both given by logarithms, which hold their last digits."""
     rounding = 16 * float(np.finfo(float).eps) * max(abs(bound.left), abs(bound.right))
     return beyond_rounding(float(np.expm1(least(bound.left - bound.right, 700.0))), rounding)
 

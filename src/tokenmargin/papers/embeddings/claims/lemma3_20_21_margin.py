@@ -90,7 +90,7 @@ def _lemma_3_error(case: Separation, seen: MarginSolution) -> float:
 
 
 def _farther(seen: MarginSolution, feasible: np.ndarray) -> float:
-    """By how much p_hat'(q - p_hat) >= 0 is missed at q, in units of |p_hat|^2; q ties its tokens to rounding only."""
+    """Amount by which p_hat'(q - p_hat) >= 0 is missed, in units of |p_hat|^2; q ties its tokens to rounding only."""
     square, (j, a, b) = float(seen.p @ seen.p), seen.tie_triples.reshape(-1, 3).T
     untied = np.abs((seen.sequences.keys[j, a] - seen.sequences.keys[j, b]) @ feasible)
     product = float(np.linalg.norm(seen.p) * np.linalg.norm(feasible))
@@ -168,7 +168,7 @@ def _lemma_21_applies(case: EmbeddingCase) -> tuple[Applies, str]:
 
 
 def _lemma_21_error(case: EmbeddingCase, seen: MarginSolution) -> float:
-    """By how much |p_hat| exceeds 4n, as a share of it; infinite where there is no p_hat."""
+    """Amount by which |p_hat| exceeds 4n, as a share of it; infinite where there is no p_hat."""
     if seen.status is not Status.OPTIMAL:
         return float("inf")
     return largest(0.0, float(np.linalg.norm(seen.p)) / (4 * case.dataset.n_documents) - 1.0)

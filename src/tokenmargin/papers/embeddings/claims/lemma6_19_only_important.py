@@ -168,7 +168,7 @@ class Rivals:
 
     @property
     def hypothesis_holds(self) -> bool:
-        """Whether some mu > 0 exists."""
+        """True if some mu > 0 exists."""
         return self.norm < self.least_rival_norm
 
     @property

@@ -1,4 +1,4 @@
-"""What the flow of p selects after the first step: [E, Thm 5, Lemmas 14 and 18] as claims, at the d of (10)."""
+"""Selection by the flow of p after the first step: [E, Thm 5, Lemmas 14 and 18] as claims, at the d of (10)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tokenmargin.papers.embeddings.case import CASE_NEEDS, EmbeddingCase, case_o
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import JUST_BELOW, small_dataset
 from tokenmargin.theory.agreement import one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim, largest
+from tokenmargin.theory.law import orthogonal
 
 #: 1 - cos between the velocity of the flow and the max-margin direction. In the regime (10) both are found to 1e-16;
 #: the nearest other selection is off by 1e-2.
@@ -35,7 +36,7 @@ def direction_error(case: EmbeddingCase, limit: Limit) -> float:
 
 
 def missed_importance(case: EmbeddingCase, limit: Limit) -> float:
-    """How far the velocity puts an important token below the top of its document, in units of the largest logit."""
+    """Distance of an important token below the top of its document, by velocity, in units of the largest logit."""
     if not limit.diverges:
         return float("inf")
     logits = case.sequences.keys @ limit.velocity
@@ -122,19 +123,12 @@ LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
     error=direction_error,
     inside=on_the_border,
     outside=_too_short_a_step,
-    mutate=lambda limit: replace(limit, velocity=limit.p / np.linalg.norm(limit.p) + 1e-3 * _across(limit.velocity)),
+    mutate=lambda limit: replace(limit, velocity=limit.p / np.linalg.norm(limit.p) + 1e-3 * orthogonal(limit.velocity)),
     correction="The proof cites Lemma 13 for what Lemma 14 says, that the important tokens are selected.",
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
 )
-
-
-def _across(u: np.ndarray) -> np.ndarray:
-    """A unit vector orthogonal to u."""
-    axis = np.eye(len(u))[int(np.abs(u).argmin())]
-    rest = axis - (axis @ u) * u / (u @ u)
-    return np.asarray(rest / np.linalg.norm(rest))
 
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_5, LEMMA_14, LEMMA_18)

@@ -54,14 +54,14 @@ class MarginPoint:
     support: tuple[tuple[str, str, float], ...]  #: (selected, other, multiplier) of pairs that limit the margin most
 
     def flat(self) -> dict[str, Any]:
-        """As a line of a table."""
+        """A line of a table."""
         line: dict[str, Any] = {name: getattr(self, name) for name in ("epoch", "loss", "accuracy", "query_norm")}
         line |= asdict(self.trained) | {"seconds": round(self.seconds, 2)}
         line["random queries"] = [asdict(row) for row in self.random]
         return line | {"seconds of the random queries": round(self.random_seconds, 2)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As a file holds it: numbers and names as a text, and the array."""
+        """Arrays for a file: numbers and names as a text, and the array."""
         words = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "selected_in"}
         words |= {"trained": asdict(self.trained), "random": [asdict(row) for row in self.random]}
         text = json.dumps(words, default=lambda number: number.item())  # of NumPy's numbers
@@ -77,7 +77,7 @@ class MarginPoint:
 
     @property
     def n_farther(self) -> int:
-        """How many random queries are farther from their max-margin direction than the trained one from its own."""
+        """Number of random queries that are farther from their max-margin direction than the trained one is."""
         return sum(row.direction_error > self.trained.direction_error for row in self.random)
 
     def most_selected(self) -> np.ndarray:

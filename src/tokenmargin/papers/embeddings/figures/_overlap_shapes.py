@@ -43,7 +43,7 @@ class Curve:
 
     @property
     def rises(self) -> bool:
-        """Whether no step down is more than noise, and the end is above the beginning by more than noise."""
+        """True if no step down is more than noise, and the end is above the beginning by more than noise."""
         rise = self.means[-1] - self.means[0]
         return self.worst_step_down <= NOISE and bool(rise > NOISE * np.hypot(self.errors[0], self.errors[-1]))
 
@@ -84,7 +84,7 @@ def v_curve(
 
 
 def rises_at_equal_count(away: np.ndarray, y: np.ndarray, count: np.ndarray) -> bool:
-    """Whether y rises with |away| among tokens that occur about as often, left and right of 0, by more than noise.
+    """True if y rises with |away| among tokens that occur about as often, left and right of 0, by more than noise.
 
     A rare token is far from the base rate by chance, and training moves its overlap by chance as well, whatever the
     labels: with shuffled ones <E_s, p> draws a V, too. Among tokens of one count it does not.

@@ -67,7 +67,7 @@ OPEN = tuple(CHANGES)[1 + len(SCALES) :]
 
 
 def in_short(setting: str) -> str:
-    """What a setting is called, and which of its seeds it is where it is not the first."""
+    """Name of a setting, with its seed where that is not the first."""
     key, _, seed = setting.partition("#")
     return CHANGES[key].words + (f", seed {seed}" if seed else "")
 
@@ -90,7 +90,7 @@ def chosen_changes(only: tuple[str, ...], width: int, depth: str) -> dict[str, C
 
 
 def _is_called(words: str, setting: str) -> bool:
-    """By its key where there is such a key, else by some of its words."""
+    """True if the words are the setting's key or, where there is no such key, some of its words."""
     return words == setting if words in CHANGES else words in CHANGES[setting].words
 
 

@@ -19,6 +19,7 @@ from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.experiments import store
+from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
@@ -133,7 +134,7 @@ class Layers:
 
 
 def _scale(config: ReviewSettings, softmax: str) -> float:
-    """What the scores of a softmax, "p" or "first", are multiplied by."""
+    """Factor of the scores of a softmax, "p" or "first"."""
     return config.d**-0.5 if config.root_width in ("both", softmax) else 1.0
 
 
@@ -160,7 +161,7 @@ TWO_LAYERS = Layers(
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a training took, and where: all else of it is the same for the same seed."""
+    """Time and device of a training: all else of it is the same for the same seed."""
 
     seconds: float = field(metadata=words("seconds of training"))
     device: str = field(metadata=words("trained on"))
@@ -179,20 +180,34 @@ class Trained:
     made_by: Mapping[str, str]  #: code, versions and device, where another machine made it
 
     def arrays(self, there: np.ndarray) -> dict[str, Any]:
-        """What is saved of it: the overlaps of some tokens, and the records."""
+        """Arrays that are saved of the training: the overlaps of some tokens, and the records."""
         overlaps = {"with_query": self.with_query[there], "with_head": self.with_head[there]}
         return {"lr": np.array(self.lr), **overlaps, "records": self.records}
 
 
-def chosen_reviews(name: str, config: ReviewSettings, key: jax.Array, progress: Progress) -> Reviews:
-    """The reviews `name`, or the part of them that the settings ask for."""
+def prepared_reviews(
+    name: str, layers: Layers, config: ReviewSettings, key: jax.Array, epochs: int, progress: Progress
+) -> tuple[Reviews, Arrays, np.ndarray]:
+    """The reviews `name`, or the part that the settings ask for, and their `token_arrays`.
+
+    Where trainings are to follow, what they take is said: `epochs` of them in all.
+    """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-    found = reviews(name, config.counts, progress)
-    return found.part(config.documents, rng, config.longest)
+    found = reviews(name, config.counts, progress).part(config.documents, rng, config.longest)
+    if not config.trained:
+        expect_training(
+            progress,
+            found.dataset,
+            layers.model(config),
+            epochs=epochs,
+            batch_size=config.batch_size,
+            batches=layers.batches(config),
+        )
+    return found, *token_arrays(found.dataset)
 
 
 def token_arrays(dataset: TokenDataset) -> tuple[Arrays, np.ndarray]:
-    """What the data says of each token that occurs, and which of the vocabulary those are, shape (V,)."""
+    """Statistics of each token that occurs, and a mask of those tokens in the vocabulary, shape (V,)."""
     statistics = token_statistics(dataset)
     there = statistics.count > 0
     arrays = {
@@ -268,7 +283,7 @@ def held_out_accuracy(
 def _finished(
     config: ReviewSettings, name: str, settings: object, compute: Callable[[], Arrays], checkpoint: Checkpoint | None
 ) -> tuple[Arrays, dict[str, str]]:
-    """What a training left, and who made it elsewhere; of a finished one the state under way is not kept."""
+    """Arrays of a finished training, and who made it elsewhere; its state under way is discarded."""
     if config.trained:
         return store.part_made_elsewhere(config.trained, name, settings)
     part = store.part(config.resume, name, settings, compute)
@@ -283,7 +298,7 @@ def made_elsewhere(made_by: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _checkpoint(config: ReviewSettings, name: str, settings: object) -> Checkpoint | None:
-    """Where the training of a part lies while it is under way; of its settings alone, so that no two meet."""
+    """The checkpoint of a part under way, in a folder named after its settings, so that no two parts share one."""
     folder = Path(config.resume) / f"{name}-{fingerprint(repr(settings))}-training"
     return Checkpoint(folder) if config.resume and not config.trained else None
 

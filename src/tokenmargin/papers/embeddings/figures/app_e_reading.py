@@ -1,4 +1,4 @@
-"""Which reading of the printed hyper-parameters reaches the paper's losses: one change at a time [E, App. E].
+"""Readings of the printed hyper-parameters, one change at a time: which reaches the paper's losses [E, App. E].
 
 The appendix prints a learning rate, a schedule and a weight decay, and says of the losses that they are of the order of
 1e-1 with one layer and 1e-5 with two. It does not print how embeddings start nor whether the LayerNorm has a gain and a
@@ -17,7 +17,6 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.papers.embeddings.figures._in_words import in_words
 from tokenmargin.papers.embeddings.figures._reading_changes import (
@@ -28,23 +27,21 @@ from tokenmargin.papers.embeddings.figures._reading_changes import (
     chosen_changes,
     in_short,
 )
-from tokenmargin.papers.embeddings.figures._review_controls import ControlName
-from tokenmargin.papers.embeddings.figures._review_study import (
+from tokenmargin.papers.embeddings.figures._review_training import (
+    ONE_LAYER,
+    TWO_LAYERS,
+    TwoLayerSettings,
+    made_elsewhere,
+    prepared_reviews,
+    trained,
+)
+from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, ControlName
+from tokenmargin.papers.embeddings.figures._training_outcome import (
     HALF_DECADE,
     TrainingOutcome,
     loss_numbers,
     training_outcome,
 )
-from tokenmargin.papers.embeddings.figures._review_training import (
-    ONE_LAYER,
-    TWO_LAYERS,
-    TwoLayerSettings,
-    chosen_reviews,
-    made_elsewhere,
-    token_arrays,
-    trained,
-)
-from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED
 
 DEPTHS = {"one": ONE_LAYER, "two": TWO_LAYERS}
 
@@ -137,14 +134,14 @@ class Settings(Config):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the settings are tried: a data set and a depth."""
+    """A data set and a depth on which the settings are tried."""
 
     name: str
     depth: str
 
     @property
     def words(self) -> str:
-        """As a summary calls it."""
+        """Name of the place in a summary."""
         return f"{DISPLAYED[self.name]}, {DEPTHS[self.depth].words}"
 
     @property
@@ -191,7 +188,7 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
         for number in loss_numbers(
             f"{place.words}, {in_short(setting)}",
             outcome,
-            DEPTHS[place.depth],
+            place.log10_loss,
             is_ours=setting.split("#")[0] == READING,
         )
     ]
@@ -209,31 +206,22 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
 def _settings_tried(
     place: Place, config: Settings, key: jax.Array, progress: Progress
 ) -> tuple[Outcomes, dict[str, np.ndarray], Mapping[str, str]]:
-    """What each setting came to, its loss of every epoch, and who made the trainings where that was elsewhere."""
+    """Outcome of each setting, its loss of every epoch, and who made the trainings where that was elsewhere."""
     layers, base = DEPTHS[place.depth], _reading(place.depth, config)
     stream, training = jax.random.split(key)
-    found = chosen_reviews(place.name, base, stream, progress)
-    tokens, there = token_arrays(found.dataset)
-    positive_share = float((found.dataset.labels > 0).mean())
-    outcomes, losses, made_by = {}, {}, {}
     is_whole = place.name in config.names
     changes = chosen_changes(config.only if is_whole else (AS_PRINTED,), config.d, place.depth)
     seeds = {setting: config.seeds if is_whole and setting == READING else 1 for setting in changes}
-    if not config.trained:
-        expect_training(
-            progress,
-            found.dataset,
-            layers.model(base),
-            epochs=sum(seeds.values()) * base.epochs,
-            batch_size=base.batch_size,
-            batches=layers.batches(base),
-        )
+    epochs = sum(seeds.values()) * base.epochs
+    found, tokens, there = prepared_reviews(place.name, layers, base, stream, epochs, progress)
+    positive_share = float((found.dataset.labels > 0).mean())
+    outcomes, losses, made_by = {}, {}, {}
     for setting, change in changes.items():
         own = replace(base, **change.of_reading(config.d))
         for k in range(seeds[setting]):
             again = f"{setting}#{k + 1}" if k else setting
             part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
-            outcomes[again] = training_outcome(tokens, part.arrays(there), layers, positive_share)
+            outcomes[again] = training_outcome(tokens, part.arrays(there), place.log10_loss, positive_share)
             losses[again], made_by = part.records["loss"], dict(part.made_by)
     return outcomes, losses, made_by
 
@@ -264,7 +252,7 @@ def _reading(depth: str, config: Settings) -> TwoLayerSettings:
 
 
 def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
-    """How many orders of magnitude a setting's last loss is from the paper's, at worst, closest first.
+    """Orders of magnitude between each setting's last loss and the paper's, at worst, closest first.
 
     Where most settings were tried: a setting that was left out where it does badly would look better for it.
     """
@@ -309,8 +297,8 @@ def _is_reached(end: TrainingOutcome, place: Place) -> bool:
 
 def draw(result: Result) -> Any:
     """Smallest and last loss of every setting, a panel for each depth; colours tell which shapes are there."""
+    from tokenmargin.papers.embeddings.plots.losses import LossRow, draw_loss_rows, shape_legend
     from tokenmargin.plots.canvas import panels, style
-    from tokenmargin.plots.losses import LossRow, draw_loss_rows, shape_legend
 
     rows: dict[str, list[LossRow]] = {}
     for name, depths in result.arrays.items():

@@ -166,7 +166,7 @@ def _absent() -> Arrays:
 
 
 def _arrays(config: Settings, dataset: TokenDataset, names: np.ndarray, points: list[MarginPoint]) -> dict[str, Any]:
-    """Of shape (points,) for the trained query and (points, random queries) for the random ones."""
+    """Arrays of shape (points,) for the trained query and (points, random queries) for the random ones."""
     of_point = ("epoch", "loss", "accuracy", "query_norm")
     columns = [field.name for field in fields(QueryRow)]
     most = points[-1].most_selected()
@@ -209,7 +209,7 @@ def _numbers(points: list[MarginPoint]) -> tuple[Number, ...]:
 
 
 def _compared(points: list[MarginPoint]) -> tuple[int, int]:
-    """Of all random queries, how many are farther from their direction than the trained one, and how many there are."""
+    """Number of random queries that are farther from their direction than the trained one, and number of all."""
     trained = [point for point in points if point.epoch > 0] or points  # the start is a random query itself
     return sum(point.n_farther for point in trained), sum(len(point.random) for point in trained)
 
@@ -234,7 +234,7 @@ def _sentences(
 
 
 def _on_cosine(d: int, points: list[MarginPoint]) -> str:
-    """What the cosine says of training: only what random queries do not show as well."""
+    """Sentence on the cosine: training is credited only with what random queries do not show as well."""
     trained, random = points[-1].trained, points[-1].random
     cosines, active = [row.cosine for row in random], [row.active_pairs for row in random]
     farther, drawn = _compared(points)
@@ -248,7 +248,7 @@ def _on_cosine(d: int, points: list[MarginPoint]) -> str:
 
 
 def _on_margin(trained: QueryRow, random: tuple[QueryRow, ...]) -> str:
-    """What a cosine near 1 hides: how much of the largest margin is reached."""
+    """Sentence on the share of the largest margin that is reached, which a cosine near 1 hides."""
     share = median([row.margin_share for row in random])
     usual = median([row.largest_margin for row in random])
     return (
@@ -259,7 +259,7 @@ def _on_margin(trained: QueryRow, random: tuple[QueryRow, ...]) -> str:
 
 
 def _on_norm(points: list[MarginPoint]) -> str:
-    """Whether training is where the theorem looks: at a p whose norm grows without bound."""
+    """Sentence on the norm of p: the theorem speaks of a p whose norm grows without bound."""
     ends = dict.fromkeys((points[0], points[-1]))  # once if there is one point
     norms = ", ".join(f"{point.query_norm:.3g} after epoch {point.epoch}" for point in ends)
     weight = points[-1].trained.selected_weight
@@ -281,8 +281,8 @@ SHOWN = {
 
 
 def draw(result: Result) -> Any:
-    """What is `SHOWN` over epochs, or a table of one point, trained beside random; the tokens most often selected."""
-    from tokenmargin.plots import selections
+    """Draw `SHOWN` over epochs, or a table of one point, trained beside random; and the tokens most often selected."""
+    from tokenmargin.papers.embeddings.plots import selections
     from tokenmargin.plots.canvas import letter, panels, style
 
     arrays = result.arrays
@@ -311,7 +311,7 @@ def draw(result: Result) -> Any:
 
 def _draw_over_epochs(axes: list[Any], arrays: Arrays) -> None:
     """A panel for each quantity; logarithmic where it spans decades."""
-    from tokenmargin.plots import selections
+    from tokenmargin.papers.embeddings.plots import selections
 
     for ax, (name, called) in zip(axes, SHOWN.items(), strict=True):
         for which, look, label in (

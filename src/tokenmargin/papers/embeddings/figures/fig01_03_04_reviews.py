@@ -7,23 +7,108 @@ over the posterior difference, our reading of the hyper-parameters above the pri
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.experiments.experiment import Arrays, Experiment, Result
+from tokenmargin.experiments.experiment import Arrays, Experiment, Number, Result
+from tokenmargin.papers.embeddings.figures._in_words import in_words
 from tokenmargin.papers.embeddings.figures._overlap_shapes import base_rate, quantile_curves
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, review_study
 from tokenmargin.papers.embeddings.figures._review_training import (
     ONE_LAYER,
     TWO_LAYERS,
+    Effort,
     Layers,
     ReviewSettings,
     TwoLayerSettings,
+    held_out_accuracy,
+    made_elsewhere,
+    prepared_reviews,
+    trained,
 )
 from tokenmargin.papers.embeddings.figures._reviews import DISPLAYED, NAMES
+from tokenmargin.papers.embeddings.figures._training_outcome import (
+    TrainingOutcome,
+    loss_numbers,
+    shape_numbers,
+    training_outcome,
+)
+
+#: The two trainings of every figure, and what they are called.
+TREATMENTS = {"reading": "reading", "printed": "as printed"}
+
+
+def review_study(name: str, layers: Layers, config: ReviewSettings, key: jax.Array, progress: Progress) -> Result:
+    """Train `layers` on the reviews `name`, as printed and in our reading, and judge the shapes."""
+    stream, training, held = jax.random.split(key, 3)
+    epochs = len(TREATMENTS) * config.epochs + config.held_out_epochs // 2  # a split is half of the reviews
+    found, tokens, there = prepared_reviews(name, layers, config, stream, epochs, progress)
+    if found.words is not None:
+        tokens = {**tokens, "word": found.words[there]}
+    positive_share = np.array((found.dataset.labels > 0).mean())
+    arrays: dict[str, Any] = {
+        "documents": np.array(found.dataset.n_documents),
+        "positive_share": positive_share,
+        "tokens": tokens,
+    }
+    efforts: dict[str, Effort] = {}
+    made_by: Mapping[str, str] = {}
+    for treatment, own in zip(TREATMENTS, (config, replace(config, root_width="none")), strict=True):
+        part = trained(found, layers, own, training, progress, TREATMENTS[treatment])
+        arrays[treatment], efforts[treatment] = part.arrays(there), part.effort
+        made_by = part.made_by
+    if config.held_out_epochs and found.is_test is not None:
+        arrays["held_out_accuracy"] = held_out_accuracy(found, layers, config, held, progress)
+    found_out = judged_study(name, layers, arrays, efforts)
+    return replace(found_out, sentences=found_out.sentences + made_elsewhere(made_by))
+
+
+def judged_study(name: str, layers: Layers, arrays: Arrays, efforts: Mapping[str, Effort]) -> Result:
+    """Judge what training left behind, from its arrays alone: a saved run can be judged again.
+
+    Args:
+        name: of the reviews.
+        layers: the depth that was trained.
+        arrays: of one `review_study`.
+        efforts: of each of the `TREATMENTS`.
+    """
+    tokens, documents = arrays["tokens"], int(arrays["documents"])
+    centre = base_rate(tokens["posterior_difference"], tokens["count"])
+    numbers: list[Number] = []
+    sentences = [
+        f"{name}: {documents:,} reviews, {len(tokens['token']):,} tokens, {layers.words}; an occurrence of any token "
+        f"has the posterior difference {centre:+.2f}, which is where the V is looked for."
+    ]
+    table: dict[str, Any] = {}
+    for treatment, called in TREATMENTS.items():
+        outcome = training_outcome(tokens, arrays[treatment], layers.log10_loss, float(arrays["positive_share"]))
+        effort = efforts[treatment]
+        where, is_ours = f"{name}, {called}", treatment == "reading"
+        numbers += loss_numbers(where, outcome, layers.log10_loss, is_ours) + shape_numbers(where, outcome, is_ours)
+        table[called] = in_words(outcome) | in_words(effort)
+        sentences.append(_sentence(f"{name}, {called}", outcome, effort))
+    if "held_out_accuracy" in arrays:
+        accuracy = arrays["held_out_accuracy"]
+        best = int(accuracy.argmax()) + 1
+        numbers.append(Number(f"{name}: best held-out accuracy", float(accuracy.max())))
+        sentences.append(
+            f"{name}, trained on its train split only (reading): accuracy on the test split {accuracy[0]:.3f} after "
+            f"one epoch, best {accuracy.max():.3f} after {best}, {accuracy[-1]:.3f} after {len(accuracy)}."
+        )
+    return Result(arrays, tuple(numbers), tuple(sentences), table)
+
+
+def _sentence(where: str, outcome: TrainingOutcome, effort: Effort) -> str:
+    s = "rises" if outcome.is_s else "does not rise"
+    v = "rise" if outcome.is_v else "do not both rise"
+    return (
+        f"{where} (learning rate {outcome.lr:g}): loss {outcome.last_loss:.2g} at the end (smallest "
+        f"{outcome.smallest_loss:.2g}), accuracy {outcome.accuracy:.4f}; mean <E_s, v> {s} with the posterior "
+        f"difference, the two arms of <E_s, p> {v}; {effort.seconds:.0f} s of training, compilation included."
+    )
 
 
 def joined(studies: Mapping[str, Result]) -> Result:
@@ -42,9 +127,9 @@ QUANTILES = {0.1: "10%", 0.5: "median", 0.9: "90%"}
 
 def draw_reviews(result: Result, layers: Layers) -> Any:
     """A column for each data set and treatment; both overlaps over (37) and over (3), and the loss, on equal scales."""
+    from tokenmargin.papers.embeddings.plots.losses import draw_training
+    from tokenmargin.papers.embeddings.plots.overlaps import frequency_axis, posterior_axis
     from tokenmargin.plots.canvas import letter, panels, style
-    from tokenmargin.plots.losses import draw_training
-    from tokenmargin.plots.overlaps import frequency_axis, posterior_axis
 
     columns = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
     rows = [(which, over) for over in ("posterior_difference", "signed_frequency") for which in OVERLAPS]
@@ -77,7 +162,7 @@ OVERLAPS = {"with_query": "p", "with_head": "v"}
 
 def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
     """One overlap, in units of its standard deviation over the tokens, over (37) or (3)."""
-    from tokenmargin.plots.overlaps import draw_overlap
+    from tokenmargin.papers.embeddings.plots.overlaps import draw_overlap
 
     x, y = np.asarray(tokens[over]), _in_deviations(training[which])
     is_posterior = over == "posterior_difference"
@@ -87,7 +172,7 @@ def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) 
 
 def _name_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
     """The names of the quantiles, and of words where these have a posterior difference."""
-    from tokenmargin.plots.overlaps import name_extremes, name_quantiles
+    from tokenmargin.papers.embeddings.plots.overlaps import name_extremes, name_quantiles
 
     x, y = np.asarray(tokens[over]), _in_deviations(training[which])
     name_quantiles(ax, quantile_curves(x, y, tuple(QUANTILES))[1], tuple(QUANTILES.values()))

@@ -102,7 +102,7 @@ class Settings(Config):
 
     @classmethod
     def paper(cls) -> Settings:
-        """As printed, with the sizes 4 + 2^k of the levels: under two minutes on a GPU."""
+        """The printed sizes, with 4 + 2^k tokens a level: under two minutes on a GPU."""
         return cls()
 
 
@@ -192,7 +192,7 @@ def _level_means(tokens: Arrays) -> dict[str, np.ndarray]:
 
 
 def judged(config: Settings, runs: Runs) -> tuple[list[Number], list[str]]:
-    """What the trainings say: from their arrays alone, so that any other can be fed.
+    """Judge the trainings from their arrays alone, so that any other can be fed.
 
     Args:
         config: says which n is drawn, and the shares of the steps.
@@ -234,7 +234,7 @@ def judged(config: Settings, runs: Runs) -> tuple[list[Number], list[str]]:
 
 
 def _compared(config: Settings, runs: Runs, share: float) -> tuple[list[Number], list[str]]:
-    """How the levels' means at one number of steps correlate between any two n, and with the order of the levels."""
+    """Correlations of the levels' means at one number of steps, between any two n and with the order of the levels."""
     if not config.other_n:
         return [], []
     steps = round(config.epochs * share) * -(-config.n // config.batch_size)
@@ -290,8 +290,8 @@ def _odd_part(by_level: np.ndarray) -> np.ndarray:
 
 def draw(result: Result) -> Any:
     """Two scatter plots by level, the levels' means for every n and number of steps, and the loss."""
+    from tokenmargin.papers.embeddings.plots.overlaps import draw_levels
     from tokenmargin.plots.canvas import GREY, letter, panels, shades, style
-    from tokenmargin.plots.overlaps import draw_levels
 
     of_first = next(iter(result.arrays.values()))  # of the stated n, which comes first
     shares = list(of_first)

@@ -178,7 +178,8 @@ def _sentences(arrays: Arrays, config: Settings, dataset: TokenDataset) -> tuple
 
 def draw(result: Result) -> Any:
     """Tokens at the smallest and the largest explicit width, and the errors against d beside their bound."""
-    from tokenmargin.plots import canvas, first_step
+    from tokenmargin.papers.embeddings.plots import first_step
+    from tokenmargin.plots import canvas
 
     arrays = result.arrays
     explicit, d = arrays["explicit"], 10.0 ** arrays["log10_d"]

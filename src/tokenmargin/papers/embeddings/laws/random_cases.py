@@ -77,7 +77,7 @@ def _few_selections(rng: Stream) -> EmbeddingCase:
 
 
 def _wide(rng: Stream) -> EmbeddingCase:
-    """At d = (220 n T)^4, where the bound of [E, Lemma 2] is a tenth of the least movement, and at any step size."""
+    """A case of d = (220 n T)^4, where the bound of [E, Lemma 2] is a tenth of the least movement; any step size."""
     case = _case(rng)
     return replace(case, eta0=float(10.0 ** rng.uniform(-2, 3)), log10_d=first_step.telling_log10_d(case.dataset))
 
@@ -153,19 +153,19 @@ def _of_the_start(case: EmbeddingCase, _: MarginSolution) -> MarginSolution:
 
 
 def _at_13(rng: Stream, *, printed: bool = False) -> EmbeddingCase:
-    """At any step size, and the d of [E, Lemma 13] as corrected; or as printed, explicit."""
+    """A case of any step size and the d of [E, Lemma 13] as corrected; or of the printed d, explicit."""
     case = replace(_case(rng), eta0=float(10.0 ** rng.uniform(-1, 2)))
     width = descent.printed_log10_d(case) if printed else descent.lemma_13_log10_d(case)
     return replace(case, log10_d=width, explicit=printed)
 
 
 def _limit_of_the_start(case: EmbeddingCase, _: Limit) -> Limit:
-    """Where p goes in the embeddings before the step."""
+    """Limit of p in the embeddings before the step."""
     return replace(case, eta0=NO_STEP).limit
 
 
 def _gap_is_kept(case: EmbeddingCase) -> bool:
-    """Whether the score gap is eta0/(4nT) or more, the step of the proof of [E, Lemma 13]."""
+    """True if the score gap is eta0/(4nT) or more, the step of the proof of [E, Lemma 13]."""
     return descent.score_gap(case) >= 1.0
 
 

@@ -64,7 +64,7 @@ class Cone:
 
 
 def block_ends(cones: Sequence[Cone]) -> dict[str, np.ndarray]:
-    """How the paths in some cones end, a row of `path_end` each."""
+    """Ends of the paths in some cones, a row of `path_end` each."""
     return {"ends": np.array([_settled_end(cone) for cone in cones])}
 
 
@@ -88,7 +88,7 @@ def path_in(cone: Cone) -> LocalPath:
 
 @dataclass(frozen=True)
 class Around:
-    """How many directions of each kind, and the cone around those that are not LMM."""
+    """Number of directions of each kind, and the cone around those that are not LMM."""
 
     each: int
     epsilon: float  #: 1 - cos of the half-angle
@@ -144,7 +144,7 @@ RADII = ("(39)", "would do", "Thm 3", "would do")
 
 
 def has_radii(solution: MarginSolution) -> bool:
-    """Whether (39) and Theorem 3 say anything: locally optimal, and a neighbour in every input."""
+    """True if (39) and Theorem 3 apply: the direction is locally optimal, with a neighbour in every input."""
     return is_locally_optimal(solution) and cone_constants(solution).every_input_has_neighbors
 
 

@@ -1,4 +1,4 @@
-"""How often the smallest score gap is negative, of saturated trials and of all, seed by seed [M, App. E].
+"""Shares of trials with a negative smallest score gap, among saturated ones and all, seed by seed [M, App. E].
 
 The paper prints "less than 1% of the problems" beside Figure 9(b), whose histogram is of saturated trials alone, and
 the same of Figure 10. Which trials it divides by is not said, so both shares are shown, each with Wilson's interval.
@@ -24,7 +24,7 @@ OUR_BOUND = 2 * PRINTED_BOUND
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many."""
+    """A number of cases among all cases."""
 
     count: int
     trials: int
@@ -44,7 +44,7 @@ class Share:
         return Share(self.count + other.count, self.trials + other.trials)
 
     def __str__(self) -> str:
-        """As a sentence says it."""
+        """The share as a sentence says it."""
         low, high = self.interval
         return f"{self.count} of {self.trials:,} ({self.value:.2%}, 95% interval {low:.2%} to {high:.2%})"
 
@@ -90,7 +90,7 @@ class NegativeGaps:
         ]
 
     def sentence(self, whose: str) -> str:
-        """What the two shares say of the paper's bound."""
+        """Sentence on the paper's bound, by the two shares."""
         said = {
             Verdict.HOLDS: "is below 1%",
             Verdict.FINDING: "is not below 1%",

@@ -1,4 +1,4 @@
-"""What the planar figures share: directions, trajectories, basins and certificates of one problem in the plane."""
+"""Panels of planar figures: directions, trajectories, basins and certificates of one problem in the plane."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def planar_panel(
 
 
 def descent_number(panels: Sequence[PlanarPanel], lr: float, steps: int) -> Number:
-    """How far descent from the starts is from the direction of the flow's basin; judged where |p| ends at about 100."""
+    """Distance of descent from the direction of the flow's basin, over all starts; judged at |p| of about 100."""
     worst = float(np.max([panel.worst_descent for panel in panels]))
     stated = Number.exact if lr * steps >= DESCENT_LENGTH else Number
     return stated(
@@ -113,7 +113,7 @@ def descent_number(panels: Sequence[PlanarPanel], lr: float, steps: int) -> Numb
 
 
 def is_global(panel: Arrays) -> np.ndarray:
-    """Which directions select a token of highest score in every input: none, where those cannot be separated."""
+    """Mask of the directions that select a token of highest score in every input; all False if none can."""
     table, chosen = np.asarray(panel["scores"]), np.asarray(panel["selections"], dtype=int)
     picked = table[np.arange(len(table)), chosen]
     return np.asarray((picked >= table.max(axis=1) - SAME_SCORE).all(axis=1))
@@ -128,7 +128,7 @@ def direction_labels(panel: Arrays) -> list[str]:
 
 
 def certificates(panel: Arrays) -> str:
-    """How well the flows from the starts certify the direction that each goes to: the caption of a panel."""
+    """Caption of a panel: the accuracy to which the flow from each start certifies its direction."""
     starts, parts = panel["starts"], []
     for j, label in enumerate(direction_labels(panel)):
         here = starts["basin"] == j

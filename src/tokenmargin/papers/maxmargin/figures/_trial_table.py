@@ -114,7 +114,7 @@ class TrialTable:
         }
 
     def negative_gaps(self) -> NegativeGaps:
-        """How many of the trials that ended, and of all, have a negative gap."""
+        """Numbers of trials with a negative gap, among those that ended and among all."""
         return NegativeGaps.of(self.ended("gap"), len(self.column("ended")))
 
     def intervals(self) -> np.ndarray:
@@ -122,7 +122,7 @@ class TrialTable:
         return np.array([[wilson(count, row[0]) for count in row] for row in self.counts().tolist()])
 
     def arrays(self) -> dict[str, Any]:
-        """What is saved: the counts, the pooled gaps, and by width every trial's row and selected tokens."""
+        """Arrays that are saved: the counts, the pooled gaps, and by width every trial's row and selected tokens."""
         return {
             "counts": self.counts(),
             "intervals": self.intervals(),
@@ -204,7 +204,7 @@ def _decided_numbers(decided: TrialTable) -> list[Number]:
 
 
 def ended_numbers(tables: Mapping[str, Sequence[TrialTable]]) -> list[Number]:
-    """Whether as many trials end at every width as in other seeds: of each treatment tables of some seeds."""
+    """Numbers that say whether as many trials end at every width as in other seeds, for each treatment."""
     numbers = []
     for name, of_seeds in tables.items():
         known = [(table, d) for table in of_seeds for d in table.widths if d in ENDED[name]]
@@ -226,7 +226,7 @@ def _surprise(of_reference: int, ended: np.ndarray) -> float:
 
 
 def _exceptions(flags: np.ndarray) -> float:
-    """How many are not so; NaN if there is none to ask, which confirms nothing."""
+    """Number of exceptions; NaN if there is no case to ask, which confirms nothing."""
     return float((flags == 0).sum()) if flags.size else float("nan")
 
 
@@ -264,7 +264,7 @@ def _median_number(name: str, values: np.ndarray, at_most: float) -> Number:
 
 
 def _proxy(printed: TrialTable) -> str:
-    """Whether (ATT-SVM') is the better proxy where the gap is negative, as the paper says."""
+    """Sentence that says whether (ATT-SVM') is the better proxy where the gap is negative, as the paper says."""
     plain, refined = printed.ended("correlation"), printed.ended("proxy_correlation")
     known = np.isfinite(refined)
     if not known.any():

@@ -92,7 +92,7 @@ class VitSettings(Config):
 
     @property
     def model(self) -> Vit:
-        """Of the size that is asked for."""
+        """The model of the size that is asked for."""
         sizes = MINI | SIZES
         if self.size not in sizes:
             raise InvalidInputError(f"--size must be one of {', '.join(sizes)}, got {self.size!r}.")
@@ -101,7 +101,7 @@ class VitSettings(Config):
 
 @lru_cache(maxsize=1)
 def pictures(data: str, images: int, tested: int) -> tuple[ImageDataset, ImageDataset]:
-    """So many pictures of both splits."""
+    """Read this many pictures of both splits."""
     parts = []
     for split, count in (("train", images), ("test", tested)):
         read = cifar10(data or None, split=split, some=count)
@@ -110,24 +110,24 @@ def pictures(data: str, images: int, tested: int) -> tuple[ImageDataset, ImageDa
 
 
 def probed_places(config: VitSettings) -> np.ndarray:
-    """Which of the test pictures attention is measured on: spread, as a file may be sorted by class."""
+    """Indices of the test pictures on which attention is measured, spread, as a file may be sorted by class."""
     return np.arange(config.probed) * config.tested // config.probed
 
 
 def epochs_of(config: VitSettings, treatment: str, number: int) -> int:
-    """How long a training is: the first seed of the subject goes on."""
+    """Number of epochs of a training: the first seed of the subject goes on."""
     if treatment != "adamw":
         return config.control_epochs
     return config.long_epochs if number == 0 else config.epochs
 
 
 def is_measured(epoch: int) -> bool:
-    """Whether attention is measured after an epoch: after all of the first fifteen, after every fifth later."""
+    """True if attention is measured after this epoch: after all of the first fifteen, after every fifth later."""
     return epoch <= 15 or epoch % 5 == 0
 
 
 def is_kept(epoch: int) -> bool:
-    """Whether maps, queries and keys of an epoch are kept: closer at the start; the last always are."""
+    """True if maps, queries and keys of this epoch are kept: closer at the start; the last always are."""
     return epoch in (0, 1, 2, 4, 7, 10, 15) or (epoch > 15 and epoch % 15 == 0)
 
 
@@ -162,7 +162,7 @@ def made_by(config: VitSettings, treatment: str, number: int, key: jax.Array) ->
 
 
 def _fixed(config: VitSettings, treatment: str, number: int, own: jax.Array) -> tuple[object, ...]:
-    """What every leg of a training depends on."""
+    """Settings on which every leg of a training depends."""
     sizes = (config.size, config.lr, config.warm_up, config.batch, config.images, config.probed, config.tested)
     return treatment, number, *sizes, config.directions, np.asarray(jax.random.key_data(own)).tolist()
 
@@ -175,7 +175,7 @@ def _legs(config: VitSettings, treatment: str, number: int) -> list[tuple[int, i
 
 
 class _Watch:
-    """What is looked at while a model is trained."""
+    """Records that are taken while a model is trained."""
 
     def __init__(self, model: Vit, images: np.ndarray, test: ImageDataset, seen: range, directions: int) -> None:
         # What is trained changes nothing of what is computed: one compilation serves all.
@@ -194,7 +194,7 @@ class _Watch:
             self.accuracy[epoch] = image_accuracy(self._model, parameters, self._test)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By epoch, the epochs in order."""
+        """Arrays by epoch, the epochs in order."""
         reports = [self.probe.reports[epoch] for epoch in sorted(self.probe.reports)]
         kept = [epoch for epoch in sorted(self.probe.readings) if is_kept(epoch) or epoch == self._last]
         means = {
@@ -220,7 +220,7 @@ class _Watch:
 def _trained(
     config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Checkpoint | None, progress: Progress
 ) -> Arrays:
-    """What is seen in these epochs of a training."""
+    """Train for these epochs, and return the records of them."""
     train, test = pictures(config.data, config.images, config.tested)
     sizes = config.model
     model = Vit(sizes.width, sizes.depth, sizes.heads, trains_attention=treatment != "frozen")

@@ -220,7 +220,7 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
 
 
 def _bracket_numbers(predicted: dict[str, np.ndarray]) -> list[Number]:
-    """How far from its limit a global minimiser over |v| <= r, |p| <= R can be at most, for each growth of r."""
+    """Largest distance of a global minimiser over |v| <= r, |p| <= R from its limit, for each growth of r."""
     data = toys.fig3(THIRD["b"])
     rates = {f"r = {1 / ratio:g} R": (1 / ratio, predicted[name]) for name, ratio in REGIMES.items()}
     rates["r = exp(Xi R)"] = (float("inf"), relaxed_svm(data, OPTIMAL).direction)
@@ -235,7 +235,7 @@ def _bracket_numbers(predicted: dict[str, np.ndarray]) -> list[Number]:
 
 
 def _nearest(p: np.ndarray, strict: np.ndarray, relaxed: np.ndarray) -> str:
-    """Which of the two directions p ended at."""
+    """Index of the one of the two directions at which p ended."""
     if one_minus_cosine(p, strict) <= AFTER_DESCENT:
         return "strict"
     return "relaxed" if one_minus_cosine(p, relaxed) <= AFTER_DESCENT else "neither of the two"

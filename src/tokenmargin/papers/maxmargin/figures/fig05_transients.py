@@ -54,7 +54,7 @@ class Settings(Config):
 
     @classmethod
     def paper(cls) -> Settings:
-        """As printed."""
+        """The printed sizes."""
         return cls()
 
 

@@ -58,7 +58,7 @@ def change(run: Arrays, epoch: int | None = None) -> tuple[np.ndarray, np.ndarra
 
 
 def by_layer(runs: dict[str, Arrays]) -> dict[str, dict[str, float | str]]:
-    """For each layer the least favourable seed's changes, and whether both reach `FOLD` in every seed."""
+    """Changes of the least favourable seed by layer, and whether both reach `FOLD` in every seed."""
     falls, rises = (np.stack(each) for each in zip(*map(change, runs.values()), strict=True))
     both = np.all((falls <= 1 / FOLD) & (rises <= 1 / FOLD), axis=0)
     first = next(iter(runs.values()))
@@ -152,7 +152,7 @@ def compute_curves(config: VitSettings, key: jax.Array, progress: Progress) -> R
 
 
 def _trained_by(config: VitSettings, key: jax.Array) -> dict[str, dict[str, str]]:
-    """Who made the first seed's training, where it was not made here."""
+    """Table with the maker of the first seed's training, where it was not made here."""
     return {"trained elsewhere by": made_by(config, "adamw", 0, key)} if config.trained else {}
 
 
@@ -165,7 +165,7 @@ def _sparsest(runs: dict[str, Arrays]) -> int:
 
 
 def _after_in_words(runs: dict[str, Arrays]) -> str:
-    """What speaks against "sparser as the weights grow" comes first."""
+    """Sentence on sparsity over the epochs; evidence against "sparser as the weights grow" comes first."""
     first, k = runs["seed 0"], _sparsest(runs)
     share, norm, epochs = first["share"][:, -1], first["norms"][:, -1], first["epochs"]
     return (
@@ -176,7 +176,7 @@ def _after_in_words(runs: dict[str, Arrays]) -> str:
 
 
 def _accuracy_in_words(first: Arrays) -> str:
-    """Whether it learnt: maps become sparse in a model that does not, too."""
+    """Sentence that says whether the model learnt: maps become sparse in one that does not, too."""
     accuracy, epochs = first["test_accuracy"], first["epochs"]
     best = int(np.argmax(accuracy))
     return (
@@ -241,7 +241,7 @@ def _model_in_words(config: VitSettings) -> str:
 
 def draw_maps(result: Result) -> Any:
     """A row a picture: itself, and its map at the kept epochs."""
-    from tokenmargin.plots.attention_maps import draw_map, draw_picture
+    from tokenmargin.papers.maxmargin.plots.attention_maps import draw_map, draw_picture
     from tokenmargin.plots.canvas import panels, style
 
     maps, epochs = result.arrays["maps"], result.arrays["epochs"]
@@ -258,7 +258,7 @@ def draw_maps(result: Result) -> Any:
 
 def draw_curves(result: Result) -> Any:
     """The paper's panel for every seed, every layer of the first seed, the controls, and the query's direction."""
-    from tokenmargin.plots.attention_maps import draw_beside, draw_layers, draw_sparsity_and_norm
+    from tokenmargin.papers.maxmargin.plots.attention_maps import draw_beside, draw_layers, draw_sparsity_and_norm
     from tokenmargin.plots.canvas import BLUE, GREY, panels, style
 
     runs, controls, found = (result.arrays[name] for name in ("runs", "controls", "directions"))

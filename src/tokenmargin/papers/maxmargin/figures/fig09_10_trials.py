@@ -83,7 +83,7 @@ class Settings(Config):
 
     @classmethod
     def paper(cls) -> Settings:
-        """As printed."""
+        """The printed sizes."""
         return cls()
 
 
@@ -98,7 +98,7 @@ class GapSettings(Settings):
 
     @classmethod
     def paper(cls) -> GapSettings:
-        """As printed."""
+        """The printed sizes."""
         return cls(seeds=1, recheck=0)
 
 
@@ -135,7 +135,7 @@ def _tables(config: Settings, seed: int, progress: Progress, map: Map) -> tuple[
 
 
 def _ended(study: Study, tables: dict[str, list[TrialTable]]) -> list[Number]:
-    """Whether as many trials end as in other seeds, which is known of the paper's trials alone."""
+    """Numbers that say whether as many trials end as in other seeds, which is known for the paper's trials alone."""
     return ended_numbers(tables) if study == Study() else []
 
 
@@ -176,7 +176,7 @@ def _block(study: Study, seed: int, treatment: str, which: tuple[int, range]) ->
 
 
 def _decisions(study: Study, seed: int, which: tuple[int, range]) -> dict[str, np.ndarray]:
-    """Where the trials of one block end, and nothing more."""
+    """Ends of the trials of one block, and nothing more."""
     ended, selected = decide_trials(study, seed, *which)
     return {"ended": ended, "selected": selected}
 
@@ -255,7 +255,8 @@ def _rechecked(config: Settings, seed: int, decided: TrialTable, progress: Progr
 
 def draw_trials(result: Result) -> Any:
     """Bars of the three treatments side by side, and the histogram of score gaps."""
-    from tokenmargin.plots import canvas, trials
+    from tokenmargin.papers.maxmargin.plots import trials
+    from tokenmargin.plots import canvas
 
     arrays = result.arrays
     if "which" in arrays:
@@ -276,7 +277,8 @@ def draw_trials(result: Result) -> Any:
 
 def draw_gaps(result: Result) -> Any:
     """The whole curve, and its step at zero."""
-    from tokenmargin.plots import canvas, trials
+    from tokenmargin.papers.maxmargin.plots import trials
+    from tokenmargin.plots import canvas
 
     least = 0.5 / max(len(values) for values in result.arrays.values())  # half a trial
     with canvas.style():

@@ -33,7 +33,7 @@ from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint
 from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as heads
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
 from tokenmargin.theory.claim import Claim
-from tokenmargin.theory.law import Law, Mutation, aside
+from tokenmargin.theory.law import Law, Mutation, orthogonal
 from tokenmargin.theory.problem import Problem
 
 #: (n, T, d) of the problems that are followed: few shapes, since each is compiled.
@@ -83,7 +83,7 @@ def _turned_aside(run: convergence.Run, limits: Any) -> Any:
     """The first limit in another direction, of which the theorem speaks with one input only."""
     if run.sequences.n_inputs > 1 or limits[0] is None:
         return None
-    return (replace(limits[0], velocity=aside(limits[0].velocity)), *limits[1:])
+    return (replace(limits[0], velocity=orthogonal(limits[0].velocity)), *limits[1:])
 
 
 def _bounded(_: Any, limits: Any) -> Any:
@@ -109,7 +109,7 @@ def _theorem_3(rng: Stream) -> Problem:
 
 
 def _another_limit(_: Any, seen: convergence.InCone) -> convergence.InCone:
-    return replace(seen, limit=replace(seen.limit, velocity=aside(seen.limit.velocity)))
+    return replace(seen, limit=replace(seen.limit, velocity=orthogonal(seen.limit.velocity)))
 
 
 def _theorem_4(rng: Stream) -> Problem:

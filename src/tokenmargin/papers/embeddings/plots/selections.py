@@ -1,4 +1,4 @@
-"""Pictures of what a query selects in a corpus: quantities over epochs, and the tokens selected most often."""
+"""Pictures of the tokens that a query selects in a corpus: quantities over epochs, and the most selected tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_STEP = 0.3
 
 @dataclass(frozen=True)
 class Look:
-    """How a quantity of a query is drawn: its points, and the line that joins them."""
+    """Style in which a quantity of a query is drawn: its points, and the line that joins them."""
 
     colour: str
     marker: str

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
-from tokenmargin.plots import canvas, trials
+from tokenmargin.papers.maxmargin.plots import trials
+from tokenmargin.plots import canvas
 
 GAPS = {
     "printed": np.array([-0.25, -0.001, 0.2, 0.3]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.plots.canvas import BLUE, GREY, ORANGE
+from tokenmargin.plots.canvas import BLUE, GREY, ORANGE, legend_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class LossRow:
 
     @property
     def colour(self) -> str:
-        """Which of the shapes are there."""
+        """Colour that says which of the two shapes the overlaps draw."""
         return tuple(SHAPE_COLOURS.values())[self.has_v + self.has_s]
 
 
@@ -53,12 +53,10 @@ def draw_loss_rows(ax: Any, rows: Sequence[LossRow], reported: float, decades: f
 
 
 def shape_legend(figure: Any) -> None:
-    """What rings, dots and colours of a dot plot of losses mean, below its panels."""
-    from matplotlib.lines import Line2D
-
-    ring = Line2D([], [], ls="", marker="o", mfc="white", ms=7, color="black", label="smallest loss of an epoch")
-    dot = Line2D([], [], ls="", marker="o", ms=4, color="black", label="loss of the last epoch")
-    shapes = [Line2D([], [], color=colour, lw=3, label=name) for name, colour in SHAPE_COLOURS.items()]
+    """Legend of the rings, dots and colours of a dot plot of losses, below its panels."""
+    ring = legend_entry("smallest loss of an epoch", ls="", marker="o", mfc="white", ms=7, color="black")
+    dot = legend_entry("loss of the last epoch", ls="", marker="o", ms=4, color="black")
+    shapes = [legend_entry(name, color=colour, lw=3) for name, colour in SHAPE_COLOURS.items()]
     figure.legend(handles=[ring, dot, *shapes], loc="outside lower center", ncols=5, frameon=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from tokenmargin.plots.overlaps import name_extremes
+from tokenmargin.papers.embeddings.plots.overlaps import name_extremes
 
 
 def test_a_word_is_named_once_however_many_of_its_pieces_stand_out():

@@ -5,8 +5,8 @@ import pytest
 
 from tests.experiments.feeds import review_training, texts
 from tokenmargin.experiments.experiment import Verdict
-from tokenmargin.papers.embeddings.figures._review_study import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, token_arrays
+from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, judged_study
 
 
 def judged(layers, **trainings):

@@ -49,14 +49,12 @@ def posterior_axis(ax: Any) -> None:
 
 def frequency_axis(ax: Any, alpha: np.ndarray) -> None:
     """The signed frequency, logarithmic on both sides of 0: most tokens are rare and a few are not."""
-    from matplotlib.ticker import NullLocator
-
     size = np.abs(alpha[alpha != 0])
     least, most = np.floor(np.log10(np.quantile(size, 0.2))), np.ceil(np.log10(size.max()))
     ax.set_xscale("symlog", linthresh=10.0**least, linscale=0.6)
     shown = 10.0 ** np.array([np.round((least + most) / 2), most])
     ax.set_xticks([*(-shown[::-1]), 0, *shown])
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks([], minor=True)
     ax.set(xlabel=r"signed frequency $\alpha_s$ (3)")
 
 

@@ -158,7 +158,7 @@ def by_size(rows: np.ndarray) -> dict[str, dict[str, float]]:
 
 
 def _judged(rows: np.ndarray) -> list[Number]:
-    """What the theorem says, as numbers of exceptions."""
+    """Numbers of exceptions to what the theorem says."""
     numbers = [Number("regime (10): data sets", float(len(rows)))]
     for name, words in (
         ("diverges", "on which |p| does not diverge"),
@@ -202,7 +202,7 @@ def _looseness(grid: PhaseGrid, shares: PhaseMap) -> list[Number]:
 
 
 def _sufficient(grid: PhaseGrid, shares: PhaseMap) -> list[float]:
-    """For each eta0 the least log10 d of the grid from which on every draw selects the important tokens only."""
+    """The least log10 d of the grid, for each eta0, from which on every draw selects the important tokens only."""
     answers = []
     for row in shares.only_important:
         failing = np.flatnonzero(row < 1)
@@ -238,7 +238,8 @@ NEAR = 9.0
 
 def draw(result: Result) -> Any:
     """The map on an even axis of log d up to the widths of (10), shaded, and beside it the part where things happen."""
-    from tokenmargin.plots import canvas, phase
+    from tokenmargin.papers.embeddings.plots import phase
+    from tokenmargin.plots import canvas
 
     a = result.arrays
     n, T = int(a["n"]), int(a["T"])

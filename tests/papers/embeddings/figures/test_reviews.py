@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.data import TokenDataset
-from tokenmargin.papers.embeddings.figures._review_controls import (
+from tokenmargin.papers.embeddings.figures._reviews import (
     FIXED_LENGTH,
     PURGED_BELOW,
     cut,
