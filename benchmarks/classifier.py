@@ -4,8 +4,8 @@ Ours chooses everything on held-out texts of its training part: features, cut, p
 learnt. The peers are TF-IDF with logistic regression, TF-IDF with LinearSVC, and NBSVM (binary n-grams times
 naive-Bayes ratios, LinearSVC), each over words, words 1-2, words 1-3 and, beside words 1-2, characters 2-5 within
 words, on their own uncut vocabulary; of five C the best on a fifth of the training part. Shown is the one that does
-best on the *test* part, which nobody could have chosen beforehand: a bound. CPU seconds count reading texts into counts,
-choosing and the last fit, with one thread for BLAS.
+best on the *test* part, which nobody could have chosen beforehand: a bound. CPU seconds count reading texts into
+counts, choosing and the last fit, with one thread for BLAS.
 
     TOKENMARGIN_DATA=... python -m benchmarks.classifier [NAME[@TEXTS] ...]
 

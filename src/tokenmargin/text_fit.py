@@ -28,6 +28,8 @@ from tokenmargin.classify import (
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.text import plain_recipe
 
+__all__ = ["TextFit", "fit"]
+
 #: Tokens that a plot and a notebook show.
 SHOWN = 20
 

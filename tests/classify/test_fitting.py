@@ -10,7 +10,7 @@ import pytest
 
 from tests.classify.corpora import TELLING, fitted, texts
 from tests.classify.test_token_model import corpus as counted
-from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, fit_embeddings, fit_texts, fit_tokens, resampling
+from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, _resampling, fit_embeddings, fit_texts, fit_tokens
 from tokenmargin.classify._plain_words import how_far_to_trust_it
 from tokenmargin.classify.evaluation import calibration_curve
 from tokenmargin.errors import InvalidInputError
@@ -212,8 +212,8 @@ def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch):
     stop = stop_at("fitting again to resampled texts", 2)
     with pytest.raises(Stop):
         fit_texts(corpus, settings, progress=stop, checkpoint=Checkpoint(tmp_path))
-    fit = resampling.fit_tokens
-    monkeypatch.setattr(resampling, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
+    fit = _resampling.fit_tokens
+    monkeypatch.setattr(_resampling, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
     again = fit_texts(corpus, settings, checkpoint=Checkpoint(tmp_path))
     assert len(calls) == 1, "of three fits to resampled texts two were finished"
     assert json.dumps(again.metrics) == json.dumps(whole.metrics)

@@ -9,9 +9,9 @@ from scipy.optimize import rosen, rosen_der
 from tests import references
 from tokenmargin.classify import TokenModel, fit_embeddings, fit_tokens
 from tokenmargin.classify import token_model as module
+from tokenmargin.classify._choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Tried, simplest
 from tokenmargin.classify._lbfgs import minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss
-from tokenmargin.classify.choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Tried, simplest
 from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.errors import InvalidInputError
 

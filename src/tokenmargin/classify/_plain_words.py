@@ -45,7 +45,7 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
     for name in table.classes:
         rows = table.towards(name, top)
         if rows:
-            told = ", ".join(f"“{shown_as(table, row)}”" for row in rows)
+            told = ", ".join(f"“{name}”" for name in dict.fromkeys(shown_as(table, row) for row in rows))
             sentences.append(f"What decides for {name} above all: {told}.")
         else:
             sentences.append(f"No token decides for {name} beyond what chance would explain.")

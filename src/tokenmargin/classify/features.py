@@ -13,8 +13,8 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
+from tokenmargin.classify._choosing import HELD, Choice, Chooser
 from tokenmargin.classify._objective import Documents
-from tokenmargin.classify.choosing import HELD, Choice, Chooser
 from tokenmargin.classify.prior import Prior
 from tokenmargin.classify.token_fit import POWER
 from tokenmargin.classify.token_model import checked_counts

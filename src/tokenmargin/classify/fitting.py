@@ -13,14 +13,14 @@ from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
+from tokenmargin.classify._choosing import Choice
+from tokenmargin.classify._peers import strongest_peer
 from tokenmargin.classify._plain_words import as_written
+from tokenmargin.classify._resampling import resampled
 from tokenmargin.classify._splitting import copies, held_out, repeated_across
-from tokenmargin.classify.choosing import Choice
 from tokenmargin.classify.features import choose_features
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
 from tokenmargin.classify.judging import FittedTexts, judged_fit
-from tokenmargin.classify.peers import strongest_peer
-from tokenmargin.classify.resampling import resampled
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.errors import InvalidInputError

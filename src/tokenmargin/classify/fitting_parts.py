@@ -15,13 +15,13 @@ import scipy.sparse as sp
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
+from tokenmargin.classify._choosing import RIDGE_GROWTH
 from tokenmargin.classify._lbfgs import Search, minimise
 from tokenmargin.classify._objective import Documents, Parameters, Parts, PenalisedLoss
-from tokenmargin.classify.choosing import RIDGE_GROWTH
+from tokenmargin.classify._peers import strongest_peer
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
 from tokenmargin.classify.fitting import COMPUTED_BY
 from tokenmargin.classify.judging import FittedTexts, judged_fit
-from tokenmargin.classify.peers import strongest_peer
 from tokenmargin.classify.prior import Belief, Holders, holders
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_fit import Fitted, fit_tokens

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import documents_shown, examples_shown
+from tokenmargin.classify._peers import Peer
 from tokenmargin.classify._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.classify._resampling import Resampled
 from tokenmargin.classify.evaluation import Evaluation, apart_from_repeats, evaluate, paired_interval
 from tokenmargin.classify.fit_report import DocumentView, FitReport
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
-from tokenmargin.classify.peers import Peer
-from tokenmargin.classify.resampling import Resampled
 from tokenmargin.classify.text_model import NO_TOKEN, TextModel
 from tokenmargin.classify.token_fit import Fitted
 from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens

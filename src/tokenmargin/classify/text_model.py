@@ -17,6 +17,7 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.text import CUT
 from tokenmargin.text.counter import Places, Rows, TokenCounter
 
 #: Texts whose contributions are computed together.
@@ -30,12 +31,12 @@ TINY = np.finfo(float).tiny
 
 
 class Unit(NamedTuple):
-    """A word, a phrase or a run of characters that stands in a text, and what it contributed."""
+    """A word or a phrase that stands in a text, and what it contributed."""
 
     name: str  #: as the model calls it
-    token: int  #: column of the vocabulary
+    token: int  #: column of the vocabulary; of a word that is known by its runs of characters alone, one of those
     places: tuple[tuple[int, int], ...]  #: start and end of each place in the text
-    contribution: float  #: to the log-odds of the class told, all places together
+    contribution: float  #: to the log-odds of the class told, all places together, its runs of characters included
     attention: float  #: share of the text's attention
 
 
@@ -53,7 +54,6 @@ class Left(NamedTuple):
 
     name: str
     probability: float  #: of the predicted class, by the model evaluated again
-    tokens: tuple[int, ...]  #: columns that the text lacks then, or holds less often
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +87,16 @@ class Explanation:
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """The words and phrases that the model knows, the most deciding first."""
-        found, own = self._of.places, self._of
-        spans: dict[int, list[tuple[int, int]]] = {}
-        for column, first, size in zip(found.columns, found.firsts, found.sizes, strict=True):
-            spans.setdefault(column, []).append((found.starts[first], found.ends[first + size - 1]))
-        names = own.model.counter.vocabulary
+        found = self._of.places
         units = [
-            Unit(names[token], token, tuple(spans[token]), pulled, given)
-            for token, pulled, given in zip(
-                own.columns.tolist(), own.pulls.tolist(), own.attention.tolist(), strict=True
+            Unit(
+                name,
+                own.token,
+                tuple((found.starts[first], found.ends[first + size - 1]) for first, size in own.places),
+                own.pull,
+                own.attention,
             )
+            for name, own in self._of.gathered().items()
         ]
         return tuple(sorted(units, key=lambda unit: -abs(unit.contribution)))
 
@@ -116,6 +116,16 @@ class Explanation:
         return self._of.model.left_out(self)
 
 
+@dataclass
+class _Gathered:
+    """A word or a phrase: its places as (first word, words), and what they amount to."""
+
+    token: int
+    places: dict[tuple[int, int], None]
+    pull: float = 0.0
+    attention: float = 0.0
+
+
 class _Evidence(NamedTuple):
     """What an explanation is made of, in arrays."""
 
@@ -125,6 +135,26 @@ class _Evidence(NamedTuple):
     counts: np.ndarray
     pulls: np.ndarray
     attention: np.ndarray
+
+    def gathered(self) -> dict[str, _Gathered]:
+        """Words and phrases by name; runs of characters come back to the words in which they stand."""
+        names, found = self.model.counter.vocabulary, self.places
+        facts = zip(self.counts.tolist(), self.pulls.tolist(), self.attention.tolist(), strict=True)
+        shares = {
+            token: (pull / n, given / n) for token, (n, pull, given) in zip(self.columns.tolist(), facts, strict=True)
+        }
+        units: dict[str, _Gathered] = {}
+        for column, first, size in zip(found.columns, found.firsts, found.sizes, strict=True):
+            name = names[column]
+            if size == 1 and CUT in name:
+                own = names[found.tokens[first][0]]
+                name = found.words[first] if CUT in own else own
+            unit = units.setdefault(name, _Gathered(column, {}))
+            unit.places[first, size] = None
+            pull, given = shares[column]
+            unit.pull += pull
+            unit.attention += given
+        return units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,28 +258,26 @@ class TextModel:
 
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
         """For each unit of an explanation, what is predicted when its words are left out of the text."""
-        own, found = told._of, told._of.places
+        own, found, units = told._of, told._of.places, told._of.gathered()
+        if not units:
+            return ()
         columns, firsts, sizes = (np.array(each, np.int64) for each in found[4:])
-        number = {token: j for j, token in enumerate(own.columns.tolist())}
-        occurs = np.array([number[token] for token in columns.tolist()], np.int64)
+        occurs = np.searchsorted(own.columns, columns)  # the columns of a text are in their order
         # Which words each unit needs, and which occurrences need one of them.
-        needs = np.zeros((len(number), len(found.words)), bool)
-        for unit, first, size in zip(occurs.tolist(), firsts.tolist(), sizes.tolist(), strict=True):
-            needs[unit, first : first + size] = True
-        before = np.concatenate([np.zeros((len(number), 1), int), np.cumsum(needs, axis=1)], axis=1)
+        needs = np.zeros((len(units), len(found.words) + 1), np.int64)
+        for row, unit in enumerate(units.values()):
+            for first, size in unit.places:
+                needs[row, first + 1 : first + size + 1] = 1
+        before = np.cumsum(needs, axis=1)
         is_lost = before[:, firsts + sizes] > before[:, firsts]  # (units, occurrences)
-        lost = np.zeros((len(number), len(number)), np.int64)
-        np.add.at(lost.T, occurs, is_lost.T)
-        left = own.counts - lost
+        lost = np.zeros((len(own.columns), len(units)), np.int64)
+        np.add.at(lost, occurs, is_lost.T)
+        left = own.counts - lost.T
         kept = left > 0
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         rows = Rows(starts, np.broadcast_to(own.columns, kept.shape)[kept], left[kept])
-        chances = self._probabilities(rows)[:, self.classes.index(told.predicted)] if len(number) else np.zeros(0)
-        names = self.counter.vocabulary
-        return tuple(
-            Left(names[token], float(chance), tuple(own.columns[row > 0].tolist()))
-            for token, chance, row in zip(own.columns.tolist(), chances, lost, strict=True)
-        )
+        chances = self._probabilities(rows)[:, self.classes.index(told.predicted)]
+        return tuple(Left(name, chance) for name, chance in zip(units, chances.tolist(), strict=True))
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""

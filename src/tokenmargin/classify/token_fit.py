@@ -11,9 +11,9 @@ from tokenmargin._archive import Archive
 from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
+from tokenmargin.classify._choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice, Chooser
 from tokenmargin.classify._lbfgs import Minimum, Search, minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, content_of, mean_loss, weighty
-from tokenmargin.classify.choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice, Chooser
 from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError

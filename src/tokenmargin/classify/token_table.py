@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -109,7 +109,7 @@ class TokenTable:
         """Some of the rows, in the order given."""
         own = np.asarray(rows, dtype=np.int64)
         arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("classes", "words")}
-        kept = {name: None if array is None else array[own] for name, array in arrays.items()}
+        kept: dict[str, Any] = {name: None if array is None else array[own] for name, array in arrays.items()}
         return TokenTable(self.classes, words=tuple(self.words[row] for row in own.tolist()), **kept)
 
     @property
