@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: Words of a text that are listed beside it, and of those that it is read without.
 LISTED, WITHOUT = 8, 3
 
+#: A smaller change of the probability is not shown.
+LEAST_CHANGE = 0.01
+
 #: A word that ends so is the name of a file, and not a text.
 ENDINGS = frozenset((".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".xz", ".bz2"))
 
@@ -127,6 +130,7 @@ def _show(told: Explanation) -> None:
         words = "no word that the model knows: this is how frequent the class is"
     _console.paragraph(f"  {told.predicted} ({told.probability:.0%}), not {told.against}: {words}")
     left = sorted(told.without(), key=lambda own: own.probability)[:WITHOUT]
+    left = [own for own in left if own.probability < told.probability - LEAST_CHANGE]
     if left:
         told_so = ", ".join(f"{own.name} {told.probability:.0%} → {own.probability:.0%}" for own in left)
         _console.paragraph(f"  without: {told_so}")
