@@ -32,8 +32,8 @@ from tokenmargin.papers.embeddings.figures._in_words import from_words
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort
 from tokenmargin.papers.embeddings.figures._reviews import CONTROLS, NAMES, reviews, save_reviews
 from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, joined, judged_study
-from tokenmargin.papers.maxmargin.figures._vit_runs import TREATMENTS as VIT_TREATMENTS
-from tokenmargin.papers.maxmargin.figures._vit_runs import VitSettings, vit_run
+from tokenmargin.papers.maxmargin.vit.runs import TREATMENTS as VIT_TREATMENTS
+from tokenmargin.papers.maxmargin.vit.runs import VitSettings, vit_run
 from tokenmargin.plots.canvas import save_figure
 
 

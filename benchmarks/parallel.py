@@ -171,7 +171,7 @@ def peak() -> int:
 
 def step(V: int, d: int) -> None:
     from benchmarks.one_layer import Task, copy_bandwidth, seconds_a_step
-    from tokenmargin.parallel import Machine, forecast_step
+    from benchmarks.step_forecast import Machine, forecast_step
 
     bandwidth = copy_bandwidth(V * d)
     machine = Machine(bandwidth, H200["link_bandwidth"], H200["network_bandwidth"])
@@ -222,7 +222,7 @@ def _tuples(value: Any) -> Any:
 
 
 def forecast() -> None:
-    from tokenmargin.parallel import Machine, forecast_step
+    from benchmarks.step_forecast import Machine, forecast_step
 
     print("| devices | memory of each | passes over memory | all-reduce | step |\n|---|---|---|---|---|")
     for devices in (8, 64):

@@ -33,6 +33,7 @@ from benchmarks.gpu_profile import shares
 from benchmarks.torch_peers import AdamWSettings, StrongestTorch, TorchBatches, two_layer_loss
 from tokenmargin.models._two_layer_gradient import (
     DocumentShelf,
+    Settings,
     TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
@@ -144,7 +145,7 @@ def _scan(
         order = batch_row_order((shelf,), N_TOKENS) if way == "fixed_order" else None
         # A block as large as the batch is what the compiler makes of whole shelves, whatever kernels there are.
         return two_layer_loss_and_gradients(
-            parameters, (shelf,), order=order, precision=precision, documents_at_once=BATCH_SIZE
+            parameters, (shelf,), Settings(precision=precision), order=order, documents_at_once=BATCH_SIZE
         )
 
     def one(state, now):
@@ -252,7 +253,9 @@ def gradient(given: Problem, dtype: str, precision: MatmulPrecision, way: str = 
         parameters = eqx.tree_at(lambda p: p.embeddings, parameters, 10 * parameters.embeddings)
         shelf = jax.tree.map(lambda x: cast(np.asarray(x[0])), given.shelves)
         blocks = None if way == "usual" else BATCH_SIZE
-        compute = partial(two_layer_loss_and_gradients, precision=precision, documents_at_once=blocks)
+        compute = partial(
+            two_layer_loss_and_gradients, settings=Settings(precision=precision), documents_at_once=blocks
+        )
         _, gradients = jax.jit(compute)(parameters, (shelf,))
         return np.asarray(gradients.embeddings, np.float64)
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.two_layer import BATCH_SIZE, N_TOKENS, OPTIMISER, PRECISIONS
-from tokenmargin.models._two_layer_gradient import TwoLayerParameters, two_layer_loss_and_gradients
+from tokenmargin.models._two_layer_gradient import Settings, TwoLayerParameters, two_layer_loss_and_gradients
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.training._layouts import ShelfLayout, shelf_layouts
 from tokenmargin.training._program import TrainingState, apply_gradients
@@ -55,7 +55,9 @@ def epoch(layouts: tuple[ShelfLayout, ...], corpus: DocumentCorpus, precision: M
 
     def gradients_on(layout):
         def gradients(parameters, rows):
-            return two_layer_loss_and_gradients(parameters, shelves_of(corpus, rows, layout), precision=precision)
+            return two_layer_loss_and_gradients(
+                parameters, shelves_of(corpus, rows, layout), Settings(precision=precision)
+            )
 
         return gradients
 

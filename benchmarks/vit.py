@@ -4,8 +4,8 @@
     python -m benchmarks.vit                   on a CPU, to see that it runs
 
 Both train with bfloat16 products, float32 parameters, AdamW and as many pictures a step; ours also shifts and
-mirrors every picture. That both compute the same function is tested (tests/models/test_vit.py). The matrix rate of the
-card is measured in the same run.
+mirrors every picture. That both compute the same function is tested (tests/papers/maxmargin/vit/test_vit.py). The
+matrix rate of the card is measured in the same run.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.gpu_profile import shares
-from tokenmargin.data.images import ImageDataset
-from tokenmargin.models.vit import SIZES, ImageBatch, Vit
-from tokenmargin.training import AdamW
-from tokenmargin.training.image_training import train_images
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import SIZES, ImageBatch, Vit
+from tokenmargin.training import AdamW, train
 
 MINI = {"mini": (32, 2, 2)}
 CLASSES = 10
@@ -53,13 +52,13 @@ def matrix_rate(size: int = 8192, repeats: int = 20) -> float:
 
 def ours(model: Vit, data: ImageDataset, batch: int, epochs: int) -> dict[str, float]:
     """Seconds of an epoch, the first of which compiles."""
-    times: list[float] = []
+    times = [time.perf_counter()]
 
     def told(epoch: int, parameters: Any) -> None:
         jax.block_until_ready(parameters)
         times.append(time.perf_counter())
 
-    train_images(data, model, AdamW(3e-3), epochs=epochs, key=jax.random.key(0), batch_size=batch, on_epoch=told)
+    train(data, model, AdamW(3e-3), epochs=epochs, key=jax.random.key(0), batch_size=batch, on_epoch=told)
     spent = np.diff(times)
     return {"first epoch": float(spent[0]), "epoch": float(np.median(spent[1:]))}
 

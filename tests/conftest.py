@@ -52,7 +52,7 @@ LONGEST = (
     "experiments/test_same_bytes.py",
     "training/test_kills.py",
     "training/test_checkpoint.py",
-    "training/test_image_training.py",
+    "papers/maxmargin/vit/test_image_training.py",
     "training/test_streaming.py",
 )
 FIRST = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}

@@ -18,7 +18,6 @@ from tokenmargin.data import TokenDataset
 from tokenmargin.errors import InvalidInputError, TooLargeError
 from tokenmargin.experiments import store
 from tokenmargin.parallel.shards import _files
-from tokenmargin.probe import load_keys
 from tokenmargin.text import WordMap
 
 
@@ -49,7 +48,6 @@ def test_every_reader_asks_for_the_size_first(tmp_path, monkeypatch):
         lambda: theory.load_problem(large),
         lambda: TokenDataset.load(large),
         lambda: WordMap.load(large),
-        lambda: load_keys(large),
         lambda: store._read_arrays(large),
         lambda: _files.read_arrays(large),
     )

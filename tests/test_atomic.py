@@ -20,7 +20,7 @@ from tokenmargin import _atomic, _rename
 from tokenmargin._archive import write_archive
 from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
 from tokenmargin._rename import recover_below
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, NotWrittenError
 from tokenmargin.sources import write_parquet
 
 ROOT = Path(tokenmargin.__file__).parent
@@ -288,7 +288,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
         try:
             writer()
-        except OSError:
+        except NotWrittenError:
             os._exit(7)
 
     for writer in writers:
@@ -307,8 +307,8 @@ WRITERS = {
 #: (file, called) that may: the two files that do it, a file that is handed an unfinished path, what goes nowhere, and
 #: methods of the same names that write nothing.
 MAY = {
-    ("sources/_parquet.py", "ParquetWriter"),  # parquet_into, whose path is written beside its place
-    ("sources/_parquet.py", "write_table"),
+    ("sources/parquet.py", "ParquetWriter"),  # parquet_into, whose path is written beside its place
+    ("sources/parquet.py", "write_table"),
     ("cli/__init__.py", "open"),  # os.devnull, for a reader that has seen enough
 }
 

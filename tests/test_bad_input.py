@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,10 +23,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tokenmargin as tm
-from tests.torture import _entries, fuzz_cli, svm_verdicts
+from tests.torture import _entries, fuzz_calls, fuzz_cli, svm_verdicts
+from tests.torture._entries_of_texts import all_entries
 from tests.torture._exact_margin import exact, is_beyond, is_contradictory, is_shortest
 from tests.torture._mutation import fuzzed
-from tests.torture._worst import TABLE
+from tests.torture._worst import TABLE, all_wrong, public
 from tests.torture.svm_verdicts import RIGHT, UNDECIDED, WRONG
 from tokenmargin import verify
 from tokenmargin._checks import checked, fits_in_memory, float_dtype, real_array, whole_number
@@ -33,7 +35,8 @@ from tokenmargin.attention import descent
 from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError, TokenMarginError, TooLargeError, WrongTypeError
 from tokenmargin.margin import Status, pair_svm
-from tokenmargin.sources import cifar10, open_table
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.sources import open_table
 
 ROOT = Path(__file__).parents[1]
 WORST = TABLE.read_text(encoding="utf-8").splitlines()
@@ -62,6 +65,55 @@ class TestTheWorst:
         tried = {case.split("|")[0] for case in outcomes if "|everything|" in case}
         assert {"tokenmargin.follow", "tokenmargin.margin.least_norm", "tokenmargin.sources.table"} <= tried
         assert len(tried) > 200
+
+
+class TestTheFuzzer:
+    def test_a_tenth_of_its_calls_bring_no_foreign_error_and_no_hang(self):
+        words = [sys.executable, "-m", "tests.torture.fuzz_calls", "1200"]
+        ended = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+        assert "1200 calls of" in ended.stdout
+
+    def test_it_draws_from_every_public_name(self):
+        right = all_entries()
+        drawn = right | fuzz_calls.without_entry(right)
+        functions = {getattr(function, "__wrapped__", function) for function, _ in drawn.values()}
+        needing = {name: one for name, one in public().items() if all_wrong(one, "None")}
+        assert [name for name, one in needing.items() if getattr(one, "__wrapped__", one) not in functions] == []
+        assert len(drawn) > len(right) > 200
+
+
+class TestWhereArgumentsEnter:
+    @pytest.mark.parametrize("path", ["a" * 5000, "/".join(["a"] * 5000), "a\0b", "half \ud800"])
+    def test_the_path_of_no_file(self, path):
+        for call in (_entries.dataset().save, tm.TokenDataset.load, open_table, tm.load):
+            with pytest.raises(InvalidInputError, match="is the path of no file"):
+                call(path)
+
+    @pytest.mark.parametrize(
+        ("value", "says"),
+        [
+            (range(10**12), "would take 8e\\+03 GB"),
+            (np.broadcast_to(1.0, (10**11,)), "would take 800 GB"),
+        ],
+    )
+    def test_more_than_memory_before_anybody_goes_through_it(self, value, says):
+        with pytest.raises(TooLargeError, match=says):
+            real_array(value, "keys", "(n,)")
+
+    def test_lists_without_an_end(self):
+        held: list = [1.0]
+        held.append(held)
+        deep: list = []
+        for _ in range(3000):
+            deep = [deep]
+        for value in (held, deep):
+            with pytest.raises(InvalidInputError, match="holds itself: give plain lists"):
+                real_array(value, "keys", "(n,)")
+
+    def test_one_key_and_not_many(self):
+        with pytest.raises(InvalidInputError, match="key is an array of 3 keys"):
+            tm.OneLayer(4).initial(jax.random.split(jax.random.key(0), 3), 4)
 
 
 class TestNamed:

@@ -9,13 +9,13 @@ import pytest
 from jaxtyping import TypeCheckError
 
 import tokenmargin as tm
-from tokenmargin import attention, explain, models, training
+from tokenmargin import attention, classify, models, training
 from tokenmargin.comparison.comparison import CompareSettings
-from tokenmargin.comparison.planted import PlantedSettings
 from tokenmargin.data import synthetic
 from tokenmargin.errors import TokenMarginError
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study
 from tokenmargin.papers.maxmargin.trials import Study
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.sources.yelp import YelpSelection
 from tokenmargin.text import Recipe, plain_recipe
 
@@ -32,17 +32,16 @@ BAD: dict[str, Any] = {
 
 #: By name, with what has no default; and fields that are words or paths, of which one is right.
 MADE: list[tuple[Any, dict[str, Any], set[str]]] = [
-    (explain.FitSettings, {"recipe": plain_recipe()}, set()),
+    (classify.FitSettings, {"recipe": plain_recipe()}, set()),
     (attention.CustomLoss, {"function": lambda u: -u}, set()),
     (CompareSettings, {}, set()),
-    (PlantedSettings, {}, set()),
     (Study, {}, set()),
     (Theorem5Study, {}, set()),
     (YelpSelection, {}, set()),
     (synthetic.KLevel, {}, set()),
     (models.OneLayer, {"width": 4}, set()),
     (models.TwoLayer, {"width": 4}, set()),
-    (models.Vit, {"width": 4, "depth": 1, "heads": 2}, set()),
+    (Vit, {"width": 4, "depth": 1, "heads": 2}, set()),
     (training.AdamW, {"lr": 0.1}, set()),
     (training.SGD, {"lr": 0.1}, set()),
     (training.GradientDescent, {"lr": 0.1}, set()),
@@ -73,7 +72,7 @@ def test_the_three_that_were_found():
     for make in (
         lambda: attention.CustomLoss("x", "a", None),
         lambda: models.TwoLayer(4, epsilon=float("nan")),
-        lambda: explain.FitSettings(plain_recipe(), test_share=float("nan")),
+        lambda: classify.FitSettings(plain_recipe(), test_share=float("nan")),
     ):
         with pytest.raises((TokenMarginError, TypeCheckError)):
             make()

@@ -366,7 +366,7 @@ def test_a_run_that_breaks_leaves_the_old_result(tmp_path):
 
 
 def test_nan_survives_the_file(tmp_path):
-    from tokenmargin.experiments.store import write_json
+    from tokenmargin._plain_json import write_json
 
     write_json(tmp_path / "x.json", {"a": float("nan"), "b": [np.float64(1.5), np.int64(2)], "c": float("inf")})
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": None, "b": [1.5, 2], "c": None}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
-from tokenmargin import explain, text
+from tokenmargin import classify, text
 from tokenmargin.data import TokenDataset
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError, TokenMarginError
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.sources._label_map import label_reader
 from tokenmargin.text import TokenCounter, plain_recipe, tokenize
 
@@ -34,8 +34,8 @@ def _labels(bad):
         lambda labels: text.count_tokens(TEXTS, PLAIN, labels=labels),
         lambda labels: TokenDataset(COUNTS, labels),
         lambda labels: TokenDataset.from_token_ids([[0], [1], [2], [3]], labels),
-        lambda labels: explain.LabelledCorpus(tuple(TEXTS), tuple(labels)),
-        lambda labels: explain.AttentionClassifier().fit(COUNTS, labels),
+        lambda labels: classify.LabelledCorpus(tuple(TEXTS), tuple(labels)),
+        lambda labels: classify.AttentionClassifier().fit(COUNTS, labels),
     ],
     ids=["tokenize", "count_tokens", "TokenDataset", "from_token_ids", "LabelledCorpus", "AttentionClassifier"],
 )

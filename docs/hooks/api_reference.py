@@ -33,7 +33,7 @@ LEFT_OUT = ("cli", "plots")
 #: Modules that offer more than their namespace does, by the namespace on whose page they stand.
 MORE = {
     "theory": ("claim", "registry", "problem", "problem_check", "certificate_file"),
-    "training": ("trainable", "batches"),
+    "training": ("examples", "batches"),
     "first_step": ("bounds", "wishart"),
     "experiments": ("experiment", "run", "store"),
     "parallel": ("shards",),

@@ -8,7 +8,19 @@ The names that most users need are here. The rest is in `attention`, `losses`, `
 
 from typing import TYPE_CHECKING, Any
 
-from tokenmargin import attention, classify, data, errors, first_step, margin, models, parallel, theory, training
+from tokenmargin import (
+    attention,
+    classify,
+    data,
+    errors,
+    first_step,
+    losses,
+    margin,
+    models,
+    parallel,
+    theory,
+    training,
+)
 from tokenmargin.attention import (
     AttentionRisk,
     Descent,
@@ -21,7 +33,6 @@ from tokenmargin.attention import (
     Trajectory,
     continued,
     follow,
-    losses,
     regularization_path,
 )
 from tokenmargin.data import (

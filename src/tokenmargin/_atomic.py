@@ -7,6 +7,7 @@ that nobody writes it any more. All writers of the library go through this file,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tokenmargin._rename import previous_of, put_in_place, recovered
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, NotWrittenError, TokenMarginError
 
 try:
     import fcntl
@@ -30,6 +31,8 @@ Read = TypeVar("Read")
 
 #: Letters of a target's name in that of what is written beside it: a name has 255 bytes at most.
 NAMED = 40
+#: A disk that takes no more: full, over its quota, read-only, broken, or a file that is too large for it.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EROFS, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 #: How often a folder is read again that is replaced while it is read.
 ATTEMPTS = 100
 
@@ -73,9 +76,10 @@ def complete_file(target: Path) -> Iterator[Path]:
 
     with _locked(make) as staging:
         try:
-            yield staging
-            staging.chmod(0o644)
-            os.replace(staging, target)
+            with _in_our_words(target):
+                yield staging
+                staging.chmod(0o644)
+                os.replace(staging, target)
         finally:
             staging.unlink(missing_ok=True)
 
@@ -106,10 +110,25 @@ def complete_folder(target: Path, only: Collection[str] | None = None) -> Iterat
     with _locked(lambda: Path(tempfile.mkdtemp(prefix=_prefix(target.name), dir=target.parent))) as staging:
         staging.chmod(0o755)
         try:
-            yield staging
-            put_in_place(staging, target)
+            with _in_our_words(target):
+                yield staging
+                put_in_place(staging, target)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _in_our_words(target: Path) -> Iterator[None]:
+    """Say in our own words that a disk cannot take what is written to it."""
+    try:
+        yield
+    except OSError as problem:
+        if isinstance(problem, TokenMarginError) or problem.errno not in NO_ROOM:
+            raise
+        raise NotWrittenError(
+            f"{target} was not written ({problem.strerror}): free some space, or name another place. What was there "
+            "before is as it was."
+        ) from None
 
 
 def read_whole(folder: Path, read: Callable[[], Read]) -> Read:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, isclass, signature
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, TooLargeError, WrongTypeError
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
@@ -38,6 +40,12 @@ REMEDIES = {
 
 #: Most characters of a value that an error shows.
 SHOWN = 60
+
+#: Bytes of a path, and of a name in it, that Linux takes; others take about as many.
+LONGEST_PATH, LONGEST_NAME = 4095, 255
+
+#: Lists in lists; NumPy takes 64 axes at most.
+DEEPEST = 64
 
 
 def positive(value: float, name: str) -> None:
@@ -81,15 +89,15 @@ def none_missing(values: Iterable[Any], name: str, remedy: str) -> None:
     """Raise where one of the values is missing: as a string it would be a class "nan" or a token "None"."""
     rows = [row for row, value in enumerate(values) if is_missing(value)]
     if rows:
-        shown_rows = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        raise InvalidInputError(f"{name} hold None, NaN or infinity (at {shown_rows}): {remedy}.")
+        raise InvalidInputError(f"{name} hold None, NaN or infinity (at {some(rows)}): {remedy}.")
 
 
 def array_of(value: Any, name: str, wanted: str) -> np.ndarray:
     """The argument as an array of any dtype; lists of different lengths are refused."""
+    bounded(value, name)
     try:
         return np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as problem:
+    except (ValueError, TypeError, OverflowError, RecursionError) as problem:
         raise InvalidInputError(
             f"{name} is ragged or no array ({' '.join(str(problem).split())}): give {wanted}."
         ) from None
@@ -149,6 +157,43 @@ def fits_in_memory(numbers: float, what: str, remedy: str, itemsize: int = 8) ->
         )
 
 
+def bounded(value: Any, name: str) -> None:
+    """Raise where going through a value would take more than memory, or never end.
+
+    A range and an array that repeats its numbers are small until then; a list may hold itself.
+    """
+    if isinstance(value, range):
+        fits_in_memory(abs(value.stop - value.start) // abs(value.step), name, "give fewer numbers")
+    elif isinstance(value, np.ndarray) and not isinstance(value, np.memmap):
+        fits_in_memory(value.size, name, "give a smaller array", max(value.itemsize, 8))
+    elif isinstance(value, list | tuple) and (_is_deep(value, 0) or _is_deep(value, -1)):
+        raise InvalidInputError(f"{name} is nested more than {DEEPEST} times, or holds itself: give plain lists.")
+
+
+def _is_deep(value: Any, item: int) -> bool:
+    """Whether one goes on for long by taking an item of an item; all of them would take as long as there are."""
+    for _ in range(DEEPEST):
+        if not isinstance(value, list | tuple) or not value:
+            return False
+        value = value[item]
+    return True
+
+
+def usable_path(path: str | Path, name: str = "path") -> Path:
+    """The path, unless no file of any system can have it: a NUL, more bytes than a path or a name in it may have."""
+    text = os.fspath(path)
+    try:
+        longest = max((len(os.fsencode(part)) for part in Path(text).parts), default=0)
+        if "\0" not in text and longest <= LONGEST_NAME and len(os.fsencode(text)) <= LONGEST_PATH:
+            return Path(text)
+    except UnicodeEncodeError:
+        pass
+    raise InvalidInputError(
+        f"{name} is the path of no file ({shown(text)}): give one without NUL and half characters, of at most "
+        f"{LONGEST_PATH:,} bytes, {LONGEST_NAME} a name."
+    )
+
+
 def shown(value: object) -> str:
     """A short text of a value for an error message, also where the value's own repr fails."""
     try:
@@ -180,7 +225,15 @@ def checked(function: Checked) -> Checked:
             words = _in_words(hint)
             remedy = next((says for kind, says in REMEDIES.items() if f"{name}: {words}".endswith(kind)), "")
             raise WrongTypeError(f"{name} must be {words}, got {_type_name(value)}: {shown(value)}.{remedy}")
-        if not isinstance(value, tuple | list | np.ndarray):  # of which the type does not say all
+        bounded(value, name)
+        is_path = isinstance(value, str | Path) and Path in (hint, *get_args(hint))
+        if is_path:
+            usable_path(value, name)
+        is_key = name == "key" and str(getattr(value, "dtype", "")).startswith("key<")
+        if is_key and value.shape:
+            raise InvalidInputError(f"key is an array of {value.size} keys, of shape {value.shape}: give one of them.")
+        # What is right once by its type is not looked at again; of these the type does not say all.
+        if not (is_path or is_key or isinstance(value, tuple | list | range | np.ndarray)):
             known.add((name, type(value)))
 
     @wraps(function)

@@ -1,13 +1,15 @@
-"""Provenance of a result: the commit of the code and the versions of the packages that can change a number."""
+"""Provenance of a result: its command, its files, the commit and the versions of what can change a number."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 #: Names the commit where the source tree was copied without its history.
 COMMIT_VARIABLE = "TOKENMARGIN_COMMIT"
@@ -44,3 +46,26 @@ def versions(names: Sequence[str]) -> dict[str, str]:
 def machine() -> dict[str, str]:
     """The interpreter and the operating system."""
     return {"python": platform.python_version(), "platform": platform.platform(terse=True)}
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal: by it its content is known again."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def manifest(
+    command: str, files: Mapping[str, str], settings: Mapping[str, Any], packages: Sequence[str]
+) -> dict[str, Any]:
+    """Everything that is needed to make a result again.
+
+    It holds no time of day and no duration, so that the same run gives the same bytes.
+
+    Args:
+        command: that made it.
+        files: that were read, each with its SHA-256.
+        settings: plain values.
+        packages: whose versions can change a number.
+    """
+    how = {"command": command, "files": dict(files), "settings": dict(settings)}
+    return {**how, "commit": commit(), "versions": versions(packages), **machine()}

@@ -13,6 +13,7 @@ __all__ = [
     "InvalidInputError",
     "MissingExtraError",
     "NotDecidedError",
+    "NotWrittenError",
     "TokenMarginError",
     "TooLargeError",
     "WrongTypeError",
@@ -56,6 +57,10 @@ class DivergedError(TokenMarginError, ArithmeticError):
 
 class NotDecidedError(TokenMarginError):
     """A yes-or-no question could not be decided in float64; no guess is returned."""
+
+
+class NotWrittenError(TokenMarginError, OSError):
+    """A file or folder could not be written: the disk is full, broken or read-only; what was there before stays."""
 
 
 class MissingExtraError(TokenMarginError, ImportError):

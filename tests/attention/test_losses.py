@@ -17,9 +17,9 @@ from tokenmargin.attention import (
     follow,
     logistic,
 )
-from tokenmargin.attention.losses import Loss
 from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss
 
 BREAKING = {
     "increasing": CustomLoss(lambda u: u),

@@ -1,4 +1,4 @@
-"""`tokenmargin compare` and `tokenmargin planted` as a user meets them: a folder with one page and its numbers."""
+"""`tokenmargin compare` as a user meets it: a folder with one page and its numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tests.classify.corpora import texts
 from tokenmargin import cli
 
 QUICK = ("--explained", "8", "--resamples", "1", "--methods", "tfidf_coefficient,occlusion,random")
-SMALL = ("--n", "40", "--noise", "0", "--rarity", "0.3", "--repeats", "2")
 
 
 def run(*arguments: object) -> int:
@@ -56,16 +55,6 @@ def test_no_texts_leave_where_none_may(reviews, tmp_path, capsys):
         assert [text for text in texts(n=160).texts if text in content] == []
 
 
-def test_planted_is_a_page_its_numbers_and_the_same_bytes_again(tmp_path, capsys):
-    out = tmp_path / "out"
-    assert run("planted", "--out", out, *SMALL) == 0
-    assert "behind the best method" in capsys.readouterr().out.replace("\n", " ")
-    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "planted.html", "planted.json"]
-    first = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert run("planted", "--out", out, *SMALL) == 0
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -73,11 +62,7 @@ def test_planted_is_a_page_its_numbers_and_the_same_bytes_again(tmp_path, capsys
         (("compare", "--explained", "0"), "less than 1"),
         (("compare", "--methods", "divination"), "no method is called 'divination'"),
         (("compare", "--budget", "0"), "budget must be a positive finite number"),
-        (("planted", "--n", "many"), "no list of numbers"),
-        (("planted", "--n", "33"), "even"),
-        (("planted", "--noise", "0.7"), "half"),
-        (("planted", "--repeats", "1"), "less than 2"),
-        (("planted", "--frobnicate"), "does not know"),
+        (("compare", "--frobnicate"), "does not know"),
     ],
 )
 def test_misuse_is_one_line_and_exit_code_2(arguments, says, capsys, tmp_path, monkeypatch):

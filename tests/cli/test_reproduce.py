@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from tokenmargin import cli
+from tokenmargin._sentences import ABSENT
 from tokenmargin.cli._exit import INTERNAL
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments import registry
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result
-from tokenmargin.report.number_cells import ABSENT
 
 
 def run(*arguments: str) -> int:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.planted import ASKED, PlantedSettings, judge, planted_study
+from benchmarks.planted_verdicts import main, planted_verdicts
 
 from tokenmargin.comparison.methods import OURS
-from tokenmargin.comparison.planted import ASKED, PlantedSettings, judge, planted_study
-from tokenmargin.comparison.verdicts import planted_verdicts
 from tokenmargin.data.synthetic import KLevel
 from tokenmargin.errors import InvalidInputError
 
@@ -116,3 +116,15 @@ def test_the_first_sentence_is_about_where_ours_is_behind(study):
 def test_settings_that_ask_nothing_are_refused(change, says):
     with pytest.raises(InvalidInputError, match=says):
         replace(SMALL, **change)
+
+
+def test_the_command_prints_what_it_writes_and_the_same_bytes_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.planted_verdicts.PlantedSettings", lambda: replace(SMALL, n=(40,), repeats=2))
+    out = tmp_path / "out"
+    main(["--out", str(out)])
+    assert capsys.readouterr().out == (out / "said.txt").read_text()
+    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "planted.json", "said.txt"]
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    main(["--out", str(out)])
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    assert "| 40 | 0% | 20% |" in (out / "said.txt").read_text()

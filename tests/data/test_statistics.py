@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenmargin.data.statistics import TokenClass, pearson, token_statistics
+from tokenmargin.data.statistics import TokenClass, token_statistics
 from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.models.correlation import pearson
 
 documents = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=2, max_size=6)
 

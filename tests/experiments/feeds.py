@@ -34,7 +34,6 @@ from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.papers.maxmargin.figures import (
     _planar_panel,
-    _vit_runs,
     fig01_directions,
     fig02_cone,
     fig03_joint,
@@ -48,6 +47,7 @@ from tokenmargin.papers.maxmargin.figures import (
 from tokenmargin.papers.maxmargin.figures._trial_table import ENDED, REFERENCE, TrialTable
 from tokenmargin.papers.maxmargin.figures.fig09_10_trials import Settings
 from tokenmargin.papers.maxmargin.trials import COLUMNS
+from tokenmargin.papers.maxmargin.vit import runs
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
@@ -149,12 +149,12 @@ def vit(compute: Callable[..., Result]) -> Fed:
     def computed() -> Result:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fig06_07_vit, "pictures", lambda *_: (Pictures, Pictures))
-            return compute(_vit_runs.VitSettings(probed=10, tested=60), KEY, silent)
+            return compute(runs.VitSettings(probed=10, tested=60), KEY, silent)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fig06_07_vit, "vit_run", run)
         replay = Replay(computed, [(fig06_07_vit, "vit_run")], [(fig06_07_vit, "directions_of")])
-    seeds = _vit_runs.VitSettings().seeds
+    seeds = runs.VitSettings().seeds
     shown = frozenset(place for place in replay.places if place[1] >= seeds)
     solved = ("KKT residual",) if compute is fig06_07_vit.compute_curves else ()
     return Fed(replay.numbers, replay.places, shown, of_the_solver=solved)

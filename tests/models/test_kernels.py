@@ -14,6 +14,7 @@ from jax.experimental import pallas
 from jax.experimental.pallas import triton
 
 from tests.models.test_two_layer import shelf_of
+from tokenmargin.losses import exponential, logistic
 from tokenmargin.models._kernels import (
     DOTS,
     PARTS,
@@ -225,7 +226,7 @@ def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance
     exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(N_TOKENS, WIDTH))), *vectors)
 
     (sums, truth), (_, full) = (
-        jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
+        jax.jit(partial(two_layer_loss_and_gradients, settings=Settings(scales=SCALES)))(*given)
         for given in ((exact, shelves), single((exact, shelves)))
     )
 
@@ -273,7 +274,7 @@ def test_documents_of_all_widths_on_one_shelf(rng, precision):
     vectors = (jnp.asarray(rng.normal(size=WIDTH)) for _ in range(4))
     exact = TwoLayerParameters(jnp.asarray(rng.normal(size=(V, WIDTH))), *vectors)
     (sums, truth), (_, full) = (
-        jax.jit(partial(two_layer_loss_and_gradients, scales=SCALES))(*given)
+        jax.jit(partial(two_layer_loss_and_gradients, settings=Settings(scales=SCALES)))(*given)
         for given in ((exact, (shelf,)), single((exact, (shelf,))))
     )
     settings = Settings(EPSILON, precision, SCALES)
@@ -354,13 +355,14 @@ def test_kernels_are_for_gpus_and_for_what_is_not_asked_in_full(rng):
     )
     shelf = single(shelf_of([np.arange(5)], [1.0], 8))
 
-    def has_kernels(precision):
-        compute = partial(two_layer_loss_and_gradients, precision=precision)
+    def has_kernels(precision, loss=logistic):
+        compute = partial(two_layer_loss_and_gradients, settings=Settings(precision=precision, loss=loss))
         return "pallas_call" in str(jax.make_jaxpr(compute)(parameters, (shelf,)))
 
     assert has_kernels(MatmulPrecision.FLOAT_16_PAIRS)
     assert has_kernels(MatmulPrecision.TENSOR_FLOAT_32)
     assert not has_kernels(MatmulPrecision.FULL)
+    assert not has_kernels(MatmulPrecision.FLOAT_16_PAIRS, exponential)
 
 
 @pytest.mark.parametrize("precision", PARTS, ids=lambda precision: precision.name)

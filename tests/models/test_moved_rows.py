@@ -117,7 +117,7 @@ def test_three_steps_of_two_layers(rng, affine):
         return gradients_in_rows(parameters, shelf, settings, interpret=True)
 
     def as_array(parameters, shelf):
-        return two_layer_loss_and_gradients(parameters, (shelf,), scales=scales)
+        return two_layer_loss_and_gradients(parameters, (shelf,), Settings(scales=scales))
 
     def steps(compute, parameters, shelf, dtype):
         @jax.jit

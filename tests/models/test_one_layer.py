@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import _sums
+from tokenmargin.losses import CustomLoss, correlation, exponential, logistic
+from tokenmargin.models import _sums, one_layer
 from tokenmargin.models._one_layer_kernels import PiecesOfDocuments, document_sums, kernels_apply
 from tokenmargin.models.factored_gradient import FactoredGradient, gradient_entries
 from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, readings
@@ -69,12 +70,20 @@ def naive_outputs(parameters, ids, there, score_scale=1.0):
     return jnp.sum(attention[:, :, None] * tokens, axis=1) @ parameters.head
 
 
-def naive_loss(parameters, ids, there, labels, score_scale=1.0):
+def naive_loss(parameters, ids, there, labels, score_scale=1.0, loss=lambda u: jax.nn.softplus(-u)):
     """[E, (2)]."""
-    return jnp.mean(jax.nn.softplus(-labels * naive_outputs(parameters, ids, there, score_scale)))
+    return jnp.mean(loss(labels * naive_outputs(parameters, ids, there, score_scale)))
 
 
-by_autodiff, by_gathering = jax.jit(jax.value_and_grad(naive_loss)), jax.jit(naive_outputs)
+by_autodiff, by_gathering = jax.jit(jax.value_and_grad(naive_loss), static_argnums=5), jax.jit(naive_outputs)
+
+#: Each loss, and the same as a function of NumPy's kind.
+LOSSES = {
+    "exponential": (exponential, lambda u: jnp.exp(-u)),
+    "correlation": (correlation, lambda u: -u),
+    "arctangent": (CustomLoss(lambda u: -jnp.arctan(u)), lambda u: -jnp.arctan(u)),
+    "logistic": (logistic, lambda u: jnp.log1p(jnp.exp(-u))),
+}
 
 
 def lemma_7(parameters, documents, labels):
@@ -118,6 +127,37 @@ def test_loss_and_gradients_equal_autodiff_of_the_gathered_model(rng, with_matri
     np.testing.assert_allclose(model.outputs(parameters, batch), outputs, atol=ROUNDING)
     assert float(sums.correct) == (outputs * labels > 0).sum()
     assert float(sums.documents) == len(documents)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_has_the_gradients_of_autodiff(rng, name):
+    """One batch has rows that are no documents, which add nothing whatever the loss is at 0."""
+    loss, function = LOSSES[name]
+    documents, labels = texts(rng)
+    V, d = 90, 5
+    parameters = random_parameters(rng, V, d, with_matrix=True)
+    model = OneLayer(width=d, trainable=ALL, loss=loss)
+    value, expected = by_autodiff(parameters, *positions(documents, 160), labels, 1.0, function)
+    found = [evaluate(model, parameters, batch) for batch in batch_of(documents, labels, V, len(documents) - 1)]
+    total = sum(float(sums.mean_loss * sums.documents) for sums, _ in found)
+    assert total / len(documents) == pytest.approx(float(value), abs=ROUNDING)
+    for key in ALL:
+        mean = sum(sums.documents * gradient_entries(getattr(own, key)) for sums, own in found) / len(documents)
+        np.testing.assert_allclose(mean, getattr(expected, key), atol=ROUNDING, err_msg=key)
+
+
+def test_kernels_serve_the_logistic_loss_alone(rng, monkeypatch):
+    """Read off the traced program, which has the ways of all devices in it."""
+    monkeypatch.setattr(one_layer, "kernels_apply", lambda *_: True)
+    documents, labels = texts(rng)
+    (batch,) = batch_of(documents, labels, 90)
+
+    def kernels(loss):
+        model = OneLayer(width=5, loss=loss)
+        return str(jax.make_jaxpr(model.loss_and_gradients)(random_parameters(rng, 90, 5), batch))
+
+    assert "document_pulls" in kernels(logistic)
+    assert "document_pulls" not in kernels(exponential)
 
 
 def test_gradients_equal_lemma_7(rng):

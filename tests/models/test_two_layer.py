@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
+from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import CustomLoss, exponential, logistic
 from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
     SoftmaxScales,
@@ -23,6 +25,7 @@ from tokenmargin.models._two_layer_block import (
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
     DocumentShelf,
+    Settings,
     TwoLayerParameters,
     batch_row_order,
     two_layer_loss_and_gradients,
@@ -30,6 +33,7 @@ from tokenmargin.models._two_layer_gradient import (
 )
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training import document_batches
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
@@ -53,16 +57,14 @@ def direct_output(parameters, tokens, epsilon=LAYER_NORM_EPSILON, scales=AS_PRIN
     return jax.nn.softmax(scales.scores * (normed @ parameters.query)) @ (normed @ parameters.head)
 
 
-def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED):
+def direct_loss(parameters, documents, labels, epsilon=LAYER_NORM_EPSILON, scales=AS_PRINTED, loss=logistic):
     outputs = jnp.stack([direct_output(parameters, tokens, epsilon, scales) for tokens in documents])
-    return jnp.mean(jax.nn.softplus(-labels * outputs)), outputs
+    return jnp.mean(loss.value(labels * outputs)), outputs
 
 
 #: Compiled once for each set of lengths and each kind of LayerNorm.
-direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True))
-our_gradients = jax.jit(
-    two_layer_loss_and_gradients, static_argnames=("epsilon", "precision", "scales", "documents_at_once")
-)
+direct_gradients = jax.jit(jax.value_and_grad(direct_loss, has_aux=True), static_argnames="loss")
+our_gradients = jax.jit(two_layer_loss_and_gradients, static_argnames=("settings", "documents_at_once"))
 
 
 def shelf_of(documents, labels, width, rows=None):
@@ -150,9 +152,9 @@ def test_scales_of_the_scores_are_those_of_the_model_as_written(rng, scales, aff
     (loss, outputs), gradients = direct_gradients(parameters, documents, labels, LAYER_NORM_EPSILON, scales)
     shelves = (shelf_of(documents, labels, N_TOKENS),)
     for way in ({}, {"documents_at_once": 100}, {"order": batch_row_order(shelves, N_TOKENS)}):
-        sums, ours = our_gradients(parameters, shelves, scales=scales, **way)
+        sums, ours = our_gradients(parameters, shelves, Settings(scales=scales), **way)
         assert_same((sums.mean_loss, ours), (loss, gradients))
-    found = jax.jit(lambda x: two_layer_outputs(x, shelves[0], scales=scales))(parameters)
+    found = jax.jit(lambda x: two_layer_outputs(x, shelves[0], Settings(scales=scales)))(parameters)
     assert_same(found, outputs)
     _, printed = our_gradients(parameters, shelves)
     assert not np.allclose(printed.embeddings, ours.embeddings, rtol=1e-3)
@@ -165,13 +167,13 @@ def test_a_scale_is_a_positive_number(name):
 
 
 def test_scores_are_as_printed_unless_told_otherwise():
-    assert TwoLayer(width=4)._scales == AS_PRINTED == (1.0, 1.0)
+    assert TwoLayer(width=4)._settings().scales == AS_PRINTED == (1.0, 1.0)
 
 
 def test_epsilon_is_that_of_the_layer_norm(rng):
     parameters = parameters_of(rng, gain=True, bias=True)
     documents, labels = documents_of(rng)
-    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),), epsilon=0.5)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, N_TOKENS),), Settings(0.5))
     (loss, _), gradients = direct_gradients(parameters, documents, labels, 0.5)
     assert_same((sums.mean_loss, ours), (loss, gradients))
 
@@ -181,6 +183,31 @@ def split_batch(rng):
     one = (shelf_of(documents, labels, N_TOKENS),)
     narrow = shelf_of(documents[::2], labels[::2], 4, rows=6)
     return one, (narrow, shelf_of(documents[1::2], labels[1::2], N_TOKENS, rows=4))
+
+
+@pytest.mark.parametrize("loss", [exponential, CustomLoss(lambda u: -jnp.arctan(u))], ids=["exponential", "own"])
+@pytest.mark.parametrize("at_once", [None, 2, 100], ids=["usual", "blocks", "shelves"])
+def test_every_loss_has_the_gradients_of_autodiff(rng, loss, at_once):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, labels = documents_of(rng)
+    (value, _), gradients = direct_gradients(parameters, documents, labels, loss=loss)
+    shelves = (shelf_of(documents, labels, N_TOKENS, rows=4),)
+    sums, ours = our_gradients(parameters, shelves, Settings(loss=loss), documents_at_once=at_once)
+    assert_same((sums.mean_loss, ours), (value, gradients))
+
+
+def test_the_loss_of_the_model_is_the_one_that_it_is_given(rng):
+    parameters = parameters_of(rng, gain=True, bias=True)
+    documents, _ = documents_of(rng)
+    data = TokenDataset.from_token_ids(documents, [1, -1, 1], vocabulary=map(str, range(N_TOKENS)))
+    batches = document_batches(data, 3, "float64")
+    rows = batches.rows(np.arange(3))
+    plan = jax.tree.map(lambda x: x[0], batches.plan(batches.on_device, rows, batches.layout(rows)))
+    model = TwoLayer(width=WIDTH, loss=exponential)
+    sums, ours = jax.jit(lambda p: model.loss_and_gradients(p, batches.batch(batches.on_device, plan)))(parameters)
+    (value, _), gradients = direct_gradients(parameters, documents, data.labels, loss=exponential)
+    assert_same((sums.mean_loss, ours), (value, gradients))
+    assert model != TwoLayer(width=WIDTH)
 
 
 def test_shelves_and_rows_without_documents_change_nothing(rng):
@@ -215,7 +242,9 @@ def test_pairs_of_float16_give_the_gradients_of_float32(rng, scale, scales):
             jax.tree.map(lambda x: jnp.asarray(x, dtype if x.dtype.kind == "f" else x.dtype), tree)
             for tree in (exact, (shelf,))
         )
-        return our_gradients(parameters, shelves, precision=precision, scales=scales, documents_at_once=100)[1]
+        return our_gradients(parameters, shelves, Settings(precision=precision, scales=scales), documents_at_once=100)[
+            1
+        ]
 
     truth = gradients(jnp.float64, MatmulPrecision.FULL)
 
@@ -324,7 +353,9 @@ def test_precision_is_a_choice_and_full_is_the_default(rng):
     shelf = jax.tree.map(lambda x: jnp.asarray(x, jnp.float32 if x.dtype == float else x.dtype), split_batch(rng)[0][0])
 
     def precisions(**choice):
-        traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), **choice))(parameters, shelf)
+        traced = jax.make_jaxpr(lambda p, s: two_layer_loss_and_gradients(p, (s,), Settings(**choice)))(
+            parameters, shelf
+        )
         dots = [e for e in _equations(traced.jaxpr) if e.primitive.name == "dot_general"]
         # Those of a document with itself; the others, with p and v, are thin and always in full.
         found = {e.params["precision"] for e in dots if all(v.aval.ndim == 3 for v in (*e.invars, *e.outvars))}

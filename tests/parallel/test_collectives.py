@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tokenmargin.parallel import Collective, collectives, numbers_a_step
+from benchmarks.collectives import Collective, collectives, numbers_a_step
 
 PROGRAM = """HloModule jit_f
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from benchmarks.collectives import collectives, numbers_a_step
 
 from tests.parallel.mesh_run import BATCH, MODELS, V, corpus
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.parallel import by_width, collectives, numbers_a_step, placed, width_mesh
+from tokenmargin.parallel import by_width, placed, width_mesh
 from tokenmargin.training.batches import batches_of
 
 #: Sums over the width are taken in another order: some roundings a step, over eight steps.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.step_forecast import Machine, forecast_step
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.parallel import Machine, forecast_step
 
 SLOW = Machine(memory_bandwidth=1e12, link_bandwidth=1e11, network_bandwidth=1e10, round_seconds=1e-6, over_floor=1.5)
 

@@ -15,7 +15,6 @@ from tokenmargin.probe.measures import (
     logit_margin,
     soft_sparsity,
     top_mass,
-    without_token,
 )
 
 ROUNDING = 1e-9
@@ -65,15 +64,6 @@ def test_the_formula_is_the_papers(rng):
     s = rng.dirichlet(np.ones(256), size=(2, 5))
     assert soft_sparsity(s).shape == (2, 5)
     np.testing.assert_allclose(soft_sparsity(s), np.abs(s).sum(-1) / (s**2).sum(-1), rtol=1e-12)
-
-
-def test_without_cls_is_a_map_over_the_rest(rng):
-    s = rng.dirichlet(np.ones(5), size=3)
-    rest = without_token(s)
-    assert rest.shape == (3, 4)
-    np.testing.assert_allclose(rest, s[:, 1:] / s[:, 1:].sum(1, keepdims=True))
-    with pytest.raises(InvalidInputError, match="all of its weight"):
-        without_token([1.0, 0.0])
 
 
 def test_logit_margin_is_best_minus_next(rng):

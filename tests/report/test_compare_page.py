@@ -8,8 +8,7 @@ import pytest
 
 from tokenmargin.comparison.comparison import ClassifierPart, CompareSettings, Comparison, CorpusRow, ShownText, TextRow
 from tokenmargin.comparison.methods import METHODS, RAN
-from tokenmargin.comparison.planted import ASKED, PlantedCell, PlantedRow, PlantedSettings, PlantedStudy
-from tokenmargin.report import compare_page, planted_page
+from tokenmargin.report import compare_page
 
 EVIL = "<script>document.title = 'run'</script>"
 KEYS = tuple(METHODS)
@@ -45,19 +44,6 @@ def comparison() -> Comparison:
     )  # fmt: skip
 
 
-def study() -> PlantedStudy:
-    def row(place: int, key: str) -> PlantedRow:
-        if place > 10:
-            return PlantedRow(key, "not run: takes long")
-        level = ((0.5, 0.4, 0.6),) * 4
-        behind = (0.0, 0.0, 0.0) if place == 6 else (0.1, 0.05, 0.2)
-        return PlantedRow(key, RAN, (0.6 - 0.02 * abs(place - 6), 0.4, 0.7), level, level, behind, place == 6)
-
-    rows = tuple(row(place, key) for place, key in enumerate(ASKED))
-    cells = tuple(PlantedCell(n, 0.1, 0.05, 30.0, rows) for n in (200, 1000))
-    return PlantedStudy(PlantedSettings(n=(200, 1000)), cells, "tokenmargin planted", {"seed": 0})
-
-
 def test_losses_come_first_and_what_did_not_run_says_so():
     page = compare_page(comparison())
     assert page.index("Where ours loses") < page.index("Where it does not")
@@ -70,28 +56,19 @@ def test_losses_come_first_and_what_did_not_run_says_so():
 
 
 def test_nothing_of_a_user_is_markup_and_nothing_is_loaded():
-    for page in (compare_page(comparison()), planted_page(study())):
-        assert "<script" not in page
-        assert "http://" not in page.replace("http://www.w3.org", "")
-        assert "https://" not in page
-        assert "default-src 'none'" in page
-    assert "&lt;script&gt;" in compare_page(comparison())
+    page = compare_page(comparison())
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert "default-src 'none'" in page
+    assert "&lt;script&gt;" in page
 
 
-def test_the_best_is_marked_and_every_condition_has_its_levels():
-    page = planted_page(study())
-    assert "<b>60%*</b>" in page
-    assert page.count("level 4, δ = 0.02") == 2 * 2
-    assert "under 2 of 2 conditions" in page
-    assert page.count("not run: takes long") == len(ASKED) - 11
-
-
-def test_both_pages_are_accessible_in_light_and_dark_on_a_desk_and_a_phone(browser, tmp_path):
+def test_the_page_is_accessible_in_light_and_dark_on_a_desk_and_a_phone(browser, tmp_path):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)")
     views = [
         ("compare", compare_page(comparison()), 1240, "light"),
         ("compare", compare_page(comparison()), 390, "dark"),
-        ("planted", planted_page(study()), 390, "dark"),
     ]
     for name, content, width, colours in views:
         path = tmp_path / f"{name}.html"

@@ -12,9 +12,9 @@ import pytest
 
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
+from tokenmargin._sentences import ABSENT
 from tokenmargin.classify.token_table import Definition
 from tokenmargin.report import fit_page
-from tokenmargin.report.number_cells import ABSENT
 
 SCRIPT = "<script>document.title = 'run'</script>"
 #: What the page of IMDB's tokens and 200 documents may take.

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tokenmargin._sentences import ABSENT
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.report import write_page
-from tokenmargin.report.number_cells import ABSENT
 from tokenmargin.report.results_page import GLOSSARY, results_page
 
 SCRIPT = "<script>document.title = 'run'</script>"

@@ -7,9 +7,10 @@ import types
 
 import pytest
 
+from tokenmargin._provenance import sha256
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import imdb, yelp
-from tokenmargin.sources.locate import cached, hub_is_installed, sha256
+from tokenmargin.sources.locate import cached, hub_is_installed
 
 CSV = "review,sentiment\n{},positive\nbad,negative\n"
 

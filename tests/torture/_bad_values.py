@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 import scipy.sparse as sp
 
 
 class Odd:
     """An object that nothing here knows."""
+
+
+def _holding_itself() -> list[Any]:
+    held: list[Any] = [1.0]
+    held.append(held)
+    return held
+
+
+def _deep() -> list[Any]:
+    deep: list[Any] = [1.0]
+    for _ in range(3000):
+        deep = [deep]
+    return deep
 
 
 BAD_VALUES: dict[str, Callable[[], Any]] = {
@@ -69,10 +85,31 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     "a record array": lambda: np.zeros(2, dtype=[("a", float)]),
     "a masked array": lambda: np.ma.array([1.0, 2.0], mask=[True, False]),
     "a sparse matrix": lambda: sp.csr_array(np.array([[1.0, np.nan]])),
+    "a path that is too long": lambda: "a" * 5000,
+    "a path of many folders": lambda: Path("/".join(["a"] * 5000)),
+    "a path with NUL": lambda: "a\0b.npz",
+    "an endless range": lambda: range(10**12),
+    "a range beyond int64": lambda: range(10**30),
+    "a vector of 10^10": lambda: np.broadcast_to(1.0, (10**10,)),
+    "a matrix of 10^12": lambda: np.broadcast_to(1.0, (10**6, 10**6)),
+    "a list that holds itself": _holding_itself,
+    "a deep list": _deep,
+    "a key": lambda: jax.random.key(0),
+    "many keys": lambda: jax.random.split(jax.random.key(0), 3),
+    "an old key": lambda: np.array([0, 1], np.uint32),
 }
 
 #: Arguments that say how long to go on: a huge number is a right one there, and what must hold is that Ctrl-C ends it.
 LONG_RUNS = {"steps", "max_steps", "epochs", "draws", "sets", "baseline", "random_starts", "max_iter", "bootstrap"}
+
+
+#: Equinox goes through the arguments of a module before the module's own code sees them, and ends in a SystemError.
+ENDLESS = {"a list that holds itself", "a deep list"}
+
+
+def is_taken_by_equinox(function: object, bad: str) -> bool:
+    """Whether the call never reaches this package."""
+    return bad in ENDLESS and isinstance(function, type) and issubclass(function, eqx.Module)
 
 
 def is_too_long(argument: str, bad: str) -> bool:

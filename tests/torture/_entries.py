@@ -18,8 +18,8 @@ import numpy as np
 import tokenmargin as tm
 from tokenmargin import attention, data
 from tokenmargin.data import synthetic, toys
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.problem_batch import ProblemBatch
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 
 #: Entries whose right calls compile or compute for seconds: their arguments are tried one by one, but not by thousands.
 SLOW = {"phase_map", "theorem5_study", "run_trials", "basin_map", "train", "fit_embeddings", "fit_texts", "check"}

@@ -11,12 +11,13 @@ from tokenmargin import (
     data,
     first_step,
     margin,
-    models,
     training,
 )
 from tokenmargin.data import toys
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.models import MatmulPrecision
+from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 
 
 def margin_entries() -> Entries:
@@ -102,7 +103,7 @@ def training_entries() -> Entries:
     made: Entries = {
         "OneLayer": (
             tm.OneLayer,
-            {"width": 4, "trainable": ("query",), "init_scale": 1.0, "score_scale": 1.0},
+            {"width": 4, "trainable": ("query",), "init_scale": 1.0, "score_scale": 1.0, "loss": tm.losses.logistic},
         ),
         "TwoLayer": (
             tm.TwoLayer,
@@ -115,10 +116,11 @@ def training_entries() -> Entries:
                 "epsilon": 1e-5,
                 "score_scale": 1.0,
                 "mixing_scale": 1.0,
+                "loss": tm.losses.logistic,
             },
         ),
         "Vit": (
-            models.Vit,
+            Vit,
             {
                 "width": 8,
                 "depth": 1,
@@ -130,7 +132,7 @@ def training_entries() -> Entries:
                 "half": False,
             },
         ),
-        "Vit.of_size": (models.Vit.of_size, {"name": "tiny"}),
+        "Vit.of_size": (Vit.of_size, {"name": "tiny"}),
         "AdamW": (tm.AdamW, {"lr": 0.1, "weight_decay": 0.0, "betas": (0.9, 0.99), "eps": 1e-8}),
         "SGD": (training.SGD, {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}),
         "GradientDescent": (training.GradientDescent, {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}),
@@ -141,8 +143,8 @@ def training_entries() -> Entries:
         "WarmUp.multipliers": (training.WarmUp().multipliers, {"epoch": 1, "steps": 2}),
         "count_batches": (training.count_batches, {"dataset": dataset(), **batches}),
         "document_batches": (training.document_batches, {"dataset": dataset(), **batches, "most_shelves": 2}),
-        "image_batches": (training.image_batches, {"dataset": images, **batches}),
-        "augmented_image_batches": (training.augmented_image_batches, {"dataset": images, **batches}),
+        "image_batches": (image_batches, {"dataset": images, **batches}),
+        "augmented_image_batches": (augmented_image_batches, {"dataset": images, **batches}),
         "batch_factory": (training.batch_factory, {"model": one}),
     }
     key = jax.random.key(0)
@@ -164,14 +166,6 @@ def training_entries() -> Entries:
     made |= {
         "gram_of": (first_step.gram_of, {"tokens": np.eye(4), "query": np.ones(4), "head": np.ones(4)}),
         "coordinates_of": (first_step.coordinates_of, {"gram": gram}),
-        "step_from_gram": (
-            first_step.step_from_gram,
-            {"dataset": dataset(), "eta0": 0.1, "log10_d": 1.0, "gram": gram},
-        ),
-        "descend_embeddings": (
-            first_step.descend_embeddings,
-            {"dataset": dataset(), "start": first_step.coordinates_of(gram), "rate": 0.1, "steps": 2, "every": 1},
-        ),
         "sample_coordinates": (
             first_step.sample_coordinates,
             {"rng": np.random.default_rng(0), "V": 4, "log10_d": 4.0},
@@ -182,5 +176,9 @@ def training_entries() -> Entries:
         "embedding_bounds_log10_d": (first_step.embedding_bounds_log10_d, {"V": 4, "delta": 0.1}),
         "loss_bound_log10_d": (first_step.loss_bound_log10_d, {"V": 4, "delta": 0.1, "eta0": 0.1}),
         "theorem_log10_d": (first_step.theorem_log10_d, {"V": 4, "delta": 0.1, "eta0": 0.1}),
+        "step_from_gram": (
+            first_step.step_from_gram,
+            {"dataset": dataset(), "eta0": 0.1, "log10_d": 1.0, "gram": gram},
+        ),
     }
     return made

@@ -17,13 +17,20 @@ from tests.torture._entries import (
 from tests.torture._entries_of_margins import margin_entries, run_entries, training_entries
 from tests.torture._entries_of_theory import explain_entries, theory_entries
 from tokenmargin import (
-    models,
     parallel,
     probe,
     sources,
     text,
     verify,
 )
+from tokenmargin.papers.maxmargin.vit.attention_probe import (
+    AttentionProbe,
+    head_directions,
+    key_query_norms,
+    vit_attention,
+)
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.parallel import shards
 
 
@@ -52,7 +59,7 @@ def text_entries() -> Entries:
         ),
         "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": table, "selection": selection}),
         "yelp_report": (sources.yelp_report, {"path": table, "selection": selection}),
-        "cifar10": (sources.cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
+        "cifar10": (cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
         "YelpSelection": (
             sources.YelpSelection,
             {"shortest": 1, "longest": 10, "balanced": False, "at_most": None, "seed": 0},
@@ -122,13 +129,11 @@ def probe_entries() -> Entries:
         "queries": np.ones((1, 2, 1, 3)),
         "keys": rng.normal(size=(1, 2, 1, 4, 3)),
     }
-    report = probe.attention_report([probe.AttentionReading(**reading)])
-    vit = models.Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
+    vit = Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
     parameters = vit.initial(jax.random.key(0), 2)
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     return {
         "AttentionReading": (probe.AttentionReading, reading),
-        "AttentionReport.sparsity_of": (report.sparsity_of, {"layer": 0, "head": 0}),
         "attention_report": (
             lambda readings, norms: probe.attention_report(readings, norms),
             {"readings": [probe.AttentionReading(**reading)], "norms": np.ones((1, 1))},
@@ -137,27 +142,25 @@ def probe_entries() -> Entries:
         "entropy": (probe.entropy, {"weights": weights}),
         "top_mass": (probe.top_mass, {"weights": weights, "tokens": 1}),
         "logit_margin": (probe.logit_margin, {"logits": weights}),
-        "without_token": (probe.without_token, {"weights": np.ones((2, 3)) / 3, "token": 0}),
         "distribution": (probe.distribution, {"values": [1.0, 2.0]}),
         "key_query_norm": (probe.key_query_norm, {"query_weights": np.eye(2), "key_weights": np.eye(2)}),
-        "key_query_norms": (probe.key_query_norms, {"model": vit, "parameters": parameters}),
+        "key_query_norms": (key_query_norms, {"model": vit, "parameters": parameters}),
         "query_direction": (
             probe.query_direction,
             {"query": np.ones(3), "keys": rng.normal(size=(4, 3)), "rng": rng, "baseline": 2},
         ),
         "head_directions": (
-            probe.head_directions,
+            head_directions,
             {"queries": np.ones((1, 2, 3)), "keys": rng.normal(size=(1, 2, 4, 3)), "rng": rng, "baseline": 2},
         ),
         "vit_attention": (
-            lambda **asked: list(probe.vit_attention(**asked)),
+            lambda **asked: list(vit_attention(**asked)),
             {"model": vit, "parameters": parameters, "images": np.zeros((2, 8, 8, 3), np.uint8), "at_once": 2},
         ),
         "AttentionProbe": (
-            probe.AttentionProbe,
+            AttentionProbe,
             {"model": vit, "images": np.zeros((2, 8, 8, 3), np.uint8), "epochs": None, "kept": 0, "layers": ()},
         ),
-        "load_keys": (probe.load_keys, {"path": folder() / "dataset.npz"}),
         "BertModel.load": (probe.BertModel.load, {"folder": folder() / "model"}),
         "BertModel.from_weights": (probe.BertModel.from_weights, {"weights": {}, "config": {"model_type": "bert"}}),
         "bert_attention": (
@@ -176,29 +179,11 @@ def _square(x: float) -> dict[str, float]:
 
 
 def parallel_entries() -> Entries:
-    machine = parallel.Machine(1e12, 1e11, 1e10)
     one = tm.OneLayer(4)
     mesh = parallel.width_mesh()
     content = {"format": verify.FORMAT, "version": verify.VERSION}
     return {
         "sweep": (parallel.sweep, {"make": _square, "grid": {"x": [1.0, 2.0]}, "folder": None}),
-        "Machine": (
-            parallel.Machine,
-            {
-                "memory_bandwidth": 1e12,
-                "link_bandwidth": 1e11,
-                "network_bandwidth": 1e10,
-                "devices_a_host": 8,
-                "round_seconds": 5e-6,
-                "over_floor": 1.28,
-            },
-        ),
-        "forecast_step": (
-            parallel.forecast_step,
-            {"vocabulary_size": 100, "width": 8, "devices": 1, "machine": machine, "gram_numbers": 0, "itemsize": 4},
-        ),
-        "collectives": (parallel.collectives, {"program": "HloModule x"}),
-        "numbers_a_step": (parallel.numbers_a_step, {"program": "HloModule x"}),
         "width_mesh": (parallel.width_mesh, {"devices": None}),
         "by_width": (parallel.by_width, {"shape": (4, 4), "mesh": mesh}),
         "placed": (parallel.placed, {"parameters": one.initial(jax.random.key(0), 4), "mesh": mesh}),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import tokenmargin as tm
 from tests.torture._entries import COUNTS, NAMES, TEXTS, WORDS, Entries, dataset, folder
 from tokenmargin import (
-    explain,
+    classify,
     text,
     theory,
 )
@@ -94,15 +94,15 @@ def theory_entries() -> Entries:
 def explain_entries() -> Entries:
     counts = sp.csr_array(np.tile(COUNTS, (6, 1)))
     targets = np.tile([1, 0], 12)
-    fitted = explain.fit_tokens(counts, targets, 2, ridge_value=1.0)
-    classifier = explain.AttentionClassifier(ridge=1.0).fit(counts, NAMES)
-    settings = explain.FitSettings(text.plain_recipe(minimum_count=1))
-    corpus = explain.LabelledCorpus(tuple(TEXTS), tuple(NAMES))
-    whole = explain.fit_texts(corpus, settings)
-    explain.save(whole.model, folder() / "model")
+    fitted = classify.fit_tokens(counts, targets, 2, ridge_value=1.0)
+    classifier = classify.AttentionClassifier(ridge=1.0).fit(counts, NAMES)
+    settings = classify.FitSettings(text.plain_recipe(minimum_count=1))
+    corpus = classify.LabelledCorpus(tuple(TEXTS), tuple(NAMES))
+    whole = classify.fit_texts(corpus, settings)
+    classify.save(whole.model, folder() / "model")
     made: Entries = {
         "AttentionClassifier": (
-            lambda **options: explain.AttentionClassifier(**options).fit(counts, NAMES),
+            lambda **options: classify.AttentionClassifier(**options).fit(counts, NAMES),
             {
                 "power": 0.5,
                 "ridge": 1.0,
@@ -118,11 +118,11 @@ def explain_entries() -> Entries:
             },
         ),
         "AttentionClassifier.fit": (
-            explain.AttentionClassifier(ridge=1.0).fit,
+            classify.AttentionClassifier(ridge=1.0).fit,
             {"X": counts, "y": NAMES, "sample_weight": None},
         ),
         "fit_tokens": (
-            explain.fit_tokens,
+            classify.fit_tokens,
             {
                 "counts": counts,
                 "targets": targets,
@@ -137,7 +137,7 @@ def explain_entries() -> Entries:
             },
         ),
         "fit_embeddings": (
-            explain.fit_embeddings,
+            classify.fit_embeddings,
             {
                 "counts": counts,
                 "targets": targets,
@@ -150,7 +150,7 @@ def explain_entries() -> Entries:
             },
         ),
         "deciding_tokens": (
-            explain.deciding_tokens,
+            classify.deciding_tokens,
             {
                 "model": fitted.model,
                 "counts": counts,
@@ -162,24 +162,24 @@ def explain_entries() -> Entries:
             },
         ),
         "evaluate": (
-            explain.evaluate,
+            classify.evaluate,
             {"probabilities": np.array([[0.3, 0.7], [0.6, 0.4]]), "truth": np.array([1, 0]), "classes": ("no", "yes")},
         ),
-        "LabelledCorpus": (explain.LabelledCorpus, {"texts": tuple(TEXTS), "labels": tuple(NAMES)}),
+        "LabelledCorpus": (classify.LabelledCorpus, {"texts": tuple(TEXTS), "labels": tuple(NAMES)}),
         "FitSettings": (
-            explain.FitSettings,
+            classify.FitSettings,
             {"recipe": settings.recipe, "test_share": 0.2, "seed": 0, "bootstrap": 0, "show_texts": True},
         ),
-        "fit_texts": (explain.fit_texts, {"corpus": corpus, "settings": settings, "test": None}),
-        "save": (explain.save, {"model": whole.model, "folder": folder() / "model"}),
+        "fit_texts": (classify.fit_texts, {"corpus": corpus, "settings": settings, "test": None}),
+        "save": (classify.save, {"model": whole.model, "folder": folder() / "model"}),
         "load": (tm.load, {"folder": folder() / "model"}),
-        "write_fit": (explain.write_fit, {"fitted": whole, "folder": folder() / "fit"}),
+        "write_fit": (classify.write_fit, {"fitted": whole, "folder": folder() / "fit"}),
         "TextModel.predict": (whole.model.predict, {"texts": TEXTS[:2]}),
         "TextModel.predict_proba": (whole.model.predict_proba, {"texts": TEXTS[:2]}),
         "TextModel.explain": (whole.model.explain, {"text": TEXTS[0]}),
         "TextModel.explain_all": (lambda texts: list(whole.model.explain_all(texts)), {"texts": TEXTS[:2]}),
         "TokenModel": (
-            explain.TokenModel,
+            classify.TokenModel,
             {"score": np.ones(4), "value": np.ones((4, 1)), "intercept": np.ones(1), "power": 0.5, "root_length": True},
         ),
         "TokenTable.towards": (whole.tokens.towards, {"name": "yes", "top": 2}),

@@ -22,11 +22,12 @@ import numpy as np
 import tokenmargin as tm
 from tests.probe import small_models
 from tests.torture._entries import folder
-from tokenmargin import explain, probe, sources, text, theory, verify
+from tokenmargin import classify, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.classify import saved_model
 from tokenmargin.data import toys
 from tokenmargin.experiments import store
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary
 
@@ -103,7 +104,7 @@ def _shards() -> tuple[bytes, tuple[str, ...]]:
 
 def _cifar(place: Path) -> Any:
     table = place / "cifar10.parquet"
-    return sources.cifar10(table if table.exists() else place, split="test", verify=False)
+    return cifar10(table if table.exists() else place, split="test", verify=False)
 
 
 def _weights() -> bytes:
@@ -176,11 +177,11 @@ def formats() -> dict[str, Format]:
         with suppress(tm.errors.TokenMarginError):
             theory.write_certificate(answer, place / "made.json")
             certificates.append((place / "made.json").read_bytes())
-    fitted = explain.fit_texts(
-        explain.LabelledCorpus(("good film", "bad film") * 9, ("yes", "no") * 9),
-        explain.FitSettings(text.plain_recipe(minimum_count=1)),
+    fitted = classify.fit_texts(
+        classify.LabelledCorpus(("good film", "bad film") * 9, ("yes", "no") * 9),
+        classify.FitSettings(text.plain_recipe(minimum_count=1)),
     )
-    explain.save(fitted.model, place / "model")
+    classify.save(fitted.model, place / "model")
     counted = text.count_tokens(["good film", "bad"], text.plain_recipe(minimum_count=1))
     counted.word_map.save(place / "words.npz")
     shards, parts = _shards()
@@ -216,11 +217,6 @@ def formats() -> dict[str, Format]:
             [(place / "words.npz").read_bytes()],
             ("words.npz",),
             lambda at: text.WordMap.load(at / "words.npz").words_of(0),
-        ),
-        "kept keys": Format(
-            [_arrays(epochs=np.array([1]), queries_1=np.ones((1, 2)), keys_1=np.ones((1, 2)))],
-            ("keys.npz",),
-            lambda at: probe.load_keys(at / "keys.npz"),
         ),
         "result": Format([_result()], ("result.npz", "summary.json", "manifest.json"), store.load),
         "picture table": Format([_picture_table(place)], ("cifar10.parquet",), _cifar),

@@ -1,6 +1,7 @@
 """Every public entry with one, two or three wrong arguments: an answer or an error of ours, within seconds.
 
-`python -m tests.torture.fuzz_calls 10000`. All single wrong arguments are tried before pairs are.
+`python -m tests.torture.fuzz_calls 10000`. All single wrong arguments are tried before pairs are. Public names
+are found by themselves: one without an entry is called with nothing right.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import random
 import sys
 from collections import Counter
 
-from tests.torture._bad_values import BAD_VALUES, is_too_long
+from tests.torture._bad_values import BAD_VALUES, is_taken_by_equinox, is_too_long
 from tests.torture._call import outcome
 from tests.torture._entries import SLOW, Entries, folder
 from tests.torture._entries_of_texts import all_entries
+from tests.torture._worst import all_wrong, public
 
 COUNT = 12_000
 
@@ -25,10 +27,10 @@ def cases(entries: Entries, count: int, seed: int = 0) -> list[Case]:
     rng = random.Random(seed)
     single = [
         (name, ((argument, bad),))
-        for name, (_, arguments) in entries.items()
+        for name, (function, arguments) in entries.items()
         for argument in arguments
         for bad in BAD_VALUES
-        if not is_too_long(argument, bad)
+        if not is_too_long(argument, bad) and not is_taken_by_equinox(function, bad)
     ]
     rng.shuffle(single)
     found: list[Case] = single[:count]
@@ -37,9 +39,19 @@ def cases(entries: Entries, count: int, seed: int = 0) -> list[Case]:
         name = rng.choice(names)
         several = rng.sample(list(entries[name][1]), k=min(len(entries[name][1]), rng.choice((2, 3))))
         wrong = tuple((argument, rng.choice(list(BAD_VALUES))) for argument in several)
-        if not any(is_too_long(*one) for one in wrong):
+        if not any(is_too_long(*one) or is_taken_by_equinox(entries[name][0], one[1]) for one in wrong):
             found.append((name, wrong))
     return found
+
+
+def without_entry(entries: Entries) -> Entries:
+    """Public names that nobody has written right arguments for: every argument that must be given is wrong at once."""
+    known = {getattr(function, "__wrapped__", function) for function, _ in entries.values()}
+    return {
+        name: (function, all_wrong(function, "None"))
+        for name, function in public().items()
+        if getattr(function, "__wrapped__", function) not in known and all_wrong(function, "None")
+    }
 
 
 def tried(entries: Entries, case: Case) -> str:
@@ -51,7 +63,8 @@ def tried(entries: Entries, case: Case) -> str:
 
 def main(count: int = COUNT, seed: int = 0) -> int:
     """The number of different failures."""
-    entries = {name: entry for name, entry in all_entries().items() if name not in SLOW}
+    right = all_entries()
+    entries = {name: entry for name, entry in (right | without_entry(right)).items() if name not in SLOW}
     found = Counter[str]()
     os.chdir(folder())  # a string that is taken for a path leads here
     for case in cases(entries, count, seed):

@@ -106,7 +106,7 @@ def inside(arguments: list[str]) -> None:
     """What runs under libFuzzer."""
     import atheris
 
-    parts = ("sources", "verify", "theory.problem", "explain.saved_model", "text", "data", "probe", "parallel.shards")
+    parts = ("sources", "verify", "theory.problem", "classify.saved_model", "text", "data", "probe", "parallel.shards")
     with atheris.instrument_imports(include=[f"tokenmargin.{part}" for part in (*parts, "_arrays", "training")]):
         hunt = Hunt(Path(tempfile.mkdtemp(prefix="tokenmargin-torture-")))
     names = list(hunt.formats)

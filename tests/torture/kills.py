@@ -28,7 +28,6 @@ from tokenmargin.data import TokenDataset
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.text import plain_recipe
 from tokenmargin.training import AdamW, Checkpoint, StepSchedule, train
-from tokenmargin.training.image_training import train_images
 
 EPOCHS = 40
 
@@ -70,10 +69,10 @@ def _stream() -> tuple[Any, Any, Any]:
 
 
 def _pictures(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Arrays:
-    from tests.training.test_image_training import MODEL, bright_or_dark
+    from tests.papers.maxmargin.vit.test_image_training import MODEL, bright_or_dark
 
     how: Any = {"batch_size": 16, "checkpoint": checkpoint, "on_epoch": wait}
-    run = train_images(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)
+    run = train(bright_or_dark(), MODEL, AdamW(lr=3e-3), epochs=EPOCHS, key=jax.random.key(1), **how)
     leaves = {f"leaf/{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(run.parameters))}
     return leaves | {"loss": run.records.loss, "accuracy": run.records.accuracy, "steps": run.steps}
 

@@ -14,10 +14,10 @@ from collections import Counter
 
 import numpy as np
 
-from tests.sources.hostile_pickles import HOSTILE, original
+from tests.papers.maxmargin.vit.hostile_pickles import HOSTILE, original
 from tests.torture._call import outcome
 from tests.torture._mutation import mutated
-from tokenmargin.sources._plain_pickle import plain_values
+from tokenmargin.papers.maxmargin.vit._plain_pickle import plain_values
 
 #: Mutated pickles of one process.
 BATCH = 500

@@ -25,14 +25,13 @@ from typing import Any
 import numpy as np
 
 from tests.torture.kills import forked
-from tokenmargin import _atomic, _rename, explain, sources
+from tokenmargin import _atomic, _rename, classify, sources
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._atomic import complete_folder, read_whole, write_text
 from tokenmargin.data import TokenDataset
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Experiment, Number, Result
 from tokenmargin.parallel.shards import CountedShards, count_shards
-from tokenmargin.probe.attention_probe import AttentionProbe, load_keys
 from tokenmargin.text import WordMap, count_tokens, plain_recipe
 
 SEED = 20261118
@@ -102,12 +101,12 @@ def _read_result(place: Path) -> int:
 
 
 def _save_fit(fits: list[Any], place: Path, version: int) -> None:
-    explain.write_fit(fits[version], place, str(version))
+    classify.write_fit(fits[version], place, str(version))
 
 
 def _read_fit(place: Path) -> int:
     def read() -> int:
-        classes = explain.load(place).classes
+        classes = classify.load(place).classes
         listed = json.loads((place / "metrics.json").read_text())["majority_class"]
         page = int((place / "report.html").read_text())
         assert (place / "tokens.csv").read_bytes().endswith(b"\n")
@@ -126,19 +125,13 @@ def _read_dataset(place: Path) -> int:
 
 
 def _read_parquet(place: Path) -> int:
-    from tokenmargin.sources._parquet import parquet_batches
+    from tokenmargin.sources.parquet import parquet_batches
 
     return _same([value for batch in parquet_batches(place, ["a"]) for value in batch["a"]])
 
 
 def _write_parquet(place: Path, version: int) -> None:
     sources.write_parquet(place, [{"a": [version] * 2000}] * 3)
-
-
-def _write_keys(place: Path, version: int) -> None:
-    probe = AttentionProbe.__new__(AttentionProbe)
-    probe._layers, probe.readings = (0,), {1: (_numbers(version), _numbers(version))}
-    probe.save_keys(place)
 
 
 def _count(texts: Path, place: Path, version: int) -> None:
@@ -181,11 +174,11 @@ def outputs(place: Path) -> list[Output]:
         Output("a fit", partial(_save_fit, fits), _read_fit, True),
         Output(
             "a saved model",
-            lambda at, v: explain.save(fits[v].model, at),
-            lambda at: int(explain.load(at).classes[0][1:]),
+            lambda at, v: classify.save(fits[v].model, at),
+            lambda at: int(classify.load(at).classes[0][1:]),
             True,
         ),
-        Output("the pages of a comparison, a probe, a planted study", _write_page, _read_page, True),
+        Output("the pages of a comparison and of a probe", _write_page, _read_page, True),
         Output("counted shards", partial(_count, texts), _read_counts),
         Output("a data set", _write_dataset, _read_dataset, ending=".npz"),
         Output(
@@ -200,7 +193,6 @@ def outputs(place: Path) -> list[Output]:
             _read_archive,
         ),
         Output("a Parquet file", _write_parquet, _read_parquet),
-        Output("kept keys", _write_keys, lambda at: _same(np.concatenate(load_keys(at)[1]).tolist())),
         Output(
             "a page, a certificate, evidence, a table",
             lambda at, v: write_text(at, str(v) * 100_000),
@@ -227,9 +219,9 @@ def _fits(place: Path) -> list[Any]:
     def make() -> None:
         made = []
         for v in range(VERSIONS):
-            corpus = explain.LabelledCorpus(("good film", "bad film") * 9, (f"a{v}", f"b{v}") * 9)
-            settings = explain.FitSettings(plain_recipe(minimum_count=1))
-            made.append(explain.fit_texts(corpus, settings))
+            corpus = classify.LabelledCorpus(("good film", "bad film") * 9, (f"a{v}", f"b{v}") * 9)
+            settings = classify.FitSettings(plain_recipe(minimum_count=1))
+            made.append(classify.fit_texts(corpus, settings))
         (place / "fits").write_bytes(pickle.dumps(made))
 
     assert forked(make) == 0

@@ -11,8 +11,8 @@ import pytest
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models import BatchSums, OneLayer, TwoLayer
-from tokenmargin.training import SGD, Evaluator, Trainable, batch_factory, count_batches, document_batches, train
+from tokenmargin.models import BatchSums, Model, OneLayer, TwoLayer
+from tokenmargin.training import SGD, Evaluator, batch_factory, count_batches, document_batches, train
 from tokenmargin.training._start import checked_dtype
 from tokenmargin.training.count_batches import CountBatches
 from tokenmargin.training.document_batches import DocumentBatches
@@ -32,7 +32,7 @@ class Arrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MeanOfScores(Trainable):
+class MeanOfScores(Model):
     """f(X) = mean over the tokens of X of <E_s, v>: attention that is uniform, so p stays as it is."""
 
     width: int = 3
@@ -116,9 +116,9 @@ def test_a_factory_that_is_given_goes_before_the_type():
 
 
 @dataclass(frozen=True)
-class NoQuery(Registered):
-    def initial(self, key, vocabulary_size, dtype):
-        return {"embeddings": jnp.zeros((vocabulary_size, 3), dtype)}
+class WholeTable(Registered):
+    def recorded(self, parameters, posterior):
+        return {"table": parameters.embeddings}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class OneGradient(Registered):
     [
         (MeanOfScores(), {}, "no batches are known for a model of type MeanOfScores: pass batches=count_batches"),
         (MeanOfScores(), {"batches": lambda *_: [1, 2]}, "it gave a list"),
-        (NoQuery(), {}, "the parameters of NoQuery have no embeddings and no query and no head"),
+        (WholeTable(), {}, "WholeTable.recorded must return a dictionary of names and single numbers, {} for none"),
         (OneGradient(), {}, "OneGradient.loss_and_gradients gives 1 gradients for 3 parameters"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_cannot_be_trained_is_refused_in_words(model, options, says):
 @pytest.mark.parametrize("model", [OneLayer, "one layer", object()])
 def test_what_is_no_model_is_refused_in_words(model):
     """Asked of the check itself: while the tests run, the annotations of `train` are executed before it."""
-    with pytest.raises(InvalidInputError, match=r"model must be a value such as OneLayer.*training\.Trainable"):
+    with pytest.raises(InvalidInputError, match=r"model must be a value such as OneLayer.*models\.Model"):
         checked_dtype(model, SGD(lr=0.1), 1, "float32")
 
 
@@ -156,9 +156,10 @@ def test_what_cannot_be_evaluated_is_refused_in_words():
 
 
 def test_a_model_that_inherits_must_say_how_it_starts_and_what_its_loss_is():
-    class Neither(Trainable):
+    class Neither(Model):
         pass
 
     with pytest.raises(TypeError, match="initial"):
         Neither()
     assert (MeanOfScores().steps_together, MeanOfScores().compiler_options) == (1, ())
+    assert MeanOfScores().recorded(None, None) == {}

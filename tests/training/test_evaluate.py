@@ -8,7 +8,7 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.training import AdamW, Evaluator, train
-from tokenmargin.training.batches import token_dataset
+from tokenmargin.training.batches import in_memory
 
 KEY = jax.random.key(0)
 
@@ -130,4 +130,4 @@ class Corpus:
 def test_what_is_no_data_set_is_refused_in_words(given, says):
     """Asked of the check itself: while the tests run, annotations are executed before it."""
     with pytest.raises(InvalidInputError, match=says):
-        token_dataset(given, "the data set to train on")
+        in_memory(given, "the data set to train on")

@@ -25,6 +25,7 @@ from tokenmargin.training._layouts import (
     _cheapest_layout,
     _trial_batches,
     block_layout,
+    holds,
     longest_first,
     shelf_layouts,
 )
@@ -60,7 +61,7 @@ def epoch_batches(lengths, layouts, rng):
     """What `DocumentBatches` plans for an epoch, by the host: shuffle, cut, and take the first layout that holds."""
     rows = longest_first(rng.permutation(len(lengths)), lengths, layouts[0].batch_size)
     own = np.where(rows >= 0, lengths[rows], 0)
-    held = np.stack([layout.holds(own) for layout in layouts])
+    held = np.stack([holds(layout, own) for layout in layouts])
     assert held.any(axis=0).all()
     return Epoch(rows, np.argmax(held, axis=0))
 
@@ -136,8 +137,8 @@ def test_batches_that_hardly_occur_are_taken_one_by_one(rng):
     assert len(last.shelves) == 1
     assert not any(layout.one_by_one for layout in tight)
     longest = -np.sort(-lengths)[None, :BATCH_SIZE]
-    assert last.holds(longest).all()
-    assert not any(layout.holds(longest).any() for layout in tight)
+    assert holds(last, longest).all()
+    assert not any(holds(layout, longest).any() for layout in tight)
     assert last.work(MODEL_WIDTH) > 10 * tight[-1].work(MODEL_WIDTH)
 
 
@@ -180,7 +181,7 @@ def test_widths_of_blocks_are_the_cheapest_of_all(n, model_width):
     choices = [few for k in range(4) for few in combinations(steps[::-1], k)]
     options = [BlockLayout(16, found.block, (widest, *few)) for few in choices]
     assert expense(found) == pytest.approx(min(map(expense, options)), rel=1e-12)
-    assert found.holds(-np.sort(-lengths)[None, :16]).all()
+    assert holds(found, -np.sort(-lengths)[None, :16]).all()
 
 
 def test_blocks_pad_less_than_shelves_and_compile_less(rng):

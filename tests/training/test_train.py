@@ -9,9 +9,9 @@ from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.models import OneLayer, OneLayerParameters, TwoLayer, TwoLayerParameters
-from tokenmargin.training._guards import check_parameters
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
 from tokenmargin.training._start import check_both_classes, streams
+from tokenmargin.training._under_way import check_parameters
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule
@@ -251,7 +251,7 @@ def test_a_parameter_that_no_loss_has_seen_yet_is_looked_at():
     """The gain of the last step is in none of the numbers that are recorded."""
     parameters = TwoLayerParameters(jnp.ones((3, 2)), jnp.ones(2), jnp.ones(2), jnp.array([1.0, jnp.nan]), jnp.ones(2))
     with pytest.raises(DivergedError, match=r"epoch 2 at a learning rate of 0.5: parameters are NaN"):
-        check_parameters(parameters, [1.0, 0.5])
+        check_parameters(parameters, 2, 0.5)
 
 
 def test_documents_of_one_class_are_refused_in_words():

@@ -20,7 +20,11 @@ from tokenmargin.attention.joint import joint_path
 from tokenmargin.attention.joint_limit import JointLimit
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.attention.limit import Limit, LimitKind
-from tokenmargin.attention.losses import (
+from tokenmargin.attention.method import Block, Excess, Gradient, Method
+from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
+from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
+from tokenmargin.losses import (
     Correlation,
     CustomLoss,
     Exponential,
@@ -30,10 +34,6 @@ from tokenmargin.attention.losses import (
     exponential,
     logistic,
 )
-from tokenmargin.attention.method import Block, Excess, Gradient, Method
-from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
 
 __all__ = [
     "AttentionRisk",

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.losses import Loss
+from tokenmargin.losses import Loss
 
 #: Gauss-Legendre nodes on [0, 1] for differences psi(o + h) - psi(o) = int psi'(o + c h)'h dc, which lose no digits
 #: however small h is; eight nodes are exact to degree 15.

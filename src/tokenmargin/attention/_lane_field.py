@@ -19,8 +19,8 @@ from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
 from tokenmargin.attention.field import Field, Separation, pair_excess, tokens_behind
-from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
+from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
 LaneScores = Float[Array | np.ndarray, "n T lanes"]

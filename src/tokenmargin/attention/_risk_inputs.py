@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._precision import keep_precision
-from tokenmargin.attention.losses import Correlation, Exponential, Logistic, Loss
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Correlation, Exponential, Logistic, Loss
 
 #: Outputs between the lowest and the highest score at which a loss of the user's own is looked at.
 LOOKED_AT = 65

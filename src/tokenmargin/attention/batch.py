@@ -19,10 +19,10 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField
 from tokenmargin.attention.descent import Descent, NormalizedDescent, descend
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk, ties_made_equal
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 #: Problems that run together: their keys stay in cache while a thousand steps pass over them.
 LANES = 128

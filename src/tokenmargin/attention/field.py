@@ -34,8 +34,8 @@ from tokenmargin._types import (
 )
 from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
 from tokenmargin.attention._softmax import attended_score, log_attention
-from tokenmargin.attention.losses import Loss
 from tokenmargin.attention.method import Block, Excess, Gradient
+from tokenmargin.losses import Loss
 
 #: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
 #: 1e-9 of a key difference is below what turns the velocity of a certified limit.

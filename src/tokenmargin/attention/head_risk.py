@@ -25,9 +25,9 @@ from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decrea
 from tokenmargin.attention._softmax import log_attention
 from tokenmargin.attention.field import Field, Seen
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 AttendedJ = Float[Array | np.ndarray, "n k"]
 TokenFlagsJ = Bool[Array | np.ndarray, "n T"]

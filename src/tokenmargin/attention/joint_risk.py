@@ -40,10 +40,10 @@ from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention._risk_inputs import check_data_and_loss
 from tokenmargin.attention._softmax import log_attention
 from tokenmargin.attention.field import PairField
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.method import Block, Excess, Gradient, unit
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError, WrongTypeError
+from tokenmargin.losses import Loss, logistic
 
 TokensJ = Float[Array | np.ndarray, "n T k"]
 HeadVectorJ = Float[Array | np.ndarray, "k"]

@@ -24,10 +24,10 @@ from tokenmargin.attention._coordinates import in_span_of_differences
 from tokenmargin.attention._points import PathOfPoints, unit_rows
 from tokenmargin.attention._projected import Region, Stationary, minimise, risks
 from tokenmargin.attention.field import PairField
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.attention.risk import AttentionRisk
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, logistic
 
 #: Random directions followed at every radius when the caller does not say, besides as many of the screened ones.
 DEFAULT_STARTS = 8

@@ -20,8 +20,8 @@ from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decrea
 from tokenmargin.attention.field import PairField
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
-from tokenmargin.attention.losses import Loss, logistic
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
+from tokenmargin.losses import Loss, logistic
 
 
 @checked

@@ -7,12 +7,12 @@ to their start is looked at.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import binomtest
 
-from tokenmargin.classify.token_table import NORMAL_95, TokenTable
-from tokenmargin.data.statistics import pearson
+from tokenmargin._intervals import NORMAL_95, wilson
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.data.synthetic import assumption4
 from tokenmargin.data.tokens import TokenDataset
+from tokenmargin.models.correlation import pearson
 
 #: A token in fewer texts than this has a posterior difference of chance, mostly -1 or +1.
 FEWEST_DOCUMENTS = 5
@@ -79,7 +79,7 @@ def _signs_agree(table: TokenTable, known: np.ndarray) -> dict[str, str]:
     if total < FEWEST_TOKENS:
         answer = ("not decided", "", f"only {total} tokens are frequent enough")
     else:
-        low = float(binomtest(agree, total).proportion_ci(method="wilson").low)
+        low = wilson(agree, total)[0]
         answer = (
             "yes",
             "holds" if low > 0.5 else "fails",

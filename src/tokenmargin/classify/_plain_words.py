@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import pi, sqrt
 from typing import Any
 
+from tokenmargin._sentences import listed, percent
 from tokenmargin.classify.evaluation import Evaluation
 from tokenmargin.classify.token_table import TokenTable
 
@@ -33,14 +34,14 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
     sentences = [
         f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
-        f"On {judged:,} texts {unseen} {_percent(evaluation.accuracy)} of its predictions are right "
-        f"(95% interval {_percent(low)} to {_percent(high)}).",
+        f"On {judged:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
+        f"(95% interval {percent(low)} to {percent(high)}).",
     ]
     sentences.extend(_on_small_classes(evaluation))
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
     if len(table.classes) > MOST_CLASSES:
         worst = sorted(table.classes, key=lambda name: evaluation.per_class[name]["f1"])[:MOST_CLASSES]
-        told = ", ".join(f"{name} ({_percent(evaluation.per_class[name]['f1'])})" for name in worst)
+        told = ", ".join(f"{name} ({percent(evaluation.per_class[name]['f1'])})" for name in worst)
         return (*sentences, f"It does worst, by F1, on {told}.")
     for name in table.classes:
         rows = table.towards(name, top)
@@ -54,7 +55,7 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
 
 def _labels(classes: Sequence[str]) -> str:
     """The classes by name, or their number where there are many."""
-    return _listed(classes, "or") if len(classes) <= MOST_CLASSES else f"with one of {len(classes)} classes"
+    return listed(classes, "or") if len(classes) <= MOST_CLASSES else f"with one of {len(classes)} classes"
 
 
 def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
@@ -65,9 +66,9 @@ def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
     if 0 < there[rarest] < RARE * there.sum():
         own = evaluation.per_class[name]
         yield (
-            f"{name} is rare ({_percent(there[rarest] / there.sum())} of the texts): of its texts "
-            f"{_percent(own['recall'])} are found (recall), and of those that are called so "
-            f"{_percent(own['precision'])} are (precision); F1 is {_percent(own['f1'])}, the area under the ROC curve "
+            f"{name} is rare ({percent(there[rarest] / there.sum())} of the texts): of its texts "
+            f"{percent(own['recall'])} are found (recall), and of those that are called so "
+            f"{percent(own['precision'])} are (precision); F1 is {percent(own['f1'])}, the area under the ROC curve "
             f"{own['auc']:.3f}."
         )
 
@@ -79,8 +80,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
     sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
     sentences = [
-        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {_percent(baseline)} of the "
-        f"same texts, and always naming the most frequent class in {_percent(majority)}: this model has {points} than "
+        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {percent(baseline)} of the "
+        f"same texts, and always naming the most frequent class in {percent(majority)}: this model has {points} than "
         f"the first (95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
     ]
     if evaluation.accuracy_interval[0] <= majority:
@@ -113,8 +114,8 @@ def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
         if "unrepeated_accuracy" in metrics:
             low, high = metrics["unrepeated_accuracy_interval"]
             others = (
-                f"of the other {metrics['test_documents'] - repeated:,}, {_percent(metrics['unrepeated_accuracy'])} "
-                f"are right (95% interval {_percent(low)} to {_percent(high)})"
+                f"of the other {metrics['test_documents'] - repeated:,}, {percent(metrics['unrepeated_accuracy'])} "
+                f"are right (95% interval {percent(low)} to {percent(high)})"
             )
         yield (
             f"{repeated:,} of the texts that it was judged by also stand, word for word, among those that it learnt "
@@ -167,11 +168,3 @@ def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]
         if bare not in written and 2 * times > counts.get(bare, 2 * times):
             written[bare] = form
     return written
-
-
-def _listed(names: Sequence[str], last: str) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import real_array, share, shown
+from tokenmargin._checks import bounded, real_array, share, shown
 from tokenmargin._types import ArrayLike
 from tokenmargin.classify.prior import Prior
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
@@ -129,6 +129,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> AttentionClassifier:
         """Fit to counts X (n, V), sparse or dense, and their classes y; a document of weight two is two documents."""
         with _in_our_words():
+            bounded(X, "X")
+            bounded(y, "y")
             if y is not None:  # which scikit-learn has its own words for
                 check_not_missing(y)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
@@ -155,6 +157,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         """Scores and values by L-BFGS."""
         weights = sample_weight
         if self.class_weight is not None:
+            bounded(self.class_weight, "class_weight")
             weights = (
                 np.ones(len(targets)) if sample_weight is None else real_array(sample_weight, "sample_weight", "(n,)")
             )
@@ -252,6 +255,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return model
 
     def _counts(self, X: Any) -> Any:
+        bounded(X, "X")
         with _in_our_words():
             matrix = sp.csr_array(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         return _both_signs(matrix) if self.signed_ else matrix

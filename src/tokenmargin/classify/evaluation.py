@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, rankdata
+from scipy.stats import rankdata
 
 from tokenmargin._checks import checked
+from tokenmargin._intervals import NORMAL_95, wilson
 from tokenmargin.errors import InvalidInputError
 
 #: Probabilities are kept this far from 0 and 1 before their logarithm is taken.
@@ -57,7 +58,7 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
         tuple(classes),
         confusion,
         right / len(truth),
-        accuracy_interval(right, len(truth)),
+        wilson(right, len(truth)),
         float(np.mean([scores["f1"] for scores in per_class.values()])),
         areas[1] if K == 2 else float(np.mean(areas)),
         float(-np.log(own).mean()),
@@ -66,19 +67,13 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
     )
 
 
-def accuracy_interval(right: int, n: int) -> tuple[float, float]:
-    """The 95% interval of a share, of `right` in n (Wilson)."""
-    interval = binomtest(right, n).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
-
-
 def apart_from_repeats(is_right: np.ndarray, is_repeated: np.ndarray) -> dict[str, Any]:
     """How many texts to judge by also stand among those learnt from, and the accuracy on the others, if there are."""
     found: dict[str, Any] = {"repeated_test_documents": int(is_repeated.sum())}
     others = is_right[~is_repeated]
     if 0 < len(others) < len(is_right):
         found["unrepeated_accuracy"] = float(others.mean())
-        found["unrepeated_accuracy_interval"] = list(accuracy_interval(int(others.sum()), len(others)))
+        found["unrepeated_accuracy_interval"] = list(wilson(int(others.sum()), len(others)))
     return found
 
 
@@ -119,5 +114,5 @@ def paired_interval(ours_right: np.ndarray, theirs_right: np.ndarray) -> tuple[f
         (first & ~second).sum() for first, second in ((ours_right, theirs_right), (theirs_right, ours_right))
     )
     p, q = (alone + 1) / (n + 2), (other + 1) / (n + 2)
-    half = 1.959963984540054 * np.sqrt((p + q - (p - q) ** 2) / (n + 2))
+    half = NORMAL_95 * np.sqrt((p + q - (p - q) ** 2) / (n + 2))
     return float((alone - other) / n), float(max(p - q - half, -1.0)), float(min(p - q + half, 1.0))

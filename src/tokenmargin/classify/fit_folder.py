@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import numpy as np
 from tokenmargin._atomic import complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
+from tokenmargin._plain_json import write_json
 from tokenmargin.classify.fit_settings import Origin
 from tokenmargin.classify.fitting import COMPUTED_BY
 from tokenmargin.classify.judging import FittedTexts
@@ -55,8 +55,8 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
         _write_csv(place / "tokens.csv", columns)
         write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
         save(fitted.model, place / "model")
-        write_text(place / "metrics.json", as_json(fitted.metrics) + "\n")
-        write_text(place / "manifest.json", as_json(fitted.report.manifest) + "\n")
+        write_json(place / "metrics.json", fitted.metrics)
+        write_json(place / "manifest.json", fitted.report.manifest)
         if page is not None:
             write_text(place / "report.html", page)
 
@@ -91,19 +91,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.{DIGITS}g}" if math.isfinite(value) else ""
     return value
-
-
-def as_json(content: dict[str, Any]) -> str:
-    """Readable JSON; what is no number (the area under a curve of one class) as null, which every reader accepts."""
-    return json.dumps(_finite(content), ensure_ascii=False, indent=2)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def fit_checkpoint(folder: Path, origin: Origin) -> Checkpoint:

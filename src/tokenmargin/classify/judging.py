@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._provenance import manifest
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import documents_shown, examples_shown
 from tokenmargin.classify._peers import Peer
@@ -189,11 +189,4 @@ def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
 def _manifest(settings: FitSettings, origin: Origin, model: TextModel) -> dict[str, Any]:
     """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
     recorded = {"test_share": settings.test_share, "seed": settings.seed, "bootstrap": settings.bootstrap}
-    return {
-        "command": origin.command,
-        "files": origin.files,
-        "settings": recorded | {"recipe": model.counter.recipe.to_json()},
-        "commit": commit(),
-        "versions": versions(RECORDED),
-        **machine(),
-    }
+    return manifest(origin.command, origin.files, recorded | {"recipe": model.counter.recipe.to_json()}, RECORDED)

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, usable_path
+from tokenmargin._safetensors import tensors_of, tensors_to_bytes
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_model import TokenModel
-from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
+from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text.counter import TokenCounter
 from tokenmargin.text.recipe import Recipe
 
@@ -51,9 +52,8 @@ def save(model: TextModel, folder: str | Path) -> None:
     if any("\n" in line for line in chain(names, words)):
         raise InvalidInputError("a token or the words behind it hold a line end: such a model cannot be written.")
     arrays = {"score": model.tokens.score, "value": model.tokens.value, "intercept": model.tokens.intercept}
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = {
-        WEIGHTS: _safetensors().save(arrays | {"base_rate": np.ascontiguousarray(model.base_rate)}),
+        WEIGHTS: tensors_to_bytes(arrays | {"base_rate": model.base_rate}),
         VOCABULARY: "".join(f"{line}\n" for line in chain(names, words)).encode("utf-8"),
     }
     description = {
@@ -79,16 +79,17 @@ def load(folder: Any) -> TextModel:
     """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
     if not isinstance(folder, str | Path):
         raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
-    return read_whole(Path(folder), lambda: _load(_place(Path(folder))))
+    place = usable_path(folder, "folder")
+    return read_whole(place, lambda: _load(_place(place)))
 
 
 def _load(place: Path) -> TextModel:
     description = _description(place / DESCRIPTION)
     content = {name: _content(place / name, description["digests"].get(name)) for name in (WEIGHTS, VOCABULARY)}
     try:
-        arrays = _safetensors().load(content[WEIGHTS])
+        arrays = tensors_of(content[WEIGHTS])
         lines = content[VOCABULARY].decode("utf-8").split("\n")
-    except (_safetensors_error(), UnicodeDecodeError) as problem:
+    except ValueError as problem:
         raise InvalidInputError(f"{place} cannot be read ({problem}): fit again.") from None
     return _built(place, description, arrays, lines[:-1])
 
@@ -160,18 +161,3 @@ def _built(place: Path, description: dict[str, Any], arrays: dict[str, np.ndarra
     )
     counter = TokenCounter.trusted(Recipe.from_json(description["recipe"]), names)
     return TextModel(counter, tokens, classes, words, arrays["base_rate"])
-
-
-def _safetensors() -> Any:
-    """The package, on first use."""
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise MissingExtraError("Saving and loading models", "fit") from None
-    return safetensors.numpy
-
-
-def _safetensors_error() -> type[Exception]:
-    from safetensors import SafetensorError
-
-    return SafetensorError

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import bounded, checked
 from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_ar
     """Counts as sorted float64 rows without stored zeros; the given matrix is left as it is."""
     import scipy.sparse as sp
 
+    bounded(counts, "counts")
     try:
         matrix = sp.csr_array(counts, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -14,11 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked
+from tokenmargin._intervals import NORMAL_95
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError
-
-#: Half of a 95% interval in standard errors.
-NORMAL_95 = 1.959963984540054
 
 
 class Definition(NamedTuple):

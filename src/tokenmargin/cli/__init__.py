@@ -1,4 +1,4 @@
-"""The command line: fit, explain, predict, compare, planted, probe for people with texts, the others for the papers.
+"""The command line: fit, explain, predict, compare, probe for people with texts, the others for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
 figure that was named lacks its data, 70 for a fault of the program itself, and 130 when interrupted.
@@ -26,7 +26,6 @@ from tokenmargin.cli import (
     explain,
     fit,
     list_papers,
-    planted,
     probe,
     report,
     reproduce,
@@ -53,7 +52,6 @@ examples:
   tokenmargin explain fit-reviews 'Not bad at all.'    the words that decided a text
   tokenmargin predict fit-reviews new.csv              the class of every text of a file
   tokenmargin compare reviews.csv                      ours beside SHAP, LIME and others, judged
-  tokenmargin planted                                  which method finds tokens that were planted
   tokenmargin probe all-MiniLM-L6-v2 reviews.csv       what a pretrained model's [CLS] selects; does that decide?
   tokenmargin list                                     what can be reproduced
   tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
@@ -81,7 +79,7 @@ SECONDS_WORTH_KEEPING = 0.2
 MOST_BYTES_KEPT = 200_000_000
 
 #: In the order in which the help lists them.
-COMMANDS = (fit, explain, compare, planted, probe, list_papers, reproduce, check, verify, report)
+COMMANDS = (fit, explain, compare, probe, list_papers, reproduce, check, verify, report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmargin._progress import announce, in_seconds
+from tokenmargin._provenance import sha256
 from tokenmargin.cli._exit import Misuse
 from tokenmargin.cli._parse import Arguments, without_scheduler
 from tokenmargin.errors import InvalidInputError
@@ -36,7 +37,6 @@ PASSES, FIXED_SECONDS = 1.75, 4.5
 def fitted_shards(
     known: Arguments,
     share: float,
-    digest: Callable[[Path], str],
     unfinished: Path,
     progress: Progress,
     say: Callable[[str], None],
@@ -72,7 +72,7 @@ def fitted_shards(
         command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
         reading=said,
         rows_left_out=left_out,
-        files={path.name: digest(path) for path in sorted(known.file.glob("*.parquet"))},
+        files={path.name: sha256(path) for path in sorted(known.file.glob("*.parquet"))},
     )
     negative, positive = counted.classes
     return fit_parts(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from tokenmargin._atomic import complete_folder, write_text
-from tokenmargin._progress import silent
 from tokenmargin.cli import _console
-from tokenmargin.cli._exit import HOLDS
-from tokenmargin.cli._folder import folder_for, stem_of
+from tokenmargin.cli._page_command import Page, Say, add_output, write_page
 from tokenmargin.cli._parse import Arguments, RawText, refuse
 from tokenmargin.cli.fit import add_reading, check_at_least, check_extras, prepared
 
@@ -51,11 +48,7 @@ def add_to(commands: Commands) -> None:
     add("--samples", type=int, default=1000, metavar="N", help="of shap.KernelExplainer and LIME (default: 1000)")
     add("--resamples", type=int, default=10, metavar="N", help="draws of the texts, for stability (default: 10)")
     add("--top", type=int, default=50, metavar="K", help="tokens whose overlap is asked for (default: 50)")
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
-    add("--no-texts", action="store_true", help="leave the texts out of the page and of comparison.json")
-    add("--out", type=Path, metavar="FOLDER", help="where to write (default: compare-<name of the file>)")
-    add("--json", action="store_true", help="print comparison.json instead of words")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    add_output(parser, "comparison.json", "of the page and of comparison.json")
     parser.set_defaults(run=_run)
 
 
@@ -64,50 +57,23 @@ def _run(known: Arguments, rest: list[str]) -> int:
     sizes = dict.fromkeys(("explained", "permutations", "samples", "resamples", "top", "min_count"), 1)
     check_at_least(known, **sizes, seed=0)
     check_extras("tokenmargin compare")
-    out = folder_for(
-        known.out or Path(f"compare-{stem_of(known.file)}"), "comparison.html", "comparison.json", "manifest.json"
-    )
-    if known.quiet or known.json:
-        found = _compared(known, silent, say=lambda _: None)
-    else:
-        with _console.progress("compare") as progress:
-            found = _compared(known, progress, say=_console.line)
-    _write(found, out)
-    if known.json:
-        _console.data(_as_json(found) + "\n")
-    elif not known.quiet:
-        _show(found, out)
-    return HOLDS
+    return write_page(known, "comparison", partial(_compared, known))
 
 
-def _compared(known: Arguments, progress: Progress, say: Any) -> Comparison:
+def _compared(known: Arguments, progress: Progress, say: Say) -> Page:
     from tokenmargin.comparison import METHODS, CompareSettings, compare_texts
+    from tokenmargin.report.compare_page import compare_page
 
     keys = tuple(METHODS) if known.methods is None else tuple(key.strip() for key in known.methods.split(","))
     settings = CompareSettings(
         known.explained, known.top, known.resamples, known.budget, known.permutations, known.samples, keys
     )
     ready = prepared(known, progress, say)
-    return compare_texts(ready.corpus, ready.settings, settings, ready.test, origin=ready.origin, progress=progress)
+    found = compare_texts(ready.corpus, ready.settings, settings, ready.test, origin=ready.origin, progress=progress)
+    return Page(compare_page(found), found.to_json(), found.manifest, partial(_show, found))
 
 
-def _as_json(found: Comparison) -> str:
-    from tokenmargin.classify.fit_folder import as_json
-
-    return as_json(found.to_json())
-
-
-def _write(found: Comparison, out: Path) -> None:
-    from tokenmargin.classify.fit_folder import as_json
-    from tokenmargin.report.compare_page import compare_page
-
-    with complete_folder(out) as folder:
-        write_text(folder / "comparison.html", compare_page(found))
-        write_text(folder / "comparison.json", _as_json(found) + "\n")
-        write_text(folder / "manifest.json", as_json(found.manifest) + "\n")
-
-
-def _show(found: Comparison, out: Path) -> None:
+def _show(found: Comparison) -> None:
     """Where ours loses, where it does not, and the numbers of every method on each classifier."""
     from tokenmargin.comparison import METHODS, not_run, where_ours_loses, where_ours_wins
 
@@ -132,4 +98,3 @@ def _show(found: Comparison, out: Path) -> None:
             for row in part.rows
         ]
         _console.table(("method", "comprehensiveness", "sufficiency", f"{found.texts_explained} texts in"), rows)
-    _console.line(f"page: {out / 'comparison.html'}")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tokenmargin._progress import silent
+from tokenmargin._provenance import sha256
 from tokenmargin.cli import _console
-from tokenmargin.cli._exit import HOLDS, Misuse
+from tokenmargin.cli._exit import Misuse
 from tokenmargin.cli._fit_shards import fitted_shards
-from tokenmargin.cli._folder import folder_for, stem_of
+from tokenmargin.cli._page_command import Say, add_output, finish, folder_of, telling
 from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, without_scheduler
 
 if TYPE_CHECKING:
@@ -63,11 +63,7 @@ def add_to(commands: Commands) -> None:
     add = parser.add_argument
     add_reading(parser)
     add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
-    add("--no-texts", action="store_true", help="leave the texts out of the page")
-    add("--out", type=Path, metavar="FOLDER", help="where to write (default: fit-<name of the file>)")
-    add("--json", action="store_true", help="print metrics.json instead of words")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    add_output(parser, "metrics.json")
     add_scheduler(parser, "counting and --bootstrap")
     parser.set_defaults(run=_run)
 
@@ -106,24 +102,14 @@ def _run(known: Arguments, rest: list[str]) -> int:
     check_extras("tokenmargin fit")
     from tokenmargin.classify.fit_folder import FILES
 
-    out = folder_for(known.out or Path(f"fit-{stem_of(known.file)}"), *FILES)
+    out = folder_of(known, *FILES)
     # Beside its place until it is there: the same command goes on where it was interrupted.
     unfinished = out.parent / f".{out.name}-unfinished"
-    is_silent = known.quiet or known.json
-    if is_silent:
-        fitted = _fitted(known, silent, say=lambda _: None, unfinished=unfinished)
-    else:
-        with _console.progress("fit") as progress:
-            fitted = _fitted(known, progress, say=_console.line, unfinished=unfinished)
+    with telling(known) as (progress, say):
+        fitted = _fitted(known, progress, say, unfinished)
     _write(fitted, out)
     shutil.rmtree(unfinished, ignore_errors=True)
-    if known.json:
-        from tokenmargin.classify.fit_folder import as_json
-
-        _console.data(as_json(fitted.metrics) + "\n")
-    elif not known.quiet:
-        _show(fitted, out)
-    return HOLDS
+    return finish(known, fitted.metrics, partial(_show, fitted, out))
 
 
 def check_at_least(known: Arguments, **least_of: float) -> None:
@@ -145,7 +131,7 @@ def check_extras(command: str) -> None:
             raise MissingExtraError(command, "fit")
 
 
-def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) -> FittedTexts:
+def _fitted(known: Arguments, progress: Progress, say: Say, unfinished: Path) -> FittedTexts:
     from tokenmargin.classify.fit_folder import fit_checkpoint
     from tokenmargin.classify.fitting import fit_texts
     from tokenmargin.parallel import map_of
@@ -154,7 +140,7 @@ def _fitted(known: Arguments, progress: Progress, say: Any, unfinished: Path) ->
         if known.test is not None and not _is_number(known.test):
             raise Misuse(f"argument --test: give a share, as {known.file} is a folder of Parquet files")
         share, _ = _test_part(known, progress)
-        return fitted_shards(known, share, sha256, unfinished, progress, say)
+        return fitted_shards(known, share, unfinished, progress, say)
     ready = prepared(known, progress, say, bootstrap=known.bootstrap)
     told: dict[str, Any] = {"origin": ready.origin, "checkpoint": fit_checkpoint(unfinished, ready.origin)}
     with map_of(known.scheduler) as over:
@@ -170,7 +156,7 @@ class Prepared(NamedTuple):
     origin: Origin
 
 
-def prepared(known: Arguments, progress: Progress, say: Any, bootstrap: int = 0) -> Prepared:
+def prepared(known: Arguments, progress: Progress, say: Say, bootstrap: int = 0) -> Prepared:
     """Read what the flags name, and say what was guessed."""
     from tokenmargin.classify import Candidates, Features, FitSettings, Origin
     from tokenmargin.text import plain_recipe
@@ -304,12 +290,6 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def sha256(file: Path) -> str:
-    """The digest of a file, by which its content is known again."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _write(fitted: FittedTexts, out: Path) -> None:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin._atomic import complete_folder, write_text
-from tokenmargin._progress import silent
+from tokenmargin._provenance import manifest, sha256
 from tokenmargin.cli import _console
-from tokenmargin.cli._exit import HOLDS, Misuse
-from tokenmargin.cli._folder import folder_for, stem_of
+from tokenmargin.cli._exit import Misuse
+from tokenmargin.cli._page_command import Page, Say, add_output, write_page
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, sha256
+from tokenmargin.cli.fit import add_columns, check_at_least, check_extras
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
     from tokenmargin.classify.text_model import TextModel
     from tokenmargin.cli._parse import Commands
     from tokenmargin.probe import TextAttention, TextProbe
-    from tokenmargin.report.probe_page import ProbeOrigin
     from tokenmargin.sources.labelled import LabelledTexts
     from tokenmargin.sources.reading import ReadingReport
 
@@ -71,11 +70,7 @@ def add_to(commands: Commands) -> None:
     add("--learn", type=int, default=5000, metavar="N", help="texts to learn from what decides (default: 5000)")
     add("--limit", type=int, metavar="N", help="probe N texts, drawn at random (default: all)")
     add("--directions", type=int, default=20, metavar="N", help="texts to solve (ATT-SVM) in (default: 20)")
-    add("--seed", type=int, default=0, help="of everything random (default: 0)")
-    add("--no-texts", action="store_true", help="leave the texts out of the page")
-    add("--out", type=Path, metavar="FOLDER", help="where to write (default: probe-<name of the file>)")
-    add("--json", action="store_true", help="print probe.json instead of words")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    add_output(parser, "probe.json")
     parser.set_defaults(run=_run)
 
 
@@ -85,18 +80,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
     check_extras("tokenmargin probe")
     if not known.model.exists():
         raise Misuse(f"{known.model} is not there: MODEL is a folder or a file; see tokenmargin probe --help")
-    out = folder_for(known.out or Path(f"probe-{stem_of(known.file)}"), "manifest.json", "probe.html", "probe.json")
-    if known.quiet or known.json:
-        probe, origin = _probed(known, silent, say=lambda _: None)
-    else:
-        with _console.progress("probe") as progress:
-            probe, origin = _probed(known, progress, say=_console.line)
-    told = _write(probe, origin, out)
-    if known.json:
-        _console.data(told + "\n")
-    elif not known.quiet:
-        _show(probe, out)
-    return HOLDS
+    return write_page(known, "probe", partial(_probed, known))
 
 
 class _Source(NamedTuple):
@@ -116,9 +100,9 @@ class _Source(NamedTuple):
         return (pair for number, pair in enumerate(self.read()) if wanted is None or number in wanted)
 
 
-def _probed(known: Arguments, progress: Progress, say: Any) -> tuple[TextProbe, ProbeOrigin]:
-    from tokenmargin.probe import DecidingWords, ProbeSettings, probe_texts, text_model
-    from tokenmargin.report.probe_page import ProbeOrigin
+def _probed(known: Arguments, progress: Progress, say: Say) -> Page:
+    from tokenmargin.probe import DecidingWords, ProbeSettings, probe_texts, text_model, text_verdicts
+    from tokenmargin.report.probe_page import ProbeOrigin, probe_page
 
     source = _source(known)
     learnt = list(source.picked(known.learn, known.seed))
@@ -136,7 +120,9 @@ def _probed(known: Arguments, progress: Progress, say: Any) -> tuple[TextProbe, 
     texts = (text for text, _ in source.picked(known.limit, known.seed))
     probe = probe_texts(model, texts, deciding, settings, total=total, progress=progress)
     command = shlex.join(["tokenmargin", *known.words])
-    return probe, ProbeOrigin(source.title, command, reading, told, _manifest(known, source, command))
+    origin = ProbeOrigin(source.title, command, reading, told, _manifest(known, source, command))
+    data = probe.to_json() | {"decides": told} | text_verdicts(probe)._asdict()
+    return Page(probe_page(probe, origin), data, origin.manifest, partial(_show, probe))
 
 
 def _source(known: Arguments) -> _Source:
@@ -239,19 +225,9 @@ def _learnt(known: Arguments, pairs: list[tuple[str, str]], progress: Progress) 
 
 
 def _manifest(known: Arguments, source: _Source, command: str) -> dict[str, Any]:
-    """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
-    from tokenmargin._provenance import commit, machine, versions
-
+    """Everything that is needed to make the page again, the model by its files."""
     recorded = {name: getattr(known, name) for name in ("learn", "limit", "directions", "seed", "unlabelled")}
-    return {
-        "command": command,
-        "files": source.files,
-        "model": _digests(known.model),
-        "settings": recorded,
-        "commit": commit(),
-        "versions": versions(RECORDED),
-        **machine(),
-    }
+    return manifest(command, source.files, recorded, RECORDED) | {"model": _digests(known.model)}
 
 
 def _digests(model: Path) -> dict[str, str]:
@@ -261,21 +237,7 @@ def _digests(model: Path) -> dict[str, str]:
     return {str(path.relative_to(model.parent)): sha256(path) for path in files if path.is_file()}
 
 
-def _write(probe: TextProbe, origin: ProbeOrigin, out: Path) -> str:
-    """The three files; gives probe.json back."""
-    from tokenmargin.classify.fit_folder import as_json
-    from tokenmargin.probe import text_verdicts
-    from tokenmargin.report.probe_page import probe_page
-
-    told = as_json(probe.to_json() | {"decides": origin.decides} | text_verdicts(probe)._asdict())
-    with complete_folder(out) as folder:
-        write_text(folder / "probe.html", probe_page(probe, origin))
-        write_text(folder / "probe.json", told + "\n")
-        write_text(folder / "manifest.json", as_json(dict(origin.manifest)) + "\n")
-    return told
-
-
-def _show(probe: TextProbe, out: Path) -> None:
+def _show(probe: TextProbe) -> None:
     """What speaks against and for, how far to trust it, and the words that are selected most."""
     from tokenmargin.probe import text_verdicts
 
@@ -290,4 +252,3 @@ def _show(probe: TextProbe, out: Path) -> None:
             _console.paragraph(sentence)
     rows = [(row.word, f"{row.selected:.2%}", f"{row.present:.2%}", f"{row.decides:.2%}") for row in probe.words[:10]]
     _console.table(("word", "of what the last layer selects", "of what there is", "of the texts it decides"), rows)
-    _console.line(f"page: {out / 'probe.html'}")

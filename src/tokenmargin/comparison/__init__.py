@@ -1,4 +1,4 @@
-"""Which method is right? Ours and others on the same corpus, and on texts whose deciding tokens were planted.
+"""Which method is right? Ours and others on the same corpus.
 
 SHAP and LIME need the extra `compare`; a method that cannot run, or not in time, is a row that says so.
 """
@@ -11,11 +11,10 @@ from tokenmargin.comparison.faithfulness import Faithfulness, faithfulness
 from tokenmargin.comparison.judged import Classifier, Judged, judged_by
 from tokenmargin.comparison.lime_explainer import lime_weights
 from tokenmargin.comparison.methods import METHODS, Outcome, run
-from tokenmargin.comparison.planted import PlantedSettings, PlantedStudy, planted_study
 from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
 from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
 from tokenmargin.comparison.text_methods import TEXT_METHODS, Knowledge
-from tokenmargin.comparison.verdicts import not_run, planted_verdicts, where_ours_loses, where_ours_wins
+from tokenmargin.comparison.verdicts import not_run, where_ours_loses, where_ours_wins
 
 __all__ = [
     "CORPUS_METHODS",
@@ -29,8 +28,6 @@ __all__ = [
     "Knowledge",
     "Learnt",
     "Outcome",
-    "PlantedSettings",
-    "PlantedStudy",
     "compare_texts",
     "faithfulness",
     "judged_by",
@@ -42,8 +39,6 @@ __all__ = [
     "over_resampled_texts",
     "over_seeds",
     "permutation_values",
-    "planted_study",
-    "planted_verdicts",
     "rank_correlation",
     "run",
     "top_overlap",

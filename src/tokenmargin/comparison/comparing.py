@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
-from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._provenance import manifest
 from tokenmargin.classify.baseline import fit_tfidf_logistic
 from tokenmargin.classify.evaluation import evaluate, paired_interval
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
@@ -123,14 +123,8 @@ def compare_texts(
 
 def _manifest(fit: FitSettings, settings: CompareSettings, origin: Origin) -> dict[str, Any]:
     """What is needed to make it again."""
-    return {
-        "command": origin.command,
-        "files": origin.files,
-        "settings": asdict(settings) | {"test_share": fit.test_share, "seed": fit.seed, "recipe": fit.recipe.to_json()},
-        "commit": commit(),
-        "versions": versions(RECORDED),
-        **machine(),
-    }
+    own = asdict(settings) | {"test_share": fit.test_share, "seed": fit.seed, "recipe": fit.recipe.to_json()}
+    return manifest(origin.command, origin.files, own, RECORDED)
 
 
 def _learnt(ready: Counted, seed: int, progress: Progress) -> tuple[Learnt, dict[str, float]]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from tokenmargin._isometry import isometric_rows
-from tokenmargin.data._softmax import softmax
+from tokenmargin._softmax import softmax
 from tokenmargin.data.scores import tie_widths
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._checks import array_of, checked
+from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike, HeadVector, Keys, Labels, TokenFlags, TokenNumbers, Tokens
-from tokenmargin.data._softmax import softmax
 from tokenmargin.errors import InvalidInputError
 
 

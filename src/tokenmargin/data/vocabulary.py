@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import none_missing
+from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError
 
 #: Names shown in an error message.
@@ -80,7 +81,7 @@ def _distinct(given: Iterable[Any]) -> tuple[str, ...]:
     names = tuple(str(name) for name in listed)
     if len(set(names)) != len(names):
         twice = [name for name, times in Counter(names).items() if times > 1]
-        shown = ", ".join(map(repr, twice[:SHOWN])) + (", ..." if len(twice) > SHOWN else "")
+        shown = some(map(repr, twice), SHOWN)
         raise InvalidInputError(
             f"the vocabulary names {shown} more than once: give every column a name of its own, or add up the columns "
             "that are the same token."

@@ -25,8 +25,9 @@ import numpy as np
 
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
-from tokenmargin._atomic import complete_folder, read_whole, write_text
+from tokenmargin._atomic import complete_folder, read_whole
 from tokenmargin._fingerprint import fingerprint
+from tokenmargin._plain_json import write_json
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
@@ -37,6 +38,7 @@ from tokenmargin.training.checkpoint import computed_by, read_kept
 #: Parts of the package that decide what a study computes.
 COMPUTED_BY = (
     "data",
+    "losses",
     "sources",
     "text",
     "attention",
@@ -246,23 +248,6 @@ def _code_of(package: str) -> str:
     roots = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
     code = {str(path.relative_to(root)): path.read_bytes() for root in roots for path in sorted(root.rglob("*.py"))}
     return fingerprint(code)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Readable JSON; infinities and NaN as null, which every reader accepts."""
-    write_text(path, json.dumps(_finite(content), indent=2, sort_keys=False) + "\n")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.integer):
-        return int(value)
-    return value
 
 
 def _read_arrays(path: Path) -> dict[str, Any]:

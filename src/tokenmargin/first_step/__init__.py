@@ -9,18 +9,15 @@ from tokenmargin.first_step.bounds import (
     loss_bound_log10_d,
     theorem_log10_d,
 )
-from tokenmargin.first_step.descent import EmbeddingDescent, descend_embeddings
 from tokenmargin.first_step.gram import gram_step, step_from_gram
 from tokenmargin.first_step.step import FirstStep, one_step
 from tokenmargin.first_step.wishart import SpanCoordinates, coordinates_of, gram_of, sample_coordinates
 
 __all__ = [
-    "EmbeddingDescent",
     "FirstStep",
     "Inequality",
     "SpanCoordinates",
     "coordinates_of",
-    "descend_embeddings",
     "embedding_bounds",
     "embedding_bounds_log10_d",
     "gram_of",

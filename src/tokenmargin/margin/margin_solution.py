@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._isometry import length, lengths, power_of_two
+from tokenmargin._sentences import listed
 from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, farkas_certificate
@@ -154,8 +155,8 @@ class MarginSolution(Solution):
                 f"Input {i} cannot prefer token {s} to token {t}: their keys are identical, "
                 "so every p gives them the same attention. Select both, or drop one."
             )
-        demands = _listed(asked + tied)
-        where = f"within input {inputs[0]}" if len(inputs) == 1 else f"between inputs {_listed(list(map(str, inputs)))}"
+        demands = _first(asked + tied)
+        where = f"within input {inputs[0]}" if len(inputs) == 1 else f"between inputs {_first(list(map(str, inputs)))}"
         sum_text = " + ".join(
             f"{_weight(w)}(k[{i},{s}] - k[{i},{t}])"
             for (i, s, t), w in zip(
@@ -175,11 +176,9 @@ class MarginSolution(Solution):
         )
 
 
-def _listed(parts: list[str]) -> str:
-    """a, b and c."""
-    if len(parts) > 6:
-        parts = [*parts[:6], f"{len(parts) - 6} more demands"]
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+def _first(parts: list[str]) -> str:
+    """The first six, and how many more there are."""
+    return listed([*parts[:6], *([f"{len(parts) - 6} more demands"] if len(parts) > 6 else [])])
 
 
 def _weight(weight: Fraction) -> str:

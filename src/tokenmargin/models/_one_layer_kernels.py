@@ -37,7 +37,7 @@ DOCUMENT_WARPS, TOKENS, DOCUMENTS, SUM_WARPS = 2, 64, 32, 4
 
 
 class DocumentSums(NamedTuple):
-    """What a batch tells."""
+    """Outputs of the documents of a batch, and R."""
 
     outputs: DocumentNumbers  # f; 0 for rows that are no document
     flow: TokenPairs  # R
@@ -53,7 +53,7 @@ class PiecesOfDocuments(NamedTuple):
 
 
 def kernels_apply(ids: PieceIds, pieces: DocumentPieces, dtype: Any) -> bool:
-    """Whether documents and batch are small enough for the kernels, which are for float32 on one GPU that we know.
+    """True if documents and batch are small enough for the kernels, which are for float32 on one GPU that we know.
 
     Where E is spread over several, the compiler knows how to divide its own kernels, and not ours.
     """

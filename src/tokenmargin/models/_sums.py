@@ -41,7 +41,7 @@ TABLE_DOCUMENTS = 256
 
 
 class PieceTokens(NamedTuple):
-    """What stands where in the pieces of a batch, and what attention makes of it."""
+    """Tokens in the pieces of a batch, and their attention weights and scores."""
 
     ids: PieceIds
     log_counts: PieceNumbers  # -inf at padding
@@ -92,7 +92,7 @@ def by_tables(tokens: PieceTokens, token_scores: TokenNumbers, documents: Docume
 
 
 class RowOrder(eqx.Module):
-    """Where the rows of each token stand.
+    """Order of rows by token.
 
     Args:
         order: row numbers sorted by token, shape (N,); equal tokens keep their order.

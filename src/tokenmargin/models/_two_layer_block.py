@@ -33,7 +33,7 @@ MIXING_BOUND = 2.0
 
 
 class SoftmaxScales(NamedTuple):
-    """What the scores of each softmax are multiplied by: 1 as [E, (36)] is printed, d^(-1/2) in libraries."""
+    """Factors of the scores of each softmax: 1 as [E, (36)] is printed, d^(-1/2) in libraries."""
 
     mixing: float = 1.0  #: of the first layer, Softmax(c XX')
     scores: float = 1.0  #: of the second, Softmax(c p'E'_X')
@@ -44,14 +44,14 @@ AS_PRINTED = SoftmaxScales()
 
 
 class TableRead(NamedTuple):
-    """What one pass over the embedding table tells every document."""
+    """Products of the embedding table that every document needs, from one pass over it."""
 
     readings: Readings  # what p, v and 1/d read of each token
     bound: ScalarJ  # the largest entry of the table
 
 
 class BlockForward(NamedTuple):
-    """What the backward pass needs of the forward pass; letters as at the top of the file."""
+    """Arrays of the forward pass that the backward pass needs; letters as at the top of the file."""
 
     attention: BlockPairs  # A
     mixing: BlockPairs  # B = A + I

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray, ScalarJ, VectorJ
+from tokenmargin.losses import Logistic, Loss, logistic
 from tokenmargin.models._kernels import (
     DOTS,
     PARTS,
@@ -69,11 +70,15 @@ DOCUMENTS_IN_CACHE = 8
 
 
 class Settings(NamedTuple):
-    """What a step is computed with."""
+    """Numbers and rules that a step is computed with."""
 
-    epsilon: float
-    precision: MatmulPrecision
-    scales: SoftmaxScales
+    epsilon: float = LAYER_NORM_EPSILON  # of the LayerNorm
+    precision: MatmulPrecision = MatmulPrecision.FULL  # of float32 products on an accelerator
+    scales: SoftmaxScales = AS_PRINTED  # by which the scores of the two softmaxes are multiplied
+    loss: Loss = logistic  # of the signed output
+
+
+DEFAULT = Settings()
 
 
 class TwoLayerGradients(eqx.Module):
@@ -105,7 +110,7 @@ _Total = tuple[_Gradients, _Sums]
 
 
 def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) -> RowOrder:
-    """Where each token occurs in a batch: with it as `order`, a GPU adds rows in the same order every time."""
+    """Return the rows of each token in a batch: with it as `order`, a GPU adds them in the same order every time."""
     there = [jnp.where(shelf.log_counts > -jnp.inf, shelf.ids, vocabulary_size).reshape(-1) for shelf in shelves]
     return row_order(jnp.concatenate(there), vocabulary_size, most=sum(shelf.labels.shape[0] for shelf in shelves))
 
@@ -113,14 +118,10 @@ def batch_row_order(shelves: tuple[DocumentShelf, ...], vocabulary_size: int) ->
 def two_layer_outputs(
     parameters: TwoLayerParameters,
     shelf: DocumentShelf | DocumentBlocks,
-    *,
-    epsilon: float = LAYER_NORM_EPSILON,
-    precision: MatmulPrecision = MatmulPrecision.FULL,
-    scales: SoftmaxScales = AS_PRINTED,
+    settings: Settings = DEFAULT,
 ) -> DocumentLabels:
-    """f(X) of every document, shape (B,)."""
-    settings = Settings(epsilon, precision, scales)
-    read, bias = _read(readers_of(parameters, scales), parameters), bias_output(parameters)
+    """Return f(X) of every document, shape (B,)."""
+    read, bias = _read(readers_of(parameters, settings.scales), parameters), bias_output(parameters)
     if isinstance(shelf, DocumentShelf):
         return _forward(parameters, read, shelf, settings)[1].outputs + bias
 
@@ -133,32 +134,27 @@ def two_layer_outputs(
 def two_layer_loss_and_gradients(
     parameters: TwoLayerParameters,
     shelves: tuple[DocumentShelf, ...] | DocumentBlocks,
+    settings: Settings = DEFAULT,
     *,
     order: RowOrder | None = None,
-    epsilon: float = LAYER_NORM_EPSILON,
-    precision: MatmulPrecision = MatmulPrecision.FULL,
-    scales: SoftmaxScales = AS_PRINTED,
     documents_at_once: int | None = None,
 ) -> tuple[BatchSums, TwoLayerParameters]:
-    """Mean logistic loss (1/n) sum_i log(1 + exp(-y_i f(X_i))) of a batch and its gradient in every parameter.
+    """Return the mean loss (1/n) sum_i l(y_i f(X_i)) of a batch and its gradient in every parameter.
 
     Args:
         parameters: E, p, v and the affine terms of the LayerNorm if it has any.
         shelves: the documents of the batch, at least one of them with a label; blocks are taken one by one.
+        settings: of the step.
         order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU in full float32; None adds rows as they
             come there. On a CPU, and by kernels, the order is fixed without it.
-        epsilon: of the LayerNorm.
-        precision: of float32 products on an accelerator.
-        scales: what the scores of the two softmaxes are multiplied by.
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
             as a number larger than any shelf does. With an `order` every shelf is one block.
     """
-    settings = Settings(epsilon, precision, scales)
     if isinstance(shelves, DocumentBlocks):
         n_documents = jnp.sum(jnp.abs(shelves.labels))
         add, none = _adding_up(parameters, n_documents, settings)
         found, sums = shelves.fold(lambda total, _, block: add(total, block), none)
-        small = small_gradients(parameters, found.readers, sums.slope, scales)
+        small = small_gradients(parameters, found.readers, sums.slope, settings.scales)
         return BatchSums(sums.loss, sums.correct, n_documents), TwoLayerParameters(found.table, *small)
     n_documents = jnp.sum(jnp.stack([jnp.sum(jnp.abs(shelf.labels)) for shelf in shelves]))
     given = (parameters, shelves, n_documents, *(() if order is None else (order,)))
@@ -170,7 +166,7 @@ def two_layer_loss_and_gradients(
         found, sums = _in_blocks(parameters, shelves, n_documents, at_once=documents_at_once, settings=settings)
     else:
         found, sums = _in_shelves(parameters, shelves, n_documents, settings=settings)
-    small = small_gradients(parameters, found.readers, sums.slope, scales)
+    small = small_gradients(parameters, found.readers, sums.slope, settings.scales)
     return BatchSums(sums.loss, sums.correct, n_documents), TwoLayerParameters(found.table, *small)
 
 
@@ -182,7 +178,7 @@ def _by_platform(
     if order is None:
         ways["cpu"] = partial(_in_blocks, at_once=DOCUMENTS_IN_CACHE, settings=settings)
         ways["default"] = partial(_in_shelves, settings=settings)
-    if kernels_apply(parameters.embeddings, shelves, settings.precision):
+    if type(settings.loss) is Logistic and kernels_apply(parameters.embeddings, shelves, settings.precision):
         ways["cuda"] = partial(_by_kernels, settings=settings)
     return ways
 
@@ -247,7 +243,7 @@ def _in_blocks(
 def _adding_up(
     parameters: TwoLayerParameters, n_documents: ScalarJ, settings: Settings
 ) -> tuple[Callable[[_Total, DocumentShelf], _Total], _Total]:
-    """What adds a block of documents to a total, and the total of none."""
+    """Return a function that adds a block of documents to a total, and the total of none."""
     readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
 
@@ -286,7 +282,7 @@ def _in_shelves(
 def _by_token(
     parameters: TwoLayerParameters, readers: Readers, pairs: EmbeddingTable, readings: Readings
 ) -> _Gradients:
-    """From sums over the occurrences of each token: one pass over E instead of one over every document."""
+    """Return gradients from sums over the occurrences of each token: one pass over E, not one over every document."""
     table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
     by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
     return _Gradients(table, by_reader)
@@ -326,9 +322,9 @@ def _block_gradients(
 ) -> tuple[BlockEmbeddings, BlockBackward, _Sums]:
     embeddings, forward = _forward(parameters, read, block, settings)
     signed = block.labels * (forward.outputs + bias_output(parameters))
-    slopes = -block.labels * jax.nn.sigmoid(-signed) / n_documents
+    slopes = block.labels * settings.loss.slope(signed) / n_documents
     backward = block_backward(embeddings, forward, slopes, read.bound, settings.precision, settings.scales)
-    loss = jnp.sum(jnp.abs(block.labels) * jax.nn.softplus(-signed)) / n_documents
+    loss = jnp.sum(jnp.abs(block.labels) * settings.loss.value(signed)) / n_documents
     correct = jnp.sum((signed > 0).astype(signed.dtype))
     return embeddings, backward, _Sums(jnp.sum(slopes), loss, correct)
 
@@ -338,7 +334,8 @@ def _forward(
 ) -> tuple[BlockEmbeddings, BlockForward]:
     embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
     of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
-    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *settings)
+    how = settings.epsilon, settings.precision, settings.scales
+    return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *how)
 
 
 def _read(readers: Readers, parameters: TwoLayerParameters) -> TableRead:

@@ -1,4 +1,4 @@
-"""What the two-layer model is trained on and what is trained: documents in few widths, and its parameters [E, (36)].
+"""Documents in few widths, and the parameters of the two-layer model [E, (36)].
 
 Also what p, v, gain and bias are to the Gram form, and the gradients from there back.
 """
@@ -124,7 +124,7 @@ class DocumentBlocks(eqx.Module):
 
 
 def readers_of(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers:
-    """What each token is read by: gain*c*p and gain*v less their means (LayerNorm subtracts the mean), and 1/d."""
+    """Return what multiplies every token: gain*c*p and gain*v less their means, as LayerNorm asks, and 1/d."""
     pair = jnp.stack([scales.scores * parameters.query, parameters.head])
     if parameters.gain is not None:
         pair = pair * parameters.gain[None, :]
@@ -133,7 +133,7 @@ def readers_of(parameters: TwoLayerParameters, scales: SoftmaxScales) -> Readers
 
 
 def bias_output(parameters: TwoLayerParameters) -> ScalarJ:
-    """What the bias adds to every output; in the logits it is a constant, which a softmax ignores."""
+    """Return the part of every output that is the bias; in the logits it is a constant, which a softmax ignores."""
     if parameters.bias is None:
         return jnp.zeros((), parameters.head.dtype)
     return jnp.sum(parameters.bias * parameters.head)
@@ -142,7 +142,7 @@ def bias_output(parameters: TwoLayerParameters) -> ScalarJ:
 def small_gradients(
     parameters: TwoLayerParameters, by_reader: ReaderGradients, slope: ScalarJ, scales: SoftmaxScales
 ) -> SmallGradients:
-    """From the gradients in the effective p and v to those in all but E."""
+    """Return the gradients in all but E, from those in the effective p and v."""
     query, head = _centred(by_reader)
     query = scales.scores * query
     gain = bias = None

@@ -1,4 +1,4 @@
-"""What a model reports of a batch, beside its gradients."""
+"""Sums that a model reports for a batch, beside its gradients."""
 
 from __future__ import annotations
 

@@ -51,5 +51,5 @@ def gradient_entries(gradient: FactoredGradient | RowsGradient | AnyArray) -> An
 
 
 def is_gradient(node: object) -> bool:
-    """Whether a node of a tree of gradients is one gradient, for `jax.tree.map(..., is_leaf=is_gradient)`."""
+    """True if a node of a tree of gradients is one gradient, for `jax.tree.map(..., is_leaf=is_gradient)`."""
     return isinstance(node, FactoredGradient | RowsGradient | jax.Array | np.ndarray | jax.ShapeDtypeStruct)

@@ -1,4 +1,4 @@
-"""How exactly float32 products are formed on an accelerator: in full, in pairs of float16, or rounded to tf32.
+"""Precision of float32 products on an accelerator: in full, in pairs of float16, or rounded to tf32.
 
 A float32 x is the sum of two float16 numbers, high = x rounded and low = the rest rounded, up to 2^-22 of x: eleven
 bits each, once all of a matrix is scaled by a power of two to stay in float16's range. With pairs

@@ -22,11 +22,14 @@ from jaxtyping import Array, Float, Int
 from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Logistic, Loss, logistic
 from tokenmargin.models._kernels import column_sums
 from tokenmargin.models._one_layer_kernels import DocumentSums, PiecesOfDocuments, document_sums, kernels_apply
 from tokenmargin.models._sums import DocumentSlopes, PieceTokens, sums_by_token
+from tokenmargin.models._token_records import token_records
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
+from tokenmargin.models.model import Model
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 TokenPairs = Float[Array | np.ndarray, "V 2"]
@@ -104,8 +107,8 @@ class _Attention(eqx.Module):
     outputs: DocumentNumbers
 
 
-class OneLayer(eqx.Module):
-    """f(X) = Softmax(p'WE_X')E_X v with logistic loss [E, (1), (2)].
+class OneLayer(Model, eqx.Module):
+    """f(X) = Softmax(p'WE_X')E_X v under a decreasing loss l(y f(X)) [E, (1), (2)].
 
     Args:
         width: d.
@@ -114,12 +117,14 @@ class OneLayer(eqx.Module):
         init_scale: E, p and a trained v start as this times N(0, I/d); a fixed v starts as a unit vector.
         score_scale: what the scores p'WE_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
             libraries.
+        loss: of the signed output y f(X), from `tokenmargin.losses`; kernels for GPUs serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)
     trainable: tuple[str, ...] = eqx.field(static=True, default=TRAINABLE[:3])
     init_scale: float = eqx.field(static=True, default=1.0)
     score_scale: float = eqx.field(static=True, default=1.0)
+    loss: Loss = eqx.field(static=True, default=logistic)
 
     def __check_init__(self) -> None:
         """Known names, a width, scales."""
@@ -133,13 +138,8 @@ class OneLayer(eqx.Module):
 
     @property
     def steps_together(self) -> int:
-        """Of four steps in a row the compiler writes the optimiser's state once, and starts their kernels faster."""
+        """Four: in a row of them the compiler writes the optimiser's state once, and starts their kernels faster."""
         return 4
-
-    @property
-    def compiler_options(self) -> tuple[()]:
-        """Nothing: what accelerators' compilers do by default is good here."""
-        return ()
 
     @checked
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> OneLayerParameters:
@@ -158,24 +158,28 @@ class OneLayer(eqx.Module):
     def loss_and_gradients(
         self, parameters: OneLayerParameters, batch: CountBatch
     ) -> tuple[BatchSums, OneLayerGradients]:
-        """Mean logistic loss of a batch and its gradients [E, (2), Lemma 7].
+        """Return the mean loss of a batch and its gradients [E, (2), Lemma 7].
 
         With q the softmax weights and delta = dL/df of a document, dL/da_s = sum delta q_s (g_s - f) and
         dL/dg_s = sum delta q_s over the documents that hold s: the columns of R. Then E gets R[W'p v]', v gets E'R_2,
         and with u = E'R_1, p gets W u and W gets p u'. A scale c of the scores multiplies W'p and u.
         """
         by_kernels = kernels_apply(batch.ids, batch.pieces, parameters.embeddings.dtype)
-        found = _document_sums(readings(parameters, self.score_scale), batch, by_kernels)
+        found = _document_sums(readings(parameters, self.score_scale), batch, by_kernels, self.loss)
         signed = batch.labels * found.outputs
-        losses = jnp.abs(batch.labels) * jax.nn.softplus(-signed)
+        losses = jnp.abs(batch.labels) * self.loss.value(signed)
         correct = (signed > 0).astype(losses.dtype)
         # One reduction for both: on an accelerator every small kernel costs as much as a pass over a small E.
         totals = jnp.sum(jnp.stack([losses, correct]), axis=1)
         sums = BatchSums(totals[0] / batch.documents, totals[1], jnp.asarray(batch.documents))
         return sums, self._gradients(parameters, found.flow, by_kernels)
 
+    def recorded(self, parameters: OneLayerParameters, posterior: AnyArray | None) -> dict[str, ScalarJ]:
+        """Return norms and correlations of E, p and v; see `token_records`."""
+        return token_records(parameters.embeddings, parameters.query, parameters.head, posterior)
+
     def _gradients(self, parameters: OneLayerParameters, flow: TokenPairs, by_kernels: bool) -> OneLayerGradients:
-        """From R to the gradients of what is trained."""
+        """Return the gradients of the trained parameters, from R."""
         query, head, W = parameters.query, parameters.head, parameters.key_query
         needs_sums = any(name in self.trainable for name in TRAINABLE[1:])
         u, head_gradient = _column_sums(parameters.embeddings, flow, by_kernels) if needs_sums else (None, None)
@@ -236,12 +240,12 @@ def _column_sums(E: EmbeddingTable, flow: TokenPairs, by_kernels: bool) -> tuple
     return both[0], both[1]
 
 
-def _document_sums(read: TokenPairs, batch: CountBatch, by_kernels: bool) -> DocumentSums:
-    """f of every document, and R."""
+def _document_sums(read: TokenPairs, batch: CountBatch, by_kernels: bool, loss: Loss) -> DocumentSums:
+    """Return f of every document, and R; by kernels where they apply and the loss is the one that they know."""
 
     def plainly(read: TokenPairs, batch: CountBatch) -> DocumentSums:
         there = _attend(read, batch)
-        slopes = -batch.labels * jax.nn.sigmoid(-batch.labels * there.outputs) / batch.documents
+        slopes = batch.labels * loss.slope(batch.labels * there.outputs) / batch.documents
         ids, log_counts, document = (jnp.asarray(x) for x in (batch.ids, batch.log_counts, batch.document))
         tokens = PieceTokens(ids, log_counts, document, there.weights, there.scores)
         flow = sums_by_token(tokens, read[:, 1], DocumentSlopes(slopes, there.outputs))
@@ -251,7 +255,8 @@ def _document_sums(read: TokenPairs, batch: CountBatch, by_kernels: bool) -> Doc
         pieces = PiecesOfDocuments(batch.ids, batch.log_counts, batch.pieces, batch.labels)
         return document_sums(read, pieces, jnp.asarray(batch.documents))
 
-    return jax.lax.platform_dependent(read, batch, default=plainly, **({"cuda": in_kernels} if by_kernels else {}))
+    own = {"cuda": in_kernels} if by_kernels and type(loss) is Logistic else {}
+    return jax.lax.platform_dependent(read, batch, default=plainly, **own)
 
 
 def _attend(read: TokenPairs, batch: CountBatch) -> _Attention:

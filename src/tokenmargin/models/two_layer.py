@@ -13,7 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, not_negative, positive, whole_number
+from tokenmargin._types import AnyArray, ScalarJ
+from tokenmargin.losses import Logistic, Loss, logistic
 from tokenmargin.models._kernels import takes_whole_batch
+from tokenmargin.models._token_records import token_records
 from tokenmargin.models._two_layer_block import SoftmaxScales
 from tokenmargin.models._two_layer_gradient import (
     LAYER_NORM_EPSILON,
@@ -27,6 +30,7 @@ from tokenmargin.models._two_layer_gradient import (
 from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.model import CompilerOptions, Model
 
 T = TypeVar("T")
 
@@ -34,7 +38,7 @@ BatchOutputs = Float[Array, "B"]
 
 #: Every shelf has some fifty kernels of its own. Softmax and products in generated Triton code take ten times longer to
 #: compile than all others and run no faster here; merging products of one operand copies that operand.
-COMPILER_OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
+COMPILER_OPTIONS: CompilerOptions = (
     ("xla_disable_hlo_passes", "triton-softmax-rewriter"),
     ("xla_gpu_enable_triton_gemm", False),
     ("xla_gpu_dot_merger_threshold_mb", 0),
@@ -47,7 +51,7 @@ class ShelvedBatch(Protocol):
 
     @property
     def n_layouts(self) -> int:
-        """How many layouts there are (static)."""
+        """Number of layouts (static)."""
 
     @property
     def layout(self) -> Array:
@@ -57,13 +61,13 @@ class ShelvedBatch(Protocol):
         """The documents on the shelves of a layout, or in blocks, as a CPU likes them."""
 
     def one_by_one(self, layout: int) -> bool:
-        """Whether the documents of a layout go through the model one after the other."""
+        """True if the documents of a layout go through the model one after the other."""
 
     def whole(self) -> DocumentShelf | None:
         """All documents on one shelf, for kernels that end with each; None where there is no such shelf."""
 
 
-class TwoLayer(eqx.Module):
+class TwoLayer(Model, eqx.Module):
     """f = Softmax(p'E'_X')E'_X v on E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X), all parameters trained [E, (36)].
 
     Args:
@@ -77,6 +81,7 @@ class TwoLayer(eqx.Module):
         fixed_order: whether an accelerator adds the gradients of a token in the same order every time, which gives the
             same bytes on every run and costs about a quarter more time in full float32. A CPU does so anyway, and so do
             the kernels of an H100 or H200 in other precisions.
+        loss: of the signed output y f(X), from `tokenmargin.losses`; kernels for GPUs serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)
@@ -87,6 +92,7 @@ class TwoLayer(eqx.Module):
     epsilon: float = eqx.field(static=True, default=LAYER_NORM_EPSILON)
     score_scale: float = eqx.field(static=True, default=1.0)
     mixing_scale: float = eqx.field(static=True, default=1.0)
+    loss: Loss = eqx.field(static=True, default=logistic)
 
     def __check_init__(self) -> None:
         """A width and scales."""
@@ -97,18 +103,12 @@ class TwoLayer(eqx.Module):
         not_negative(self.epsilon, "epsilon")
 
     @property
-    def steps_together(self) -> int:
-        """A step is long enough to hide the start of its kernels, and long to compile."""
-        return 1
-
-    @property
-    def compiler_options(self) -> tuple[tuple[str, bool | int | str], ...]:
+    def compiler_options(self) -> CompilerOptions:
         """`COMPILER_OPTIONS`."""
         return COMPILER_OPTIONS
 
-    @property
-    def _scales(self) -> SoftmaxScales:
-        return SoftmaxScales(self.mixing_scale, self.score_scale)
+    def _settings(self, precision: MatmulPrecision = MatmulPrecision.FULL) -> Settings:
+        return Settings(self.epsilon, precision, SoftmaxScales(self.mixing_scale, self.score_scale), self.loss)
 
     @checked
     def initial(self, key: Array, vocabulary_size: int, dtype: Any = jnp.float32) -> TwoLayerParameters:
@@ -125,12 +125,12 @@ class TwoLayer(eqx.Module):
 
     def _outputs(self, batch: ShelvedBatch, layout: int, parameters: TwoLayerParameters) -> BatchOutputs:
         shelves = batch.shelves(layout)
-        outputs = partial(two_layer_outputs, parameters, epsilon=self.epsilon, scales=self._scales)
         if isinstance(shelves, DocumentBlocks):
-            return jnp.where(shelves.labels.reshape(-1)[: shelves.documents] == 0, 0.0, outputs(shelves))
+            outputs = two_layer_outputs(parameters, shelves, self._settings())
+            return jnp.where(shelves.labels.reshape(-1)[: shelves.documents] == 0, 0.0, outputs)
 
         def of_shelf(shelf: DocumentShelf, precision: MatmulPrecision) -> Array:
-            return jnp.where(shelf.labels == 0, 0.0, outputs(shelf, precision=precision))
+            return jnp.where(shelf.labels == 0, 0.0, two_layer_outputs(parameters, shelf, self._settings(precision)))
 
         def of_all(shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> BatchOutputs:
             if batch.one_by_one(layout):
@@ -147,13 +147,13 @@ class TwoLayer(eqx.Module):
     def loss_and_gradients(
         self, parameters: TwoLayerParameters, batch: ShelvedBatch
     ) -> tuple[BatchSums, TwoLayerParameters | TwoLayerGradients]:
-        """Mean logistic loss of a batch and its gradients; without kernels, one branch is compiled for each layout.
+        """Return the mean loss of a batch and its gradients; without kernels, a branch is compiled for each layout.
 
         With kernels the gradient in E is in rows, which `gradient_entries` adds up.
         """
-        whole = batch.whole() if jax.default_backend() == "gpu" else None
+        whole = batch.whole() if jax.default_backend() == "gpu" and type(self.loss) is Logistic else None
         if whole is not None and takes_whole_batch(parameters.embeddings, whole, self.precision):
-            return gradients_in_rows(parameters, whole, Settings(self.epsilon, self.precision, self._scales))
+            return gradients_in_rows(parameters, whole, self._settings(self.precision))
         return _in_own_layout(batch, partial(self._loss_and_gradients, batch), parameters)
 
     def _loss_and_gradients(
@@ -161,31 +161,26 @@ class TwoLayer(eqx.Module):
     ) -> tuple[BatchSums, TwoLayerParameters]:
         shelves = batch.shelves(layout)
         if isinstance(shelves, DocumentBlocks):
-            return two_layer_loss_and_gradients(parameters, shelves, epsilon=self.epsilon, scales=self._scales)
+            return two_layer_loss_and_gradients(parameters, shelves, self._settings())
         at_once = 1 if batch.one_by_one(layout) else None
 
         def on_cpu(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
         ) -> tuple[BatchSums, TwoLayerParameters]:
-            return two_layer_loss_and_gradients(
-                parameters, shelves, epsilon=self.epsilon, scales=self._scales, documents_at_once=at_once
-            )
+            return two_layer_loss_and_gradients(parameters, shelves, self._settings(), documents_at_once=at_once)
 
         def elsewhere(
             parameters: TwoLayerParameters, shelves: tuple[DocumentShelf, ...]
         ) -> tuple[BatchSums, TwoLayerParameters]:
             order = batch_row_order(shelves, parameters.embeddings.shape[0]) if self.fixed_order else None
-            return two_layer_loss_and_gradients(
-                parameters,
-                shelves,
-                order=order,
-                epsilon=self.epsilon,
-                precision=self.precision,
-                scales=self._scales,
-                documents_at_once=at_once,
-            )
+            settings = self._settings(self.precision)
+            return two_layer_loss_and_gradients(parameters, shelves, settings, order=order, documents_at_once=at_once)
 
         return jax.lax.platform_dependent(parameters, shelves, cpu=on_cpu, default=elsewhere)
+
+    def recorded(self, parameters: TwoLayerParameters, posterior: AnyArray | None) -> dict[str, ScalarJ]:
+        """Return norms and correlations of E, p and v; see `token_records`."""
+        return token_records(parameters.embeddings, parameters.query, parameters.head, posterior)
 
 
 def _in_own_layout(

@@ -112,7 +112,7 @@ class ClusterMap:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a number may depend on beside the function: the code, and the settings of JAX in this process."""
+    """Things that a number may depend on beside the function: the code, and the settings of JAX in this process."""
 
     installation: str
     x64: bool
@@ -120,7 +120,7 @@ class Surroundings:
 
     @classmethod
     def here(cls) -> Surroundings:
-        """Of this process, now."""
+        """Return those of this process, now."""
         x64, precision = (getattr(jax.config, name) for name in ("jax_enable_x64", "jax_default_matmul_precision"))
         return cls(of_installation(), bool(x64), precision)
 

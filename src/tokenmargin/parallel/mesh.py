@@ -3,8 +3,8 @@
 The models see E through E[p v] and, with two layers, through the Gram blocks of documents. Each is a sum over the
 width, so a device adds up its own columns and one all-reduce of 2V numbers (and of sum U^2 with two layers, U the
 distinct tokens of a document) makes the rest of a step local. `train(..., start=placed(...))` follows the placement of
-what it starts from; the compiler derives the communication (`collectives` reads it from the program). Devices may
-belong to several hosts, joined by `jax.distributed`, each of which runs the same script.
+what it starts from; the compiler derives the communication (`benchmarks/collectives.py` reads it from the program).
+Devices may belong to several hosts, joined by `jax.distributed`, each of which runs the same script.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import jax
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, float_dtype
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError, WrongTypeError
-from tokenmargin.training import Trainable
+from tokenmargin.models import Model
 
 #: The axis of the mesh, and of every parameter its last.
 WIDTH = "width"
@@ -37,7 +37,7 @@ def width_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
 
 @checked
 def by_width(shape: Sequence[int], mesh: Any) -> NamedSharding:
-    """How an array of this shape is spread: its last axis, the width, in equal blocks."""
+    """Return the sharding of an array of this shape: its last axis, the width, in equal blocks."""
     if not isinstance(mesh, Mesh | AbstractMesh) or WIDTH not in mesh.shape:
         raise WrongTypeError(f"mesh must be one of width_mesh(), got a {type(mesh).__name__}.")
     size = mesh.shape[WIDTH]
@@ -63,9 +63,9 @@ def placed(parameters: Any, mesh: Mesh) -> Any:
 
 @checked
 @keep_precision
-def initial_placed(model: Trainable, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
+def initial_placed(model: Model, key: AnyArray, vocabulary_size: int, mesh: Mesh, dtype: Any = np.float32) -> Any:
     """`model.initial`, drawn where it will lie: no device ever holds all of E."""
-    kind = np.dtype(dtype).name
+    kind = float_dtype(dtype)
     shapes = jax.eval_shape(lambda k: model.initial(k, vocabulary_size, kind), key)
     where = jax.tree.map(lambda x: by_width(x.shape, mesh), shapes)
     return jax.jit(lambda k: model.initial(k, vocabulary_size, kind), out_shardings=where)(key)

@@ -21,6 +21,7 @@ from tokenmargin._atomic import check_writable
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint, of_installation
 from tokenmargin._progress import Progress, silent
+from tokenmargin._sentences import listed
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError
 
@@ -88,21 +89,21 @@ def _points(grid: Grid) -> list[Point]:
     for number, point in enumerate(points):
         if set(point) != set(points[0]):
             raise InvalidInputError(
-                f"point {number} has the settings {_listed(point)} and point 0 has {_listed(points[0])}: give every "
+                f"point {number} has the settings {listed(point)} and point 0 has {listed(points[0])}: give every "
                 "point the same."
             )
     return points
 
 
 def _place(folder: Path, make: Callable[..., Any]) -> Path:
-    """Where the points of this function are kept."""
+    """Return the folder in which the points of this function are kept."""
     place = folder / f"code-{fingerprint(make, of_installation())}"
     check_writable(place)
     return place
 
 
 def _kept(place: Path, names: Sequence[str]) -> dict[str, Answer]:
-    """What is there already; a file that cannot be read counts as absent."""
+    """Return the points that are kept already; a file that cannot be read counts as absent."""
     found: dict[str, Answer] = {}
     for name in dict.fromkeys(names):
         with suppress(DamagedError, FileNotFoundError):
@@ -135,8 +136,8 @@ def _columns(points: list[Point], answers: list[Answer]) -> dict[str, np.ndarray
     for point, answer in zip(points, answers, strict=True):
         if set(answer) != set(answers[0]):
             raise InvalidInputError(
-                f"at {_in_words(point)} the function gave {_listed(answer)}, but at {_in_words(points[0])} "
-                f"{_listed(answers[0])}: give the same names at every point, NaN where there is no number."
+                f"at {_in_words(point)} the function gave {listed(answer)}, but at {_in_words(points[0])} "
+                f"{listed(answers[0])}: give the same names at every point, NaN where there is no number."
             )
     shared = sorted(set(points[0]) & set(answers[0]))
     if shared:
@@ -159,10 +160,6 @@ def _column(values: Iterator[Any]) -> np.ndarray:
     column = np.empty(len(items), dtype=object)
     column[:] = items
     return column
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(str, names)) or "none"
 
 
 def _in_words(point: Point) -> str:

@@ -1,11 +1,10 @@
 """Which tokens the attention of any model selects, how sparsely, and by what margin.
 
-`AttentionProbe` looks into our own vision transformer, `torch_attention` into models of PyTorch and Hugging Face,
-`bert_attention` into the weights of BERT-family encoders without torch; `attention_report` measures what they read.
+`torch_attention` looks into models of PyTorch and Hugging Face, `bert_attention` into the weights of BERT-family
+encoders without torch; `attention_report` measures what they read.
 `text_model` and `probe_texts` do it for many texts, and ask whether what is selected is what decides.
 """
 
-from tokenmargin.probe.attention_probe import AttentionProbe, head_directions, key_query_norms, load_keys, vit_attention
 from tokenmargin.probe.bert_weights import BertModel, bert_attention
 from tokenmargin.probe.deciding_words import Decided, DecidingWords
 from tokenmargin.probe.encoder_texts import EncoderTexts
@@ -17,7 +16,6 @@ from tokenmargin.probe.measures import (
     logit_margin,
     soft_sparsity,
     top_mass,
-    without_token,
 )
 from tokenmargin.probe.onnx_weights import onnx_weights
 from tokenmargin.probe.own_texts import FitTexts, RunTexts
@@ -36,7 +34,6 @@ from tokenmargin.probe.weight_files import model_files, read_weights
 __all__ = [
     "Agreement",
     "AttendedBatch",
-    "AttentionProbe",
     "AttentionReading",
     "AttentionReport",
     "BertModel",
@@ -61,10 +58,7 @@ __all__ = [
     "bert_attention",
     "distribution",
     "entropy",
-    "head_directions",
     "key_query_norm",
-    "key_query_norms",
-    "load_keys",
     "logit_margin",
     "model_files",
     "onnx_weights",
@@ -77,6 +71,4 @@ __all__ = [
     "top_mass",
     "torch_attention",
     "torch_key_query_norms",
-    "vit_attention",
-    "without_token",
 ]

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erf
 
 from tokenmargin._checks import checked
+from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe.measures import key_query_norm
@@ -162,7 +163,7 @@ def bert_attention(
         logits = np.einsum("lbhk,lbhtk->lbht", queries, keys)
         counted = there & ~np.isin(tokens, skipped)
         counted[:, 0] = False
-        yield AttentionReading(_softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
+        yield AttentionReading(softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
 
 
 def _queries_and_keys(model: BertModel, tokens: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +182,7 @@ def _queries_and_keys(model: BertModel, tokens: np.ndarray, there: np.ndarray) -
         found.append((q[:, :, 0], k))
         if is_last:
             break
-        mixed = _softmax(q @ k.transpose(0, 1, 3, 2) + hidden) @ v
+        mixed = softmax(q @ k.transpose(0, 1, 3, 2) + hidden) @ v
         x = _norm(
             x + _linear(mixed.transpose(0, 2, 1, 3).reshape(B, T, d), layer, "out"), layer, "attention_norm", model
         )
@@ -217,11 +218,6 @@ def _norm(x: np.ndarray, layer: Mapping[str, np.ndarray], name: str, model: Bert
 
 def _gelu(x: np.ndarray) -> np.ndarray:
     return np.asarray(x * 0.5 * (1.0 + erf(x / np.sqrt(np.asarray(2.0, x.dtype)))))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _without_prefix(weights: Weights) -> Weights:

@@ -65,24 +65,6 @@ def logit_margin(logits: ArrayLike) -> np.ndarray:
     return np.asarray(best[..., -1] - best[..., -2])
 
 
-@checked
-def without_token(weights: ArrayLike, token: int = 0) -> np.ndarray:
-    """Maps over the other tokens, brought to sum 1: how much [CLS] attends to itself says nothing of the patches.
-
-    Args:
-        weights: shape (..., T).
-        token: the place that is left out.
-    """
-    maps = _maps(weights)
-    if not -maps.shape[-1] <= token < maps.shape[-1]:
-        raise InvalidInputError(f"token {token} is none of the {maps.shape[-1]} tokens of a map.")
-    rest = np.delete(maps, token, axis=-1)
-    total = rest.sum(axis=-1, keepdims=True)
-    if rest.shape[-1] == 0 or not (total > 0).all():
-        raise InvalidInputError(f"a map puts all of its weight on token {token}: there is nothing left without it.")
-    return np.asarray(rest / total)
-
-
 def key_query_norm(query_weights: ArrayLike, key_weights: ArrayLike) -> np.ndarray:
     """|W_Q'W_K|_F, shape (...), from the weights of a head, each of shape (..., h, d) for keys W_K x of width h.
 

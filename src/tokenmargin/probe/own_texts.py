@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._softmax import softmax
 from tokenmargin.classify.saved_model import load
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
@@ -96,7 +97,7 @@ class RunTexts(TextAttention):
                 columns.append(counts.indices[own])
                 times = counts.data[own].astype(np.float64)
                 keys.append(self.keys(columns[-1], times))
-                weights.append(_softmax(keys[-1] @ self.query + np.log(times)))
+                weights.append(softmax(keys[-1] @ self.query + np.log(times)))
             places = tuple(_places(self.counter, texts[row], own) for row, own in zip(batch, columns, strict=True))
             width = max(map(len, keys))
             padded = np.stack([np.pad(each, ((0, width - len(each)), (0, 0))) for each in keys])
@@ -124,7 +125,7 @@ class RunTexts(TextAttention):
         model = self.run.model
         if not isinstance(model, TwoLayer):
             return np.asarray(X)
-        H = _softmax(model.mixing_scale * (X @ X.T) + np.log(counts)) @ X + X
+        H = softmax(model.mixing_scale * (X @ X.T) + np.log(counts)) @ X + X
         centred = H - H.mean(axis=1, keepdims=True)
         normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + model.epsilon)
         if own.gain is None:
@@ -175,11 +176,6 @@ def _one_head(weights: list[np.ndarray]) -> AttentionReading:
     maps = np.stack([np.pad(each, (0, width - len(each))) for each in weights])
     mask = np.stack([np.arange(width) < len(each) for each in weights])
     return AttentionReading(maps[None, :, None], mask)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _some(rows: list[int]) -> Iterator[list[int]]:

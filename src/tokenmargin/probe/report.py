@@ -11,7 +11,7 @@ from tokenmargin._checks import checked, real_array
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, WrongTypeError
-from tokenmargin.probe.measures import Distribution, distribution, entropy, logit_margin, soft_sparsity, top_mass
+from tokenmargin.probe.measures import distribution, entropy, logit_margin, soft_sparsity, top_mass
 from tokenmargin.probe.reading import AttentionReading
 
 
@@ -47,14 +47,6 @@ class AttentionReport:
     def by_layer(self) -> np.ndarray:
         """Mean over inputs of |s|_1/(|s|_2^2 T) of the mean map, in (0, 1], shape (L,): as [M, Fig. 7] shows it."""
         return np.asarray((self.mean_map_sparsity / self.tokens[:, None]).mean(axis=0))
-
-    @checked
-    def sparsity_of(self, layer: int, head: int) -> Distribution:
-        """How the soft sparsity of one head is distributed over inputs."""
-        _, layers, heads = self.sparsity.shape
-        if not (-layers <= layer < layers and -heads <= head < heads):
-            raise InvalidInputError(f"there are {layers} layers of {heads} heads, counted from 0; got {layer}, {head}.")
-        return distribution(self.sparsity[:, layer, head])
 
     def explain(self) -> str:
         """A sentence for each layer."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._intervals import NORMAL_95
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe._text_tallies import MEASURES, TextTallies
@@ -28,9 +29,6 @@ CHUNK = 512
 
 #: Words that are listed.
 LISTED = 40
-
-#: Half of a 95% interval in standard errors.
-NORMAL_95 = 1.959963984540054
 
 
 @checked

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._intervals import NORMAL_95
 from tokenmargin.probe.text_findings import Agreement, Directions, Interval, TextProbe
 
 #: From this share of the weight on, a head is said to select one token.
@@ -17,9 +18,6 @@ SELECTS = 0.5
 
 #: The share of random queries that a query must beat to be said to point in the max-margin direction.
 BEATS = 0.95
-
-#: Half of a 95% interval in standard errors.
-NORMAL_95 = 1.959963984540054
 
 
 class Verdicts(NamedTuple):

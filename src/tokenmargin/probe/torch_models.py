@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._softmax import softmax
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.reading import AttentionReading
@@ -78,7 +79,7 @@ def _reading(
     shape = (keys.shape[1], keys.shape[3]) if maps is None else (maps.shape[1], maps.shape[3])
     there = _array(batch["attention_mask"]).astype(bool) if "attention_mask" in batch else np.ones(shape, bool)
     if queries is not None:
-        again = _softmax(np.where(there[None, :, None, :], np.einsum("lbhk,lbhtk->lbht", queries, keys), -np.inf))
+        again = softmax(np.where(there[None, :, None, :], np.einsum("lbhk,lbhtk->lbht", queries, keys), -np.inf))
         if maps is not None and (again.shape != maps.shape or np.abs(again - maps).max() > SAME_ATTENTION):
             queries, keys = None, None  # something else happens to them on their way to the softmax
         maps = again if maps is None else maps
@@ -145,11 +146,6 @@ def _heads(model: Any) -> int | None:
 
 def _array(tensor: Any) -> np.ndarray:
     return np.asarray(tensor.detach().float().cpu() if hasattr(tensor, "detach") else tensor)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _torch() -> Any:

@@ -3,8 +3,7 @@
 from tokenmargin.report.claims_page import claims_page
 from tokenmargin.report.compare_page import compare_page
 from tokenmargin.report.fit_page import fit_page
-from tokenmargin.report.planted_page import planted_page
 from tokenmargin.report.probe_page import ProbeOrigin, probe_page
 from tokenmargin.report.results_page import write_page
 
-__all__ = ["ProbeOrigin", "claims_page", "compare_page", "fit_page", "planted_page", "probe_page", "write_page"]
+__all__ = ["ProbeOrigin", "claims_page", "compare_page", "fit_page", "probe_page", "write_page"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokenmargin.report.number_cells import ABSENT
+from tokenmargin._sentences import ABSENT
 
 
 def manifest_rows(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

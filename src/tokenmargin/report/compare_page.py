@@ -6,21 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tokenmargin._sentences import ABSENT, fixed, percent
 from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
 from tokenmargin.comparison.faithfulness import SHARES
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
 from tokenmargin.comparison.verdicts import not_run, where_ours_loses, where_ours_wins
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
-from tokenmargin.report.number_cells import ABSENT
+from tokenmargin.report._shades import shade
 
 #: Width and height of a curve's drawing.
 WIDTH, HEIGHT = 300, 200
-
-#: A cell of a matrix has one of as many shades.
-SHADES = 4
-
-MINUS = "−"  # noqa: RUF001
 
 
 def compare_page(comparison: Comparison) -> str:
@@ -42,7 +38,7 @@ def compare_page(comparison: Comparison) -> str:
         ours=OURS,
         ran=RAN,
         manifest=manifest_rows(comparison.manifest),
-        percent=lambda share: f"{100 * share:.1f}%",
+        percent=percent,
         width=WIDTH,
         height=HEIGHT,
         absent=ABSENT,
@@ -79,7 +75,7 @@ def _text_row(row: TextRow) -> dict[str, Any]:
         ],
         "seconds": _seconds(row.seconds) if row.status == RAN else ABSENT,
         "rate": _rate(row),
-        "other_seed": ABSENT if row.other_seed is None else _fixed(row.other_seed, 2),
+        "other_seed": ABSENT if row.other_seed is None else fixed(row.other_seed, 2),
     }
 
 
@@ -129,23 +125,16 @@ def _corpus_row(comparison: Comparison, place: int) -> dict[str, Any]:
 def _matrix(keys: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[tuple[str, list[tuple[str, str]]]]:
     """(name, [(number, look)]) for each row; the names of the columns are the numbers of the rows."""
     return [
-        (METHODS[key].name, [(_fixed(value, 2), _look(value)) for value in row])
+        (METHODS[key].name, [(fixed(value, 2), shade(value)) for value in row])
         for key, row in zip(keys, numbers, strict=True)
     ]
-
-
-def _look(value: float) -> str:
-    if not math.isfinite(value):
-        return ""
-    shade = min(SHADES, int(abs(value) * (SHADES + 0.99)))
-    return f"{'for' if value > 0 else 'against'} shade{shade}" if shade else ""
 
 
 def _interval(interval: Interval | None, decimals: int = 3, signed: bool = False) -> tuple[str, str]:
     """A mean and its interval."""
     if interval is None:
         return ABSENT, ""
-    mean, low, high = (_fixed(value, decimals, signed) for value in interval)
+    mean, low, high = (fixed(value, decimals, signed=signed) for value in interval)
     return mean, f"{low} to {high}"
 
 
@@ -160,14 +149,6 @@ def _rate(row: TextRow) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.2g} ms" if seconds < 0.1 else f"{seconds:.2f} s"
-
-
-def _fixed(value: float, decimals: int, signed: bool = False) -> str:
-    if not math.isfinite(value):
-        return ABSENT
-    shown = f"{abs(value):.{decimals}f}"
-    zero = not shown.strip("0.")
-    return ("" if zero else MINUS if value < 0 else "+" if signed else "") + shown
 
 
 def _mean(interval: Interval | None) -> float:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._sentences import ABSENT, fixed, percent
 from tokenmargin.classify.fit_report import DocumentView, FitReport
 from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
-from tokenmargin.report.number_cells import ABSENT
 
 #: Shown to readers whose browser runs no script.
 STATIC_TOKENS, STATIC_DOCUMENTS = 30, 5
@@ -30,8 +30,6 @@ ATTENTION_DIGITS = 4
 MOST_DECIMALS = 6
 #: The sides of the calibration curve, in the units of its drawing.
 CURVE_SIDE = 240
-
-MINUS = "−"  # noqa: RUF001
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def fit_page(report: FitReport) -> str:
         confusion=_confusion(report),
         claims=[_claim(claim) for claim in report.claims],
         manifest=manifest_rows(report.manifest),
-        percent=_percent,
+        percent=percent,
         absent=ABSENT,
     )
 
@@ -108,20 +106,6 @@ def _decimals(values: np.ndarray, least: int) -> int:
     if not sizes.size or (sizes == np.round(sizes)).all():
         return 0
     return int(np.clip(-math.floor(math.log10(np.median(sizes))), least, MOST_DECIMALS))
-
-
-def _fixed(value: float, decimals: int, signed: bool = False) -> str:
-    """A number with thousands apart and a true minus; a dash where there is none."""
-    if not math.isfinite(value):
-        return ABSENT
-    shown = f"{abs(value):,.{decimals}f}"
-    zero = not shown.strip("0.,")
-    return ("" if zero else MINUS if value < 0 else "+" if signed else "") + shown
-
-
-def _percent(value: float | None, decimals: int = 1) -> str:
-    """A share as a percentage; a dash for none."""
-    return ABSENT if value is None or not math.isfinite(value) else f"{_fixed(100 * value, decimals)}%"
 
 
 def _directions(classes: Sequence[str], k: int) -> tuple[str, str]:
@@ -263,7 +247,7 @@ def _static_tokens(
         {
             "token": table.as_written(int(token))[0],
             "words": table.as_written(int(token))[1],
-            "cells": [_fixed(numbers[c.key][0, place], decimals[c.key], c.signed) for c in columns],
+            "cells": [fixed(numbers[c.key][0, place], decimals[c.key], signed=c.signed) for c in columns],
         }
         for place, token in enumerate(order[:STATIC_TOKENS])
     ]
@@ -295,7 +279,7 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
     if ours is not None and baseline is not None:
         # The number of the sentences: a difference of shares may differ from it in the last bit, and then in the first.
         gained = metrics.get("difference", ours - baseline)
-        points = lambda share: _fixed(100 * share, 1, signed=True)  # noqa: E731
+        points = lambda share: fixed(100 * share, 1, signed=True)  # noqa: E731
         apart = points(gained), [points(end) for end in difference] if difference else None
     names = (("macro_f1", "macro F1"), ("auc", "area under the ROC curve"), ("log_loss", "log loss"))
     return {
@@ -303,7 +287,7 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
         "apart": apart,
         "others": [(name, f"{metrics[key]:.3f}") for key, name in names if metrics.get(key) is not None],
         "per_class": [
-            (name, [_percent(row.get(part)) for part in ("precision", "recall", "f1")], row.get("documents"))
+            (name, [percent(row.get(part)) for part in ("precision", "recall", "f1")], row.get("documents"))
             for name, row in (metrics.get("per_class") or {}).items()
         ],
         "test_documents": metrics.get("test_documents"),

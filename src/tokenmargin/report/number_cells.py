@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: Shown where there is no number.
-ABSENT = "–"  # noqa: RUF001
+from tokenmargin._sentences import ABSENT
 
 #: Heads of the columns: what the paper prints is never mixed with what we expect.
 COLUMNS = ("number", "ours", "the paper's", "expected", "allowed difference", "verdict")

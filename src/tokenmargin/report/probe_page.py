@@ -9,22 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokenmargin._sentences import ABSENT, MINUS, percent
 from tokenmargin.probe.text_findings import ShownText, TextProbe
 from tokenmargin.probe.text_verdicts import text_verdicts
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
-from tokenmargin.report.number_cells import ABSENT
-
-#: A cell has one of as many shades.
-SHADES = 4
+from tokenmargin.report._shades import shade
 
 #: Shades of a word, by its part of the largest attention of its text; fainter ones are not marked.
 WORD_SHADES = (0.1, 0.3, 0.6, 0.9)
 
 #: Characters of a text that are shown.
 LONGEST_TEXT = 1500
-
-MINUS = "−"  # noqa: RUF001
 
 
 @dataclass(frozen=True)
@@ -131,17 +127,10 @@ def _rows(own: _Measure) -> list[list[tuple[str, str, str]]]:
         value = float(own.values[layer, head])
         ends = [_form(float(end[layer, head]), own.form, own.signed) for end in own.below or ()]
         joined = " to " if own.form != "number" or not own.signed else ", "
-        return _form(value, own.form, own.signed), joined.join(ends), _look(value, largest, own.signed)
+        return _form(value, own.form, own.signed), joined.join(ends), shade(value, largest, has_sides=own.signed)
 
     layers, heads = own.values.shape
     return [[cell(layer, head) for head in range(heads)] for layer in range(layers)]
-
-
-def _look(value: float, largest: float, signed: bool) -> str:
-    if not math.isfinite(value) or largest <= 0:
-        return ""
-    shade = min(SHADES, int(abs(value) / largest * (SHADES + 0.99)))
-    return f"{'against' if signed and value < 0 else 'for'} shade{shade}" if shade else ""
 
 
 def _layer(probe: TextProbe, layer: int) -> dict[str, str]:
@@ -189,4 +178,4 @@ def _digits(size: float) -> str:
 
 
 def _percent(share: float, decimals: int = 0) -> str:
-    return f"{100 * share:.{decimals or (0 if share >= 0.0995 else 1)}f}%" if math.isfinite(share) else ABSENT
+    return percent(share, decimals or (0 if share >= 0.0995 else 1))

@@ -21,8 +21,8 @@ from tokenmargin.sources._lines import (
     separated_records,
     separated_rows,
 )
-from tokenmargin.sources._parquet import parquet_records, parquet_rows
 from tokenmargin.sources._rows import Columns, Row
+from tokenmargin.sources.parquet import parquet_records, parquet_rows
 from tokenmargin.sources.table import Format, named_format
 
 #: Names that columns of labels have, the most telling first, and those of texts.

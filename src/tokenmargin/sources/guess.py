@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tokenmargin._checks import checked
+from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import DecodedLines, guessed_encoding, opened, sample
 from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opened_file
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.sources.reading import SHOWN, Oddity
+from tokenmargin.sources.reading import Oddity
 from tokenmargin.sources.table import Format
 
 #: What the rows of a column are called that tells which part of the data a row belongs to.
@@ -274,7 +275,6 @@ def read_texts(
         texts = [cell if isinstance(cell, str) else "" for cell in cells]
     empty = [row for row, own in enumerate(texts, start=1) if not own.strip()]
     if empty:
-        shown = ", ".join(map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
         why = "have no text, or not the fields of the header; taken as empty texts"
-        say(f"{len(empty):,} of {len(texts):,} rows {why}: rows {shown}")
+        say(f"{len(empty):,} of {len(texts):,} rows {why}: rows {some(empty)}")
     return texts

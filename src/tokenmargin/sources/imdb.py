@@ -11,10 +11,10 @@ from typing import Any
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._parquet import parquet_columns
 from tokenmargin.sources._rows import Columns, Row, chunked
 from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk
 from tokenmargin.sources.locate import Whereabouts, locate
+from tokenmargin.sources.parquet import parquet_columns
 from tokenmargin.sources.reading import Oddity, ReadingReport
 from tokenmargin.sources.table import Format, format_of, labelled_table
 

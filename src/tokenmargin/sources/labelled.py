@@ -77,6 +77,7 @@ class LabelledTexts:
             else None,
         )
 
+    @checked
     def only_split(self, split: str) -> LabelledTexts:
         """The texts of one split, such as "train"; the report still tells of all rows read."""
 

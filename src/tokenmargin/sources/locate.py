@@ -6,7 +6,6 @@ A download is kept once and checked on every use: a file with its SHA-256 beside
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from typing import Any
 
 from tokenmargin._atomic import complete_file, write_text
 from tokenmargin._progress import Progress, silent
+from tokenmargin._provenance import sha256
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError
-from tokenmargin.sources._parquet import parquet_into
+from tokenmargin.sources.parquet import parquet_into
 
 #: Names the folder that holds the user's copies.
 DATA_VARIABLE = "TOKENMARGIN_DATA"
@@ -113,12 +113,6 @@ def cached(name: str, write: Callable[[Path], None]) -> Path:
     elif not sums.is_file() or sums.read_text().strip() != sha256(path):
         raise InvalidInputError(f"{path} does not match the checksum beside it: delete it to download it again.")
     return path
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hub_is_installed() -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tokenmargin._sentences import some
+
 #: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
 MAX_PLACES = 100
-#: Places shown when a report is printed.
-SHOWN = 5
 
 #: Where a row stands: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
 Place = int | str
@@ -80,8 +80,7 @@ class ReadingReport:
         classes = ", ".join(f"{size:,} {name}" for name, size in self.classes.items())
         lines = [f"{self.rows_read:,} rows read, {self.rows_kept:,} kept ({classes or 'none'})"]
         for kind, count in self.problems.items():
-            shown = ", ".join(map(str, self.places[kind][:SHOWN])) + (", ..." if count > SHOWN else "")
-            lines.append(f"  {count:,} with {kind.value}: {shown}")
+            lines.append(f"  {count:,} with {kind.value}: {some(self.places[kind])}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 

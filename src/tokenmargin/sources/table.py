@@ -12,9 +12,9 @@ from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources._json import json_rows
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._lines import Dialect, separated_rows
-from tokenmargin.sources._parquet import parquet_rows, parquet_size
 from tokenmargin.sources._rows import Columns, LabelOf, Row, chunked
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
+from tokenmargin.sources.parquet import parquet_rows, parquet_size
 
 
 class Format(Enum):

@@ -12,10 +12,10 @@ import numpy as np
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._parquet import parquet_columns, parquet_size
 from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
 from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk, count_labels
 from tokenmargin.sources.locate import Whereabouts, locate
+from tokenmargin.sources.parquet import parquet_columns, parquet_size
 from tokenmargin.sources.reading import ReadingReport
 from tokenmargin.sources.table import Format, format_of, table_rows
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._sentences import some
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.sources.reading import ReadingReport
 from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.word_map import WordMap
-
-#: Rows shown when a report is printed.
-SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class TextReport:
     def __str__(self) -> str:
         """A line for each step."""
         count = len(self.empty_documents)
-        rows = ", ".join(map(str, self.empty_documents[:SHOWN])) + (", ..." if count > SHOWN else "")
+        rows = some(self.empty_documents)
         empty = f"{count:,} documents empty" + (f" (rows {rows})" if count else "")
         ngrams = f" ({self.ngrams:,} of two words or more)" if self.ngrams else ""
         return "\n".join(

@@ -11,12 +11,13 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
+from tokenmargin._sentences import some
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.labels import two_classes
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, LabelledTexts
-from tokenmargin.text.corpus import SHOWN, TokenizedCorpus
+from tokenmargin.text.corpus import TokenizedCorpus
 from tokenmargin.text.counting import Streamed, Vocabulary, recipe_for
 from tokenmargin.text.recipe import Recipe
 
@@ -55,7 +56,7 @@ def tokenize(
     counted = stream.counted(vocabulary)
     empty = counted.report.empty_documents
     if empty and not drop_empty:
-        rows = ", ".join(builtins.map(str, empty[:SHOWN])) + (", ..." if len(empty) > SHOWN else "")
+        rows = some(empty)
         what = f"that occurs {made_by.minimum_count} times" if vocabulary is None else "of the vocabulary"
         raise InvalidInputError(
             f"{len(empty)} of {stream.documents} documents hold no token {what} (rows {rows}): "

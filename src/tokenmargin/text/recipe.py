@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, shown
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text._language import ELIDED, has_stemmer, has_stop_words, language_name
 from tokenmargin.text._wordpiece import BERT_SHA256, find_vocabulary, fingerprint, read_vocabulary
@@ -105,7 +105,7 @@ class Recipe:
         object.__setattr__(self, "vocabulary", None if self.vocabulary is None else Path(self.vocabulary))
         if not _is_whole(self.minimum_count) or not 1 <= self.minimum_count < 2**63:
             raise InvalidInputError(
-                f"minimum_count={self.minimum_count!r}: give a whole number; a token that is kept occurs at least once."
+                f"minimum_count={shown(self.minimum_count)}: give a whole number of at least 1; a kept token occurs."
             )
         _demand(
             _is_whole(self.ngrams) and 1 <= self.ngrams <= LONGEST_NGRAM,
@@ -236,7 +236,7 @@ def _is_whole(value: object) -> bool:
 
 def _demand(is_right: bool, name: str, value: object, wanted: str) -> None:
     if not is_right:
-        raise InvalidInputError(f"{name}={value!r}: give {wanted}.")
+        raise InvalidInputError(f"{name}={shown(value)}: give {wanted}.")
 
 
 @checked

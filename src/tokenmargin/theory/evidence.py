@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import write_text
+from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
@@ -167,6 +168,7 @@ def _mutations(law: Law, claim: Claim[Any, Any]) -> Mapping[str, Callable[[Any, 
     return law.mutations or {OWN: lambda _, seen: claim.mutate(seen)}
 
 
+@checked
 def gather(
     key: str, wanted: int = 50, seed: int = SEED, *, map: Callable[..., Iterable[Any]] = builtins.map
 ) -> list[Evidence]:
@@ -248,6 +250,7 @@ def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[st
     return {f"{given[0]} from 1e{decades}": counts[decades] for given in (size,) if given for decades in sorted(counts)}
 
 
+@checked
 def gather_all(
     keys: Iterable[str],
     wanted: int = 50,
@@ -278,6 +281,7 @@ def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
     write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")
 
 
+@checked
 def read_evidence(path: str | Path) -> dict[str, list[Evidence]]:
     """Read the table that `write_evidence` wrote, by key."""
     try:

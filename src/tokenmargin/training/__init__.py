@@ -1,4 +1,4 @@
-"""Training of all parameters of a model on counted texts or pictures: batches, optimisers, epochs, evaluation."""
+"""Training of all parameters of a model on counted texts or other examples: batches, optimisers, evaluation."""
 
 from tokenmargin.training.batches import batch_factory
 from tokenmargin.training.checkpoint import Checkpoint, CheckpointWarning
@@ -6,16 +6,13 @@ from tokenmargin.training.count_batches import CountBatches, count_batches
 from tokenmargin.training.document_batches import DocumentBatches, document_batches
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Evaluation, Evaluator, Trained
+from tokenmargin.training.examples import Batches, Examples
 from tokenmargin.training.forecast import TrainingForecast, forecast_training
-from tokenmargin.training.image_batches import augmented_image_batches, image_batches
-from tokenmargin.training.image_training import ImageRecords, ImageTrainingRun, image_accuracy, train_images
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
-from tokenmargin.training.schedule import StepSchedule
+from tokenmargin.training.schedule import Schedule, StepSchedule, WarmUp
 from tokenmargin.training.train import train
-from tokenmargin.training.trainable import Batches, Trainable
 from tokenmargin.training.training_run import TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 __all__ = [
     "SGD",
@@ -28,25 +25,20 @@ __all__ = [
     "DocumentStream",
     "Evaluation",
     "Evaluator",
+    "Examples",
     "GradientDescent",
-    "ImageRecords",
-    "ImageTrainingRun",
     "Optimiser",
+    "Schedule",
     "StepSchedule",
-    "Trainable",
     "Trained",
     "TrainingForecast",
     "TrainingRecords",
     "TrainingRun",
     "ValidationRecords",
     "WarmUp",
-    "augmented_image_batches",
     "batch_factory",
     "count_batches",
     "document_batches",
     "forecast_training",
-    "image_accuracy",
-    "image_batches",
     "train",
-    "train_images",
 ]

@@ -8,8 +8,7 @@ from typing import Any
 
 import jax
 
-#: Option and value, hashable: what `jax.jit(compiler_options=...)` takes, as pairs.
-CompilerOptions = tuple[tuple[str, bool | int | str], ...]
+from tokenmargin.models.model import CompilerOptions
 
 
 def usable_options(options: CompilerOptions, backend: str | None = None) -> CompilerOptions:

@@ -23,6 +23,7 @@ import numpy as np
 
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.training.examples import in_steps
 
 #: Shares of random batches whose k-th longest document a layout is made for, one layout each.
 SHARES = (0.8, 0.97, 1.0)
@@ -72,14 +73,10 @@ class BlockLayout:
         """Width that every place may have, shape (batch_size,)."""
         return np.full(self.batch_size, self.widths_of_blocks[0])
 
-    def holds(self, sorted_lengths: np.ndarray) -> np.ndarray:
-        """Whether batches fit, given their lengths sorted longest first, shape (..., batch_size)."""
-        return np.all(sorted_lengths <= self.widths, axis=-1)
-
 
 @dataclass(frozen=True)
 class ShelfLayout:
-    """How the places of a batch, longest document first, are cut into shelves.
+    """Shelves that hold a batch, its longest document first.
 
     Args:
         shelves: (documents, width) of each shelf, widest first.
@@ -101,13 +98,14 @@ class ShelfLayout:
         """Width of every place, shape (batch_size,)."""
         return np.repeat([width for _, width in self.shelves], [documents for documents, _ in self.shelves])
 
-    def holds(self, sorted_lengths: np.ndarray) -> np.ndarray:
-        """Whether batches fit, given their lengths sorted longest first, shape (..., batch_size)."""
-        return np.all(sorted_lengths <= self.widths, axis=-1)
-
     def work(self, model_width: int) -> float:
-        """What a step costs, in multiply-adds of products side by side: sum of U^2 d + U^3 over all places."""
+        """Return the cost of a step, in multiply-adds of products side by side: sum of U^2 d + U^3."""
         return float(np.sum(_work(self.widths, model_width))) * (ONE_BY_ONE if self.one_by_one else 1.0)
+
+
+def holds(layout: BlockLayout | ShelfLayout, sorted_lengths: np.ndarray) -> np.ndarray:
+    """Return which batches fit a layout, given their lengths sorted longest first, shape (..., batch_size)."""
+    return np.all(sorted_lengths <= layout.widths, axis=-1)
 
 
 def shelf_layouts(
@@ -181,7 +179,7 @@ def _trial_batches(lengths: np.ndarray, batch_size: int) -> np.ndarray:
 
 
 def _to_compile(n_documents: int, batch_size: int) -> float:
-    """What a step bears of compiling a shelf."""
+    """Return the share of a step in the cost of compiling a shelf."""
     return SHELF_TO_COMPILE / (EPOCHS_TO_SAVE_IT * -(-n_documents // batch_size))
 
 
@@ -197,17 +195,14 @@ def _choices(bounds: list[np.ndarray], model_width: int, most_shelves: int) -> I
 
 def _expense(layouts: tuple[ShelfLayout, ...], trials: np.ndarray, model_width: int, to_compile: float) -> float:
     """Mean work of a batch, and for each shelf its share of the compiling."""
-    which = np.argmax(np.stack([layout.holds(trials) for layout in layouts]), axis=0)
+    which = np.argmax(np.stack([holds(layout, trials) for layout in layouts]), axis=0)
     work = float(np.array([layout.work(model_width) for layout in layouts])[which].mean())
     return work + to_compile * sum(len(layout.shelves) for layout in layouts)
 
 
 def longest_first(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> np.ndarray:
     """Documents in this order cut into batches, shape (steps, B), the longest first in each; -1 fills up the last."""
-    steps = -(-len(order) // batch_size)
-    places = np.full(steps * batch_size, -1, np.int32)
-    places[: len(order)] = order
-    rows = places.reshape(steps, batch_size)
+    rows = in_steps(order, batch_size, -1)
     by_length = np.argsort(-np.where(rows >= 0, lengths[rows], 0), axis=1, kind="stable")
     return np.take_along_axis(rows, by_length, axis=1)
 

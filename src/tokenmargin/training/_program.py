@@ -19,13 +19,10 @@ from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import RowsGradient, gradient_entries, is_gradient
+from tokenmargin.models.model import Model, Tree
 from tokenmargin.training._compile import jitted, usable_options
+from tokenmargin.training.examples import Batches, BatchMaker
 from tokenmargin.training.optimisers import Optimiser, State, steps_in_kernels
-from tokenmargin.training.records import epoch_numbers
-from tokenmargin.training.trainable import Batches, BatchMaker, Trainable, Tree
-
-#: What the parameters of every model have, because the records measure it.
-RECORDED = ("embeddings", "query", "head")
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Program:
         layout: of the epoch.
     """
 
-    model: Trainable
+    model: Model
     batches: type[BatchMaker]
     layout: Hashable
 
@@ -47,12 +44,12 @@ class Program:
         return self.batches.plan(on_device, rows, self.layout)
 
     def loss_and_gradients(self, parameters: Tree, on_device: Tree, plan: Any) -> tuple[BatchSums, Tree]:
-        """Of the batch of one step."""
+        """Return the sums and gradients of the batch of one step."""
         return self.model.loss_and_gradients(parameters, self.batches.batch(on_device, plan))
 
 
-def program_of(model: Trainable, batches: Batches, rows: np.ndarray) -> Program:
-    """What an epoch with these rows is compiled for."""
+def program_of(model: Model, batches: Batches, rows: np.ndarray) -> Program:
+    """Return the program that an epoch with these rows is compiled for."""
     return Program(model, type(batches), batches.layout(rows))
 
 
@@ -71,12 +68,12 @@ class EpochData(NamedTuple):
     """All that an epoch reads."""
 
     on_device: Tree  # the data set, as its batches keep it
-    posterior: AnyArray  # posterior difference of each token, for the records
+    posterior: AnyArray | None  # posterior difference of each token, for the records; None without tokens
     rows: AnyArray  # the documents of each step
     coefficients: AnyArray  # the optimiser's numbers of each step
 
 
-def initial_state(optimiser: Optimiser, model: Trainable, source: Batches, parameters: Tree) -> OptimiserState:
+def initial_state(optimiser: Optimiser, model: Model, source: Batches, parameters: Tree) -> OptimiserState:
     """`init` of every parameter that will get a gradient; which do is asked of the model's shapes."""
     rows = source.rows(np.arange(source.n_documents))
     program = program_of(model, source, rows)
@@ -124,7 +121,7 @@ def _moved(optimiser: type[Optimiser], row: Array, parameter: Array, pull: Any, 
     return optimiser.step(row, parameter, jnp.asarray(gradient_entries(pull)), state)
 
 
-def epoch_function(model: Trainable) -> Any:
+def epoch_function(model: Model) -> Any:
     """`train_epoch`, compiled with what the model tells the compiler of an accelerator."""
     options = usable_options(model.compiler_options)
     return jitted(train_epoch, options, static_argnums=(0, 1), donate_argnums=2)
@@ -133,7 +130,7 @@ def epoch_function(model: Trainable) -> Any:
 def train_epoch(
     program: Program, optimiser: type[Optimiser], state: TrainingState, data: EpochData
 ) -> tuple[TrainingState, Array]:
-    """One pass over the data: what it leaves behind, and the numbers of the epoch."""
+    """Return the state after one pass over the data, and the numbers of the epoch in the order of `recorded_names`."""
 
     def step(state: TrainingState, now: tuple[Any, AnyArray]) -> tuple[TrainingState, Array]:
         plan, row = now
@@ -147,10 +144,27 @@ def train_epoch(
     together = 1 if jax.default_backend() == "cpu" else program.model.steps_together
     plans = program.plans(data.on_device, data.rows)
     state, sums = jax.lax.scan(step, state, (plans, data.coefficients), unroll=together)
-    E, p, v = (getattr(state.parameters, name) for name in RECORDED)
-    readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
-    norms = jnp.linalg.norm(E), jnp.linalg.norm(p), jnp.linalg.norm(v)
-    return state, epoch_numbers(sums, readings, norms, jnp.asarray(data.posterior))
+    loss, correct, documents = sums[:, 0], sums[:, 1], sums[:, 2]
+    total = jnp.sum(documents)
+    means = [jnp.sum(loss * documents) / total, jnp.sum(correct) / total]
+    return state, jnp.stack([*means, *program.model.recorded(state.parameters, data.posterior).values()])
+
+
+def recorded_names(model: Model, parameters: Tree, posterior: AnyArray | None) -> tuple[str, ...]:
+    """Return the names of an epoch's numbers, in their order; a model that records something else is refused."""
+    names = ["loss", "accuracy"]
+
+    def ask(parameters: Tree, posterior: AnyArray | None) -> tuple[Any, ...]:
+        told = model.recorded(parameters, posterior)
+        if not isinstance(told, dict) or any(not isinstance(name, str) or jnp.shape(x) for name, x in told.items()):
+            raise InvalidInputError(
+                f"{type(model).__name__}.recorded must return a dictionary of names and single numbers, {{}} for none."
+            )
+        names.extend(told)
+        return tuple(told.values())
+
+    jax.eval_shape(ask, parameters, posterior)
+    return tuple(names)
 
 
 def _leaves(parameters: Tree) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a training starts from: arguments that ask a question, parameters, and the streams that its key stands for."""
+"""The start of a training: its arguments checked, its parameters, and the random streams of its key."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._program import RECORDED
-from tokenmargin.training.document_stream import DocumentStream
+from tokenmargin.models.model import Model, Tree
 from tokenmargin.training.evaluate import Trained, check_rows, check_same_meaning
+from tokenmargin.training.examples import Named, model_size
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.trainable import Trainable, Tree
 
 
 def checked_dtype(model: object, optimiser: object, epochs: int, dtype: Any) -> str:
     """The name of the dtype, once everything else is right."""
-    if not isinstance(model, Trainable) or isinstance(model, type):
+    if not isinstance(model, Model):
         raise InvalidInputError(
-            f"model must be a value such as OneLayer(width=64), or of a type of your own that offers what "
-            f"tokenmargin.training.Trainable lists; got {model!r}."
+            f"model must be a value such as OneLayer(width=64), or of a subclass of tokenmargin.models.Model; "
+            f"got {model!r}."
         )
     if not isinstance(optimiser, Optimiser):
         raise InvalidInputError(
@@ -60,35 +59,28 @@ def starting_parameters(
     start: Trained | Tree | None,
     vocabulary: Iterable[str] | None,
     key: Array,
-    dataset: TokenDataset | DocumentStream,
-    model: Trainable,
+    dataset: Named,
+    model: Model,
     kind: str,
 ) -> Tree:
-    """What training starts from: the model's own start, or a copy of the one given."""
+    """Return what training starts from: the model's own start, or a copy of the one given."""
     if isinstance(start, Trained):
         check_same_meaning(start, dataset, "the data set")
         start = start.parameters
-    elif start is not None and vocabulary is None:
+    elif start is not None and vocabulary is None and dataset.vocabulary:
         raise InvalidInputError(
             "start holds parameters, which do not say which token each of their rows is: give the run that they are "
             "of, start=run, or name the rows with vocabulary=dataset.vocabulary if they were made for this data set."
         )
     elif vocabulary is not None:
         check_same_vocabulary(vocabulary_names(vocabulary), dataset.vocabulary, "the data set")
-    found = model.initial(key, dataset.vocabulary_size, kind) if start is None else start
-    missing = [name for name in RECORDED if not hasattr(found, name)]
-    if missing:
-        raise InvalidInputError(
-            f"the parameters of {type(model).__name__} have no {' and no '.join(missing)}: the records of training "
-            "measure embeddings, query and head, so a model's parameters must have them as attributes."
-        )
-    return found if start is None else _copied(start, dataset, model, kind)
+    return model.initial(key, model_size(dataset), kind) if start is None else _copied(start, dataset, model, kind)
 
 
-def _copied(start: Tree, dataset: TokenDataset | DocumentStream, model: Trainable, kind: str) -> Tree:
-    check_rows(start, dataset, "start has")
-    width = getattr(model, "width", start.embeddings.shape[1])
-    if start.embeddings.shape[1] != width:
+def _copied(start: Tree, dataset: Named, model: Model, kind: str) -> Tree:
+    check_rows(start, model, dataset, "start has")
+    width = getattr(model, "width", None)
+    if width is not None and hasattr(start, "embeddings") and start.embeddings.shape[1] != width:
         raise InvalidInputError(f"start has width {start.embeddings.shape[1]} but the model has width {width}.")
     # Asked where the parameters lie: they may be spread over devices of several hosts, and more than one host holds.
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(start)):

@@ -19,15 +19,22 @@ import scipy.sparse as sp
 from tokenmargin._checks import whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._guards import coefficients
-from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
-from tokenmargin.training._under_way import Passed, Rule, Training
+from tokenmargin.models.model import Model, Tree
+from tokenmargin.training._program import (
+    EpochData,
+    TrainingState,
+    epoch_function,
+    initial_state,
+    program_of,
+    recorded_names,
+)
+from tokenmargin.training._under_way import Passed, Rule, Training, coefficients
 from tokenmargin.training.batches import batch_factory, batches_of
 from tokenmargin.training.count_batches import count_batches, count_sizes, cut_counts
 from tokenmargin.training.document_batches import DocumentBatches, DocumentCorpus, document_batches, layouts_here
 from tokenmargin.training.document_stream import DocumentStream
+from tokenmargin.training.examples import Batches, BatchFactory
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
 
 #: Lengths that stand for those of all documents where sizes are derived from them.
 MOST_LENGTHS = 100_000
@@ -41,7 +48,7 @@ Cut = Callable[[sp.csr_array, np.ndarray], Batches]
 
 @dataclass(frozen=True)
 class Runs:
-    """How the documents of a stream are cut: into runs of whole batches, each run in arrays of one size."""
+    """Runs of whole batches that the documents of a stream are cut into, each run in arrays of one size."""
 
     batch_size: int
     steps: int  #: of a run
@@ -55,7 +62,7 @@ class Runs:
 
 def runs_of(
     stream: DocumentStream,
-    model: Trainable,
+    model: Model,
     optimiser: Optimiser,
     batch_size: int,
     kind: str,
@@ -78,15 +85,14 @@ class OnStream(Training):
         first = next(pieces)
         self._first: tuple[tuple[Batches, int], Iterator[tuple[Batches, int]]] | None = (first, pieces)
         state = TrainingState(parameters, initial_state(rule.optimiser, rule.model, first[0], parameters))
-        super().__init__(rule, state)
-        self._kind = parameters.embeddings.dtype.name
-        self._posterior = jnp.asarray(self._stream.statistics().posterior_difference.astype(self._kind))
+        self._posterior = jnp.asarray(self._stream.statistics().posterior_difference.astype(rule.dtype))
+        super().__init__(rule, state, recorded_names(rule.model, parameters, self._posterior))
 
     def one_pass(self) -> Passed:
         """One run of documents after the other."""
         model, optimiser, n = self.rule.model, self.rule.optimiser, self._stream.n_documents
         rises = self.rule.schedule.multipliers(self.epochs, -(-n // self._runs.batch_size))
-        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self._kind)
+        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self.rule.dtype)
         state, done, means = self.state, 0, np.zeros(MEANS)
         for source, documents in self._documents():
             rows = source.rows(np.arange(documents))
@@ -132,9 +138,9 @@ def in_runs(
 
 
 def cut_for(
-    stream: DocumentStream, model: Trainable, batch_size: int, documents: int, kind: str, batches: BatchFactory | None
+    stream: DocumentStream, model: Model, batch_size: int, documents: int, kind: str, batches: BatchFactory | None
 ) -> Cut:
-    """What makes batches of runs of so many documents, in arrays of one size where the kind of batches is known here.
+    """Return a function that makes batches of a run of documents, in arrays of one size where their kind is known here.
 
     Args:
         stream: whose lengths decide the sizes.

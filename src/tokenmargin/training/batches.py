@@ -1,4 +1,4 @@
-"""Which batches a model takes: looked up by its type, so that `train` and `Evaluator` need not be told."""
+"""Batches by the type of a model, so that `train` and `Evaluator` need not be told."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.document_batches import document_batches
-from tokenmargin.training.trainable import Batches, BatchFactory
+from tokenmargin.training.examples import Batches, BatchFactory, Examples
 
 
 @singledispatch
 def batch_factory(model: object) -> BatchFactory:
-    """What cuts a data set into batches for a model of this type.
+    """Return the function that cuts a data set into batches for a model of this type.
 
     `batch_factory.register(MyModel, lambda model: count_batches)` says it for a model of your own; types that inherit
     from one that is known are known.
@@ -38,7 +38,7 @@ def _(model: TwoLayer) -> BatchFactory:
 
 
 def batches_of(
-    dataset: TokenDataset, model: object, batch_size: int, dtype: str, factory: BatchFactory | None = None
+    dataset: TokenDataset | Examples, model: object, batch_size: int, dtype: str, factory: BatchFactory | None = None
 ) -> Batches:
     """The batches of a data set for this model, by the factory of its type unless another is given."""
     made = (factory or batch_factory(model))(dataset, batch_size, dtype)
@@ -50,9 +50,9 @@ def batches_of(
     return made
 
 
-def token_dataset(given: object, what: str) -> TokenDataset:
-    """A data set, or an error that says how to make one of what was given instead."""
-    if isinstance(given, TokenDataset):
+def in_memory(given: object, what: str) -> TokenDataset | Examples:
+    """Return a data set, or raise an error that says how to make one of what was given instead."""
+    if isinstance(given, TokenDataset | Examples):
         return given
     kind = type(given).__name__
     if isinstance(getattr(given, "dataset", None), TokenDataset):

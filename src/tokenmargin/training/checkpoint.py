@@ -56,7 +56,7 @@ class CheckpointWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a computation keeps its newest states, and how often.
+    """The folder for the newest states of a computation, and how often they are kept.
 
     Args:
         folder: of this computation alone; made where it is absent.
@@ -91,7 +91,7 @@ class Checkpoint:
 
 
 def computed_by(*parts: str, device: bool = True) -> dict[str, str]:
-    """What a computation by these parts of the package depends on besides its settings and data.
+    """Return what a computation by these parts of the package depends on besides its settings and data.
 
     Args:
         *parts: such as "models".
@@ -280,7 +280,7 @@ class Stages:
             yield array
 
     def checkpoint(self, name: str) -> Checkpoint | None:
-        """For a stage that is under way."""
+        """Return the checkpoint of a stage that is under way."""
         own = self._checkpoint
         return None if own is None else replace(own, folder=Path(own.folder) / name)
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from tokenmargin._checks import checked, whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import CountBatch
+from tokenmargin.training.examples import in_steps
 
 ShelfIds = Int[Array, "P w"]
 ShelfNumbers = Float[Array, "P w"]
@@ -68,7 +69,7 @@ class CountLayout(NamedTuple):
 
 
 class BatchPlan(eqx.Module):
-    """Which pieces make up a batch, what document each belongs to, and the rest of `CountBatch`; steps may lead."""
+    """Pieces of a batch, the document of each, and the rest of `CountBatch`; steps may lead."""
 
     numbers: PlanPieces
     document: PlanPieces
@@ -95,19 +96,12 @@ class CountBatches:
     capacity: int
     most_pieces: int
 
-    @property
-    def steps(self) -> int:
-        """Batches of an epoch; the last one holds what is left, as torch's DataLoader gives it."""
-        return -(-self.n_documents // self.batch_size)
-
     def rows(self, order: np.ndarray) -> np.ndarray:
-        """The documents of each batch, shape (steps, B), in this order; n stands for no document."""
-        rows = np.full(self.steps * self.batch_size, self.n_documents, np.int32)
-        rows[: self.n_documents] = order
-        return rows.reshape(self.steps, self.batch_size)
+        """Return the documents of each batch, shape (steps, B), in this order; n stands for no document."""
+        return in_steps(order, self.batch_size, self.n_documents)
 
     def layout(self, rows: np.ndarray) -> CountLayout:
-        """Of an epoch with these rows: those of the run unless a batch needs more."""
+        """Return the sizes of an epoch with these rows: those of the run unless a batch needs more."""
         needed = int(np.asarray(self._counts)[rows].sum(axis=1).max())
         return CountLayout(max(self.capacity, _rounded(needed)), self.most_pieces)
 
@@ -182,7 +176,7 @@ def cut_counts(matrix: sp.csr_array, labels: np.ndarray, sizes: CountSizes, dtyp
 
 
 def _pieces_of(distinct: np.ndarray) -> np.ndarray:
-    """How many pieces documents of so many distinct tokens make."""
+    """Return the number of pieces of documents with so many distinct tokens."""
     return -(-distinct // PIECE)
 
 

@@ -19,7 +19,7 @@ from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import DocumentBlocks, DocumentShelf
-from tokenmargin.training._layouts import BlockLayout, ShelfLayout, block_layout, longest_first, shelf_layouts
+from tokenmargin.training._layouts import BlockLayout, ShelfLayout, block_layout, holds, longest_first, shelf_layouts
 
 RaggedIds = Int[Array | np.ndarray, "nonzeros"]
 RaggedNumbers = Float[Array | np.ndarray, "nonzeros"]
@@ -48,7 +48,7 @@ class DocumentCorpus(eqx.Module):
 
     @classmethod
     def from_counts(cls, counts: Any, labels: ArrayLike, dtype: type = np.float32, *, room: int = 0) -> DocumentCorpus:
-        """From a sparse count matrix in CSR form (documents by tokens), such as `TokenDataset.counts`.
+        """Make a corpus of a sparse count matrix in CSR form (documents by tokens), such as `TokenDataset.counts`.
 
         With `room` for so many tokens at least, corpora of one size share a compilation.
         """
@@ -80,7 +80,7 @@ class ShelvedDocuments(eqx.Module):
 
     @property
     def n_layouts(self) -> int:
-        """How many layouts there are."""
+        """Number of layouts."""
         return len(self.plan.layouts)
 
     @property
@@ -96,7 +96,7 @@ class ShelvedDocuments(eqx.Module):
         return shelves_of(self.corpus, self.plan.rows, given)
 
     def one_by_one(self, layout: int) -> bool:
-        """Whether the documents of a layout go through the model one after the other."""
+        """True if the documents of a layout go through the model one after the other."""
         return self.plan.layouts[layout].one_by_one
 
     def whole(self) -> DocumentShelf | None:
@@ -122,7 +122,7 @@ class DocumentBatches:
 
     @property
     def n_documents(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return len(self.lengths)
 
     def rows(self, order: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ class DocumentBatches:
     def layout(self, rows: np.ndarray) -> Layouts:
         """All layouts; which of them a batch takes is decided on the device."""
         own = np.where(rows >= 0, self.lengths[rows], 0)
-        if not np.any([layout.holds(own) for layout in self.layouts], axis=0).all():
+        if not np.any([holds(layout, own) for layout in self.layouts], axis=0).all():
             raise InvalidInputError(
                 "A batch fits no layout: make the batches with document_batches, or the layouts with shelf_layouts "
                 "from the same lengths."

@@ -1,4 +1,4 @@
-"""What `train` asks of documents that do not lie in memory: an order for every epoch, and what they amount to."""
+"""The contract of documents that do not lie in memory: an order for every epoch, and sums over all of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class DocumentStream(ABC):
     @property
     @abstractmethod
     def vocabulary(self) -> tuple[str, ...]:
-        """Which token each column is."""
+        """Tokens, in the order of the columns."""
 
     @property
     @abstractmethod
     def class_names(self) -> tuple[str, str]:
-        """What -1 and +1 are called."""
+        """Names of the classes -1 and +1."""
 
     @property
     @abstractmethod
@@ -46,14 +46,14 @@ class DocumentStream(ABC):
 
     @abstractmethod
     def distinct_tokens(self) -> np.ndarray:
-        """How many documents hold k distinct tokens, for k = 0, 1, ...; no document holds none."""
+        """Return the number of documents with k distinct tokens, for k = 0, 1, ...; no document holds none."""
 
     @abstractmethod
     def statistics(self) -> TokenStatistics:
-        """Of all documents."""
+        """Return the statistics of all documents."""
 
     def content(self) -> str:
-        """What a checkpoint says of the documents: their sums over all, and the first of them in their order."""
+        """Return words by which a checkpoint knows the documents: sums over all, and the first in their order."""
         told = self.statistics()
         sums = [getattr(told, name) for name in sorted(vars(told))]
         counts, labels = next(iter(self.epoch(0)))

@@ -22,41 +22,33 @@ from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.data.vocabulary import check_same_vocabulary, vocabulary_names
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.model import Model, Tree
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training._program import Program, program_of
-from tokenmargin.training.batches import batches_of, token_dataset
-from tokenmargin.training.document_stream import DocumentStream
+from tokenmargin.training.batches import batches_of, in_memory
+from tokenmargin.training.examples import BatchFactory, Examples, Named, model_size
 from tokenmargin.training.records import ValidationRecords
-from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean logistic loss and the share of documents with y f(X) > 0."""
+    """Mean loss, and the share of examples whose class the model tells: documents with y f(X) > 0."""
 
     loss: float
     accuracy: float
 
 
 @runtime_checkable
-class Trained(Protocol):
+class Trained(Named, Protocol):
     """A model that was trained and knows what its numbers stand for; `TrainingRun` is one."""
 
     @property
-    def model(self) -> Trainable:
+    def model(self) -> Model:
         """The model."""
 
     @property
     def parameters(self) -> Tree:
-        """What was learnt."""
-
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        """Which token each row of the embeddings is."""
-
-    @property
-    def class_names(self) -> tuple[str, str]:
-        """What -1 and +1 are called."""
+        """The learnt parameters."""
 
 
 class Evaluator:
@@ -79,8 +71,8 @@ class Evaluator:
     @keep_precision
     def __init__(
         self,
-        dataset: TokenDataset,
-        model: Trainable | Trained,
+        dataset: TokenDataset | Examples,
+        model: Model | Trained,
         *,
         vocabulary: Iterable[str] | None = None,
         batches: BatchFactory | None = None,
@@ -88,14 +80,14 @@ class Evaluator:
         dtype: str | None = None,
     ) -> None:
         """Compare vocabularies as far as they are known, and cut the data set into batches."""
-        self._dataset = token_dataset(dataset, "the data set of an Evaluator")
-        self._rows_are_known = vocabulary is not None
+        self._dataset = in_memory(dataset, "the data set of an Evaluator")
+        self._rows_are_known = vocabulary is not None or not dataset.vocabulary
         if vocabulary is not None:
             check_same_vocabulary(vocabulary_names(vocabulary), dataset.vocabulary, "the data set")
         if isinstance(model, Trained):
             check_same_meaning(model, dataset, "the data set")
             self._rows_are_known = True
-            dtype = dtype or np.dtype(model.parameters.embeddings.dtype).name
+            dtype = dtype or np.dtype(jax.tree.leaves(model.parameters)[0].dtype).name
             model = model.model
         source = batches_of(dataset, model, batch_size, dtype or "float32", batches)
         self._rows = source.rows(np.arange(source.n_documents))
@@ -115,7 +107,7 @@ class Evaluator:
                 "Evaluator(dataset, run.model)(run), or name the rows with Evaluator(..., vocabulary=names)."
             )
         parameters = trained.parameters if isinstance(trained, Trained) else trained
-        check_rows(parameters, self._dataset, "the parameters have")
+        check_rows(parameters, self._program.model, self._dataset, "the parameters have")
         measure = jitted(_evaluate, usable_options(self._program.model.compiler_options), static_argnums=0)
         loss, accuracy = measure(self._program, parameters, self._on_device, self._rows)
         return Evaluation(float(loss), float(accuracy))
@@ -164,7 +156,7 @@ class BestEpoch:
 
     @property
     def is_over(self) -> bool:
-        """Whether patience is at its end."""
+        """True if patience is at its end."""
         return self._patience is not None and len(self._found) - self.epoch >= self._patience
 
     def records(self) -> ValidationRecords:
@@ -175,46 +167,65 @@ class BestEpoch:
 
 
 def best_epoch(
-    validation: TokenDataset | None,
+    validation: TokenDataset | Examples | None,
     patience: int | None,
-    dataset: TokenDataset | DocumentStream,
-    model: Trainable,
+    dataset: Named,
+    model: Model,
     cut: tuple[str, BatchFactory | None],
 ) -> BestEpoch | None:
-    """What keeps the best epoch, where there is a validation set; `cut` is its dtype and how it is cut."""
+    """Return the keeper of the best epoch, where there is a validation set; `cut` is its dtype and how it is cut."""
     if validation is None:
         if patience is not None:
             raise InvalidInputError("patience waits for a smaller loss on a validation set: give validation=dataset.")
         return None
-    own = token_dataset(validation, "validation")
+    own = in_memory(validation, "validation")
     check_same_meaning(dataset, own, "the validation set")
     kind, batches = cut
     measure = Evaluator(own, model, vocabulary=dataset.vocabulary, batches=batches, dtype=kind)
     return BestEpoch(measure, patience)
 
 
-def check_same_meaning(
-    trained: Trained | TokenDataset | DocumentStream, dataset: TokenDataset | DocumentStream, whose: str
-) -> None:
+def check_same_meaning(trained: Named, dataset: Named, whose: str) -> None:
     """Raise unless columns and classes of a data set mean what they meant in training, or on the training set."""
     check_same_vocabulary(trained.vocabulary, dataset.vocabulary, whose)
     if trained.class_names != dataset.class_names:
+        for_signs = " for -1 and +1" if dataset.vocabulary else ""
         raise InvalidInputError(
-            f"{whose} has the classes {' and '.join(dataset.class_names)} for -1 and +1, where training had "
+            f"{whose} has the classes {' and '.join(dataset.class_names)}{for_signs}, where training had "
             f"{' and '.join(trained.class_names)}: give its documents the labels that training had."
         )
 
 
-def check_rows(parameters: Tree, dataset: TokenDataset | DocumentStream, have: str) -> None:
-    """Raise unless there is a row of embeddings for every token."""
+def check_rows(parameters: Tree, model: Model, dataset: Named, have: str) -> None:
+    """Raise unless parameters are such as the model starts from: a row of embeddings for every token, where it has any.
+
+    Args:
+        parameters: to be checked.
+        model: whose parameters they should be.
+        dataset: that the model is told the size of.
+        have: words for "the parameters have" in the error.
+    """
+    start = jax.eval_shape(lambda key: model.initial(key, model_size(dataset), "float32"), jax.random.key(0))
+    if not hasattr(start, "embeddings"):
+        if _shapes(parameters) != _shapes(start):
+            raise InvalidInputError(
+                f"{have} other shapes than {type(model).__name__} starts from, {_shapes(start)[1]}: give a run of this "
+                "model, or the parameters of one."
+            )
+        return
     shape: tuple[int, ...] = getattr(getattr(parameters, "embeddings", None), "shape", ())
     if len(shape) != 2:
         raise InvalidInputError(f"{have} no embeddings of shape (V, d): give a run, or the parameters of one.")
-    if shape[0] != dataset.vocabulary_size:
+    if shape[0] != len(dataset.vocabulary):
         raise InvalidInputError(
-            f"{have} embeddings of {shape[0]} tokens but the data set has {dataset.vocabulary_size}: use the "
+            f"{have} embeddings of {shape[0]} tokens but the data set has {len(dataset.vocabulary)}: use the "
             "vocabulary that they were trained with."
         )
+
+
+def _shapes(tree: Tree) -> tuple[Any, list[tuple[int, ...]]]:
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [tuple(np.shape(leaf)) for leaf in leaves]
 
 
 def _evaluate(program: Program, parameters: Tree, on_device: Tree, rows: AnyArray) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What a training will take, before it begins: memory as the compiled step tells it, time as a few steps take it.
+"""Memory and time of a training, before it begins: by its compiled step, and by a few steps.
 
 Memory is that of the arguments and temporaries of the compiled steps: parameters, the optimiser's state, the documents,
 and what a step makes on the way. Time is that of the compilation and of as many steps as the run has, each as long as
@@ -23,11 +23,12 @@ from tokenmargin._checks import whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._guards import coefficients
+from tokenmargin.models.model import Model
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
-from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training._under_way import coefficients
+from tokenmargin.training.batches import batches_of, in_memory
+from tokenmargin.training.examples import BatchFactory, Examples, model_size
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.trainable import BatchFactory, Trainable
 
 #: Steps that are timed in a row, and seconds to go on timing: short steps are dominated by what starts them.
 TIMED_STEPS, LEAST_SECONDS = 8, 0.5
@@ -45,7 +46,7 @@ USABLE = 0.9
 
 @dataclass(frozen=True)
 class TrainingForecast:
-    """What a run is expected to take.
+    """Memory and time that a run is expected to take.
 
     Args:
         memory_bytes: on the device, at the peak of a step.
@@ -61,14 +62,14 @@ class TrainingForecast:
 
     @property
     def seconds(self) -> float:
-        """Of the run."""
+        """Seconds of the whole run."""
         return self.compile_seconds + self.steps * self.seconds_a_step
 
 
 @keep_precision
 def forecast_training(
-    dataset: TokenDataset,
-    model: Trainable,
+    dataset: TokenDataset | Examples,
+    model: Model,
     optimiser: Optimiser,
     *,
     epochs: int,
@@ -80,7 +81,7 @@ def forecast_training(
     """Memory and time of `train` with these arguments, from a few steps of it; what cannot fit is refused before.
 
     Args:
-        dataset: documents as counts.
+        dataset: documents as counts, or examples of another kind.
         model: to be trained.
         optimiser: of the run.
         epochs: of the run.
@@ -91,15 +92,16 @@ def forecast_training(
     """
     whole_number(epochs, "epochs", 0)
     kind = np.dtype(dtype).name
-    given = token_dataset(dataset, "the data set to train on")
-    check_parameters_fit(model, optimiser, given.vocabulary_size, kind, remedy)
-    source = batches_of(given, model, given.n_documents if optimiser.full_batch else batch_size, kind, batches)
+    given = in_memory(dataset, "the data set to train on")
+    size = model_size(given)
+    check_parameters_fit(model, optimiser, size, kind, remedy)
+    source = batches_of(given, model, len(given) if optimiser.full_batch else batch_size, kind, batches)
     rows = source.rows(np.random.default_rng(0).permutation(source.n_documents))
     timed = rows[:TIMED_STEPS]
     table = coefficients(optimiser, 0, np.full(len(timed), optimiser.lr)).astype(kind)
-    posterior = jnp.zeros(given.vocabulary_size, kind)
+    posterior = jnp.zeros(size, kind) if given.vocabulary else None
     data = EpochData(source.on_device, posterior, timed, table)
-    shapes = jax.eval_shape(lambda key: model.initial(key, given.vocabulary_size, kind), jax.random.key(0))
+    shapes = jax.eval_shape(lambda key: model.initial(key, size, kind), jax.random.key(0))
     state = jax.eval_shape(lambda p: TrainingState(p, initial_state(optimiser, model, source, p)), shapes)
     begin = time.perf_counter()
     lowered = epoch_function(model).lower(program_of(model, source, timed), type(optimiser), state, data)
@@ -107,17 +109,15 @@ def forecast_training(
     compile_seconds = time.perf_counter() - begin
     memory = _memory(compiled, state, data)
     check_fits(memory, remedy)
-    parameters = model.initial(jax.random.key(0), given.vocabulary_size, kind)
+    parameters = model.initial(jax.random.key(0), size, kind)
     now = TrainingState(parameters, initial_state(optimiser, model, source, parameters))
     steps = epochs * len(rows)
     return TrainingForecast(memory, compile_seconds, _seconds_a_step(compiled, now, data, steps), steps)
 
 
-def check_parameters_fit(
-    model: Trainable, optimiser: Optimiser, vocabulary_size: int, dtype: str, remedy: Remedy
-) -> None:
+def check_parameters_fit(model: Model, optimiser: Optimiser, size: int, dtype: str, remedy: Remedy) -> None:
     """Raise if parameters and what the optimiser keeps of each do not fit, before anything is computed."""
-    shapes = jax.eval_shape(lambda key: model.initial(key, vocabulary_size, dtype), jax.random.key(0))
+    shapes = jax.eval_shape(lambda key: model.initial(key, size, dtype), jax.random.key(0))
     kept = jax.eval_shape(lambda tree: [optimiser.init(leaf) for leaf in jax.tree.leaves(tree)], shapes)
     check_fits(_bytes(shapes) + _bytes(kept), remedy)
 

@@ -1,4 +1,4 @@
-"""How a parameter moves, given its gradient: an abstract class, and three values of it [E, (4), App. E].
+"""Optimisers, which move a parameter by its gradient: an abstract class, and three values of it [E, (4), App. E].
 
 A step is elementwise, so that it fuses with a gradient that stays factored: one pass over the parameter and its state.
 What a step needs to know of its optimiser (a learning rate, a bias correction) comes as a row of numbers, computed in
@@ -60,7 +60,7 @@ class Optimiser(ABC):
 
     @abstractmethod
     def init(self, parameter: AnyArray) -> State:
-        """What is kept of a parameter before the first step."""
+        """Return the state that is kept for a parameter before the first step."""
 
     def coefficients(self, steps_done: int, lr: np.ndarray) -> np.ndarray:
         """The numbers of the next steps in float64, shape (steps, k), for learning rates of shape (steps,).
@@ -196,5 +196,5 @@ class GradientDescent(SGD):
 
 
 def steps_in_kernels(optimiser: type[Optimiser]) -> bool:
-    """Whether a step is made of operations that kernels for GPUs have, as those above are."""
+    """True if a step is made of operations that kernels for GPUs have, as those above are."""
     return optimiser.step in (AdamW.step, SGD.step)

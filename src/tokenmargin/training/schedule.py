@@ -1,7 +1,8 @@
-"""How the learning rate changes with the epoch [E, App. E]."""
+"""Schedules of the learning rate over epochs [E, App. E]: an abstract class, and two values of it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,17 @@ from tokenmargin._checks import checked, fits_in_memory, positive, whole_number
 from tokenmargin.errors import InvalidInputError
 
 
+class Schedule(ABC):
+    """A rule for the learning rate: a frozen value, for `train(..., schedule=...)`."""
+
+    @abstractmethod
+    def multipliers(self, epoch: int, steps: int) -> np.ndarray:
+        """Return the factor of the learning rate in each step of an epoch, counted from 0, shape (steps,)."""
+
+
 @checked
 @dataclass(frozen=True)
-class StepSchedule:
+class StepSchedule(Schedule):
     """The learning rate times `factor` from each of these epochs on (epochs count from 0), as torch's MultiStepLR.
 
     Args:
@@ -32,15 +41,41 @@ class StepSchedule:
 
     @checked
     def multiplier(self, epoch: int) -> float:
-        """What the learning rate is multiplied with in this epoch."""
+        """Return the factor of the learning rate in this epoch."""
         return float(self.factor ** sum(epoch >= start for start in self.epochs))
 
     @checked
     def multipliers(self, epoch: int, steps: int) -> np.ndarray:
-        """The same for each step of this epoch, shape (steps,)."""
+        """Return the same factor for each step of this epoch, shape (steps,)."""
         whole_number(steps, "steps", 0)
         fits_in_memory(steps, f"an epoch of {steps} steps", "use larger batches")
         return np.full(steps, self.multiplier(epoch))
+
+
+@checked
+@dataclass(frozen=True)
+class WarmUp(Schedule):
+    """The learning rate rises in a line over the first epochs, step by step, and is constant from there on.
+
+    Adam's first steps are as long as all others whatever the gradient is, and lead a deep network astray.
+
+    Args:
+        epochs: over which it rises; part of one will do.
+    """
+
+    epochs: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the length."""
+        positive(self.epochs, "epochs")
+
+    @checked
+    def multipliers(self, epoch: int, steps: int) -> np.ndarray:
+        """Return factors that rise from 0 to 1, shape (steps,)."""
+        whole_number(epoch, "epoch", 0)
+        whole_number(steps, "steps", 1)
+        fits_in_memory(steps, f"an epoch of {steps} steps", "use larger batches")
+        return np.minimum(1.0, (epoch + (np.arange(steps) + 1.0) / steps) / self.epochs)
 
 
 #: The same learning rate in every epoch.

@@ -1,13 +1,13 @@
 """Training of all parameters of a model on a data set: epochs of shuffled batches [E, App. E].
 
-What a model must offer is `Trainable`, what batches must offer `Batches`; an optimiser is a value of `Optimiser`.
+A model is a value of `Model`, an optimiser one of `Optimiser`; what batches must offer is `Batches`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,17 @@ from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.data.statistics import token_statistics
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.training._guards import coefficients
-from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
+from tokenmargin.models.model import Model, Tree
+from tokenmargin.training._program import (
+    EpochData,
+    TrainingState,
+    epoch_function,
+    initial_state,
+    program_of,
+    recorded_names,
+)
 from tokenmargin.training._start import (
     check_both_classes,
     checked_dtype,
@@ -32,85 +37,43 @@ from tokenmargin.training._start import (
     streams,
 )
 from tokenmargin.training._streaming import OnStream, runs_of
-from tokenmargin.training._under_way import Passed, Rule, Training, carried_on
-from tokenmargin.training.batches import batches_of, token_dataset
+from tokenmargin.training._under_way import Passed, Rule, Training, carried_on, coefficients
+from tokenmargin.training.batches import batches_of, in_memory
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by, host_array
 from tokenmargin.training.document_stream import DocumentStream
 from tokenmargin.training.evaluate import Trained, best_epoch
-from tokenmargin.training.image_training import ImageTrainingRun, train_images
+from tokenmargin.training.examples import Batches, BatchFactory, Examples
 from tokenmargin.training.optimisers import Optimiser
-from tokenmargin.training.schedule import CONSTANT, StepSchedule
-from tokenmargin.training.trainable import Batches, BatchFactory, Trainable, Tree
+from tokenmargin.training.schedule import CONSTANT, Schedule
 from tokenmargin.training.training_run import TrainingRun
-from tokenmargin.training.warm_up import WarmUp
 
 __all__ = ["streams", "train"]
 
 #: Parts of the package that decide what training computes.
-COMPUTED_BY = ("data", "models", "training")
-
-
-@overload
-def train(
-    dataset: ImageDataset,
-    model: Any,
-    optimiser: Optimiser,
-    *,
-    epochs: int,
-    key: AnyArray,
-    batch_size: int = ...,
-    schedule: StepSchedule | WarmUp = ...,
-    dtype: Any = ...,
-    batches: Any = ...,
-    progress: Progress = ...,
-    on_epoch: Callable[[int, Tree], None] | None = ...,
-    checkpoint: Checkpoint | None = ...,
-) -> ImageTrainingRun: ...
-
-
-@overload
-def train(
-    dataset: TokenDataset | DocumentStream,
-    model: Trainable,
-    optimiser: Optimiser,
-    *,
-    epochs: int,
-    key: AnyArray,
-    batch_size: int = ...,
-    schedule: StepSchedule | WarmUp = ...,
-    dtype: Any = ...,
-    start: Trained | Tree | None = ...,
-    vocabulary: Iterable[str] | None = ...,
-    validation: TokenDataset | None = ...,
-    patience: int | None = ...,
-    batches: BatchFactory | None = ...,
-    progress: Progress = ...,
-    on_epoch: Callable[[int, Tree], None] | None = ...,
-    checkpoint: Checkpoint | None = ...,
-) -> TrainingRun: ...
+COMPUTED_BY = dict.fromkeys(("data", "losses", "models", "training"))
 
 
 @checked
 @keep_precision
 def train(
-    dataset: TokenDataset | DocumentStream | ImageDataset,
-    model: Any,
+    dataset: TokenDataset | DocumentStream | Examples,
+    model: Model,
     optimiser: Optimiser,
     *,
     epochs: int,
     key: AnyArray,
     batch_size: int = 128,
-    schedule: StepSchedule | WarmUp = CONSTANT,
+    schedule: Schedule = CONSTANT,
     dtype: Any = np.float32,
     start: Trained | Tree | None = None,
     vocabulary: Iterable[str] | None = None,
-    validation: TokenDataset | None = None,
+    validation: TokenDataset | Examples | None = None,
     patience: int | None = None,
-    batches: Any = None,
+    batches: BatchFactory | None = None,
     progress: Progress = silent,
     on_epoch: Callable[[int, Tree], None] | None = None,
     checkpoint: Checkpoint | None = None,
-) -> TrainingRun | ImageTrainingRun:
+) -> TrainingRun:
     """Train every trainable parameter of `model` on `dataset`.
 
     The same key gives the same bytes on the same machine: every sum is taken in a fixed order. The exception is
@@ -119,9 +82,8 @@ def train(
 
     Args:
         dataset: documents as counts, with labels of both classes; or a stream of them, such as a `ShardStream` of a
-            corpus on disk, which decides their order; or pictures with classes, for which `train_images` does the work
-            and says more.
-        model: such as `OneLayer(width=2048)`, or your own (`Trainable`).
+            corpus on disk, which decides their order; or `Examples` of another kind, such as pictures.
+        model: such as `OneLayer(width=2048)`, or of a subclass of `Model` of your own.
         optimiser: `AdamW(...)`, `SGD(...)`, `GradientDescent(lr)`, which takes the whole data set as its batch, or your
             own (`Optimiser`).
         epochs: passes over the data, those of a checkpoint counted in, those of `start` not; 0 returns the start.
@@ -143,12 +105,6 @@ def train(
             already is not shown again. Copy what you keep: the next epoch overwrites the arrays.
         checkpoint: where the run is kept as it goes on, and taken up if it is there, to end in the same bytes.
     """
-    if isinstance(dataset, ImageDataset):
-        _check_for_pictures(start=start, vocabulary=vocabulary, validation=validation, patience=patience)
-        options: dict[str, Any] = {"epochs": epochs, "key": key, "batch_size": batch_size, "checkpoint": checkpoint}
-        options |= {"schedule": schedule, "dtype": dtype, "progress": progress, "on_epoch": on_epoch}
-        options |= {} if batches is None else {"batches": batches}
-        return train_images(dataset, model, optimiser, **options)
     kind = checked_dtype(model, optimiser, epochs, dtype)
     make = _made_for(dataset, model, optimiser, batch_size, kind, batches)
     begin, numbers = key_numbers(key)
@@ -157,9 +113,9 @@ def train(
         given = {"batch_size": batch_size, "dtype": kind, "patience": patience, "batches": batches, "key": numbers}
         values = {"model": model, "optimiser": optimiser, "schedule": schedule} | given
         words = {k: v for name, value in values.items() for k, v in in_words(name, value).items()}
-        words |= {"data": dataset.content() if isinstance(dataset, DocumentStream) else _content(dataset)}
+        words |= {"data": _content(dataset)}
         words |= {"validation": "none" if validation is None else _content(validation)}
-        return words | {"start": _started_from(start)} | computed_by(*COMPUTED_BY)
+        return words | {"start": _started_from(start)} | computed_by(*{**COMPUTED_BY, _package_of(model): None})
 
     # Before anything large is made: what belongs to another run is refused at once.
     keeper = Keeper(checkpoint, belongs_to)
@@ -168,24 +124,26 @@ def train(
     # Random numbers need room of their own: it must be free again before the optimiser's state takes its own.
     jax.block_until_ready(parameters)
     best = best_epoch(validation, patience, dataset, model, (kind, batches))
-    training = make(Rule(dataset, model, optimiser, batches, schedule, best, numbers), parameters)
+    training = make(Rule(dataset, model, optimiser, batches, schedule, best, numbers, kind), parameters)
     del parameters  # an epoch overwrites them
     return carried_on(training, keeper, found, epochs, start=start, progress=progress, on_epoch=on_epoch)
 
 
 def _made_for(
-    dataset: TokenDataset | DocumentStream,
-    model: Trainable,
+    dataset: TokenDataset | DocumentStream | Examples,
+    model: Model,
     optimiser: Optimiser,
     batch_size: int,
     kind: str,
     batches: BatchFactory | None,
 ) -> Callable[[Rule, Tree], Training]:
-    """What makes a training of a rule and its first parameters, once it is clear that the documents can be cut."""
+    """Return a function that makes a training of its rule and first parameters, once the documents can be cut."""
     if isinstance(dataset, DocumentStream):
         return partial(OnStream, runs_of(dataset, model, optimiser, batch_size, kind, batches))
-    check_both_classes(token_dataset(dataset, "the data set to train on"))
-    size = dataset.n_documents if optimiser.full_batch else batch_size
+    own = in_memory(dataset, "the data set to train on")
+    if isinstance(own, TokenDataset):
+        check_both_classes(own)
+    size = len(own) if optimiser.full_batch else batch_size
     return partial(_InMemory, batches_of(dataset, model, size, kind, batches))
 
 
@@ -194,28 +152,46 @@ class _InMemory(Training):
 
     def __init__(self, source: Batches, rule: Rule, parameters: Tree) -> None:
         state = TrainingState(parameters, initial_state(rule.optimiser, rule.model, source, parameters))
-        self._shuffles = np.random.default_rng(rule.key)
-        super().__init__(rule, state, rng=self._shuffles)
+        self._posterior = None
+        if isinstance(rule.dataset, TokenDataset):
+            self._posterior = jnp.asarray(token_statistics(rule.dataset).posterior_difference.astype(rule.dtype))
+        # Other examples bring an order of their own for every epoch.
+        rng = np.random.default_rng(rule.key) if isinstance(rule.dataset, TokenDataset) else None
+        super().__init__(rule, state, recorded_names(rule.model, parameters, self._posterior), rng=rng)
         self._source = source
-        self._kind = parameters.embeddings.dtype.name
-        assert isinstance(rule.dataset, TokenDataset)
-        self._posterior = jnp.asarray(token_statistics(rule.dataset).posterior_difference.astype(self._kind))
 
     def one_pass(self) -> Passed:
-        model, optimiser, n = self.rule.model, self.rule.optimiser, self._source.n_documents
-        rows = self._source.rows(np.arange(n) if optimiser.full_batch else self._shuffles.permutation(n))
+        model, optimiser = self.rule.model, self.rule.optimiser
+        rows = self._source.rows(self._order())
         rises = self.rule.schedule.multipliers(self.epochs, len(rows))
-        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self._kind)
+        table = coefficients(optimiser, self.steps, optimiser.lr * rises).astype(self.rule.dtype)
         data = EpochData(self._source.on_device, self._posterior, rows, table)
         program = program_of(model, self._source, rows)
         state, numbers = epoch_function(model)(program, type(optimiser), self.state, data)
         return Passed(state, np.asarray(numbers), float(optimiser.lr * rises[-1]), len(rows))
 
+    def _order(self) -> np.ndarray:
+        n = self._source.n_documents
+        if self.rule.optimiser.full_batch:
+            return np.arange(n)
+        if self.rng is None:
+            assert isinstance(self.rule.dataset, Examples)
+            return self.rule.dataset.order(self.rule.key, self.epochs)
+        return self.rng.permutation(n)
 
-def _content(dataset: TokenDataset) -> str:
+
+def _content(dataset: TokenDataset | DocumentStream | Examples) -> str:
+    if not isinstance(dataset, TokenDataset):
+        return dataset.content()
     counts = dataset.counts
     content = fingerprint(counts.indptr, counts.indices, counts.data, dataset.labels, dataset.vocabulary)
     return f"{dataset.n_documents} documents of {dataset.vocabulary_size} tokens, {content}"
+
+
+def _package_of(model: Model) -> str:
+    """Return the folder of a model of this package, whose code a checkpoint depends on; "models" for any other."""
+    own = type(model).__module__.split(".")
+    return "/".join(own[1:-1]) if own[0] == "tokenmargin" else "models"
 
 
 def _started_from(start: Trained | Tree | None) -> str:
@@ -224,10 +200,3 @@ def _started_from(start: Trained | Tree | None) -> str:
     parameters = start.parameters if isinstance(start, Trained) else start
     content = fingerprint(*map(host_array, jax.tree.leaves(parameters)))
     return f"a run of {len(start.records)} epochs, {content}" if isinstance(start, TrainingRun) else content
-
-
-def _check_for_pictures(**given: object) -> None:
-    """Raise if something is asked for that only counted texts have."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidInputError(f"{name} is for counted texts: leave it out where pictures are trained on.")

@@ -1,9 +1,9 @@
-"""What training leaves behind: parameters, what they stand for, what was recorded, and what the next epoch needs."""
+"""The result of a training: parameters, what they stand for, records, and what the next epoch needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,23 @@ from tokenmargin._fingerprint import in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Loss, correlation, exponential, logistic
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.model import Model, Tree
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training._program import OptimiserState, TrainingState
 from tokenmargin.training.checkpoint import host_array
 from tokenmargin.training.evaluate import Evaluation, Evaluator
+from tokenmargin.training.examples import BatchFactory, Examples
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
-from tokenmargin.training.trainable import BatchFactory, Trainable, Tree
 
 #: Models and optimisers that a file may name: nothing else is made of what a file says.
 KNOWN = {known.__name__: known for known in (OneLayer, TwoLayer, AdamW, SGD, GradientDescent)}
+
+#: Losses that a file may name.
+LOSSES = {type(loss).__name__: loss for loss in (logistic, exponential, correlation)}
 
 #: What a file of a run belongs to: a run, whatever it was computed from.
 WHOSE = {"what": "a run of training"}
@@ -37,7 +42,7 @@ WHOSE = {"what": "a run of training"}
 
 @dataclass(frozen=True, eq=False)
 class Position:
-    """Where the next epoch begins: what `train(..., start=run)` goes on from."""
+    """The state from which the next epoch begins: `train(..., start=run)` goes on from it."""
 
     state: TrainingState  #: parameters after the last epoch, and what the optimiser keeps of them
     key: tuple[int, ...]  #: numbers of the key
@@ -55,11 +60,11 @@ class TrainingRun:
 
     parameters: Tree
     records: TrainingRecords
-    model: Trainable
+    model: Model
     optimiser: Optimiser
     steps: int  #: optimiser steps taken
-    vocabulary: tuple[str, ...]  #: of the data set, row by row of the embeddings
-    class_names: tuple[str, str]  #: what -1 and +1 were called
+    vocabulary: tuple[str, ...]  #: of the data set, row by row of the embeddings; empty where there are no tokens
+    class_names: tuple[str, ...]  #: names of the classes; of -1 and +1, where texts were counted
     validation: ValidationRecords | None = None  #: of every epoch, where a validation set was given
     best_epoch: int | None = None  #: the epoch, from 1 on, whose parameters these are, where one was given
     batches: BatchFactory | None = None  #: as given to `train`
@@ -67,7 +72,7 @@ class TrainingRun:
     epoch_seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: how long each epoch took, (epochs,)
 
     @checked
-    def evaluate(self, dataset: TokenDataset, *, batch_size: int = 128) -> Evaluation:
+    def evaluate(self, dataset: TokenDataset | Examples, *, batch_size: int = 128) -> Evaluation:
         """Loss and accuracy on a data set of the same vocabulary and classes; others are refused."""
         return Evaluator(dataset, self, batches=self.batches, batch_size=batch_size)(self)
 
@@ -80,7 +85,7 @@ class TrainingRun:
         cls,
         path: str | Path,
         *,
-        model: Trainable | None = None,
+        model: Model | None = None,
         optimiser: Optimiser | None = None,
         batches: BatchFactory | None = None,
     ) -> TrainingRun:
@@ -134,7 +139,7 @@ class TrainingRun:
     def from_archive(
         cls,
         found: Archive,
-        model: Trainable | None = None,
+        model: Model | None = None,
         optimiser: Optimiser | None = None,
         batches: BatchFactory | None = None,
         like: Tree = None,
@@ -146,18 +151,19 @@ class TrainingRun:
         names = tuple(map(str, notes["vocabulary"]))
         if like is None:
             kind = arrays["last/00000"].dtype
-            like = jax.eval_shape(lambda key: own.initial(key, len(names), kind), jax.random.key(0))
+            size = len(names) or len(notes["class_names"])
+            like = jax.eval_shape(lambda key: own.initial(key, size, kind), jax.random.key(0))
         last = _tree("last", arrays, like)
         counts: list[int] = notes["optimiser_arrays"]
         kept: OptimiserState = tuple(
             tuple(jnp.asarray(arrays[f"optimiser/{k:05d}"]) for k in range(begin, begin + count))
             for begin, count in zip(np.cumsum([0, *counts]), counts, strict=False)
         )
-        records = {field.name: arrays[f"record/{field.name}"] for field in fields(TrainingRecords)}
+        records = {name.removeprefix("record/"): each for name, each in arrays.items() if name.startswith("record/")}
         validated = "validation/loss" in arrays
         return cls(
             parameters=_tree("kept", arrays, like) if "kept/00000" in arrays else last,
-            records=TrainingRecords(**records),
+            records=TrainingRecords.of_columns(records),
             model=own,
             optimiser=rule,
             steps=int(notes["steps"]),
@@ -173,8 +179,9 @@ class TrainingRun:
         )
 
     def __repr__(self) -> str:
-        """What was trained, how far it came, and which epoch was kept; no arrays."""
-        parts = [f"{type(self.model).__name__} on {len(self.vocabulary)} tokens", f"{len(self.records)} epochs"]
+        """Return the model, how far it came, and which epoch was kept; no arrays."""
+        seen = f"{len(self.vocabulary)} tokens" if self.vocabulary else f"{len(self.class_names)} classes"
+        parts = [f"{type(self.model).__name__} on {seen}", f"{len(self.records)} epochs"]
         if len(self.records):
             parts.append(f"last loss {self.records.loss[-1]:.3g}, accuracy {self.records.accuracy[-1]:.3f}")
         if self.validation is not None and self.best_epoch:
@@ -207,11 +214,15 @@ def _words(value: Any) -> dict[str, Any]:
     """A model or an optimiser as a file names it: its type and its fields, and the same for people."""
     plain = {}
     if is_dataclass(value) and not isinstance(value, type) and KNOWN.get(type(value).__name__) is type(value):
-        plain = {name: _as_json(item) for name, item in asdict(value).items()}
+        plain = {each.name: _as_json(getattr(value, each.name)) for each in fields(value)}
+        if any(item is None for item in plain.values()):  # a loss of the user's own
+            plain = {}
     return {"type": type(value).__name__, "fields": plain, "in_words": in_words("value", value)}
 
 
 def _as_json(item: Any) -> Any:
+    if isinstance(item, Loss):
+        return next((name for name, loss in LOSSES.items() if item == loss), None)
     return item.name if isinstance(item, Enum) else item.item() if isinstance(item, np.generic) else item
 
 
@@ -230,11 +241,12 @@ def _made(told: dict[str, Any], what: str, given: Any) -> Any:
         raise InvalidInputError(
             f"the run has a {what} of type {told['type']}, which is not of this package: give it as {what}=..."
         )
-    return known(**{name: _plain(known, name, item) for name, item in told["fields"].items()})
+    return known(**{name: _plain(name, item) for name, item in told["fields"].items()})
 
 
-def _plain(known: type, name: str, item: Any) -> Any:
+def _plain(name: str, item: Any) -> Any:
     """A field as its class takes it: JSON has lists for tuples, and names for members of an Enum."""
     if isinstance(item, Sequence) and not isinstance(item, str):
         return tuple(item)
-    return MatmulPrecision[item] if known is TwoLayer and name == "precision" else item
+    named = {"loss": LOSSES, "precision": MatmulPrecision.__members__}
+    return named[name][item] if name in named else item

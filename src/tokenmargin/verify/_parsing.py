@@ -42,6 +42,8 @@ Content = dict[str, Any]
 
 def read_certificate(path: Path) -> Content:
     """Read a certificate from a file, if it is JSON that means one thing, of this format and version."""
+    if not isinstance(path, str | Path):
+        raise InvalidInputError(f"a certificate is read from the path of a file, not from a {type(path).__name__}.")
     try:
         if Path(path).stat().st_size > BYTES_LIMIT:
             raise ValueError(f"it is longer than {BYTES_LIMIT >> 20} MiB, the most that is read")

@@ -18,7 +18,7 @@ STATISTICS = 3
 
 
 class Cut(NamedTuple):
-    """How a kernel is cut into programs: rows of one, tokens that its product takes at a time, its warps, its stages.
+    """Sizes of the programs of a kernel: rows of one, tokens that its product takes at a time, its warps, its stages.
 
     Stages are how many chunks are on their way at once; with one, a chunk is loaded when its turn comes.
     """
@@ -39,31 +39,31 @@ class Block:
         self.ids_ref, self.log_counts_ref = ids_ref, log_counts_ref
 
     def numbers(self, ref: Any, at: Array, k: Any = None, *, other: float = 0.0) -> Array:
-        """Of places of the document; of the k-th kind, where there are several."""
+        """Load a number for each of these tokens of the document; of the k-th kind, where there are several."""
         where = (self.document, at) if k is None else (jnp.int32(k), self.document, at)
         return plt.load(ref.at[where], mask=at < self.length, other=other)
 
     def store_numbers(self, ref: Any, at: Array, value: Array, k: Any = None, *, if_: Any = True) -> None:
-        """Of places of the document."""
+        """Store a number for each of these tokens of the document."""
         where = (self.document, at) if k is None else (jnp.int32(k), self.document, at)
         plt.store(ref.at[where], value, mask=(at < self.length) & if_)
 
     def log_counts(self, at: Array) -> Array:
-        """Of the tokens at these places."""
+        """Load the logarithms of the counts of these tokens."""
         return self.numbers(self.log_counts_ref, at, other=-jnp.inf)
 
     def of_table(self, ref: Any, at: Array, k: int | None = None, *, other: float = 0.0) -> Array:
-        """What the table says of the tokens at these places."""
+        """Load the entries of the table for these tokens."""
         ids = plt.load(self.ids_ref.at[self.document, at], mask=at < self.length, other=0)
         where = (ids,) if k is None else (jnp.int32(k), ids)
         return plt.load(ref.at[where], mask=at < self.length, other=other)
 
     def pairs(self, ref: Any, at: Array, other_at: Array) -> Array:
-        """Of two places each."""
+        """Load a number for each pair of tokens."""
         return plt.load(ref.at[self._where(at, other_at)], mask=self._inside(ref, at, other_at), other=0.0)
 
     def store_pairs(self, ref: Any, at: Array, other_at: Array, value: Array, *, if_: Any = True) -> None:
-        """Of two places each."""
+        """Store a number for each pair of tokens."""
         plt.store(ref.at[self._where(at, other_at)], value, mask=self._inside(ref, at, other_at) & if_)
 
     def _where(self, at: Array, other_at: Array) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ def diagonal(row: Array, column: Array, dtype: Any) -> Array:
 
 
 def store_statistics(block: Block, statistics_ref: Any, readings_ref: Any, mixing: Array, column: Array) -> None:
-    """What p, v and 1/d read of H = BX, from the rows of B = A + I."""
+    """Store the products of H = BX with p, v and 1/d, from the rows of B = A + I."""
     for k in range(STATISTICS):
         read = jnp.sum(mixing * block.of_table(readings_ref, column, k)[None, :], axis=1)
         block.store_numbers(statistics_ref, block.row, read, k)

@@ -40,7 +40,7 @@ class Widths(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether all of such a document is one tile."""
+        """True if all of such a document is one tile."""
         return self.most <= NARROW
 
 

@@ -136,7 +136,7 @@ def narrow_symmetric(
 
 
 def parts_of_rows(symmetric: Array, units: Array, settings: KernelSettings) -> tuple[list[Array], Array]:
-    """What multiplies the parts of the embeddings, whose columns have `units`, as parts itself; and a unit a row."""
+    """Return the factor of the parts of the embeddings, whose columns have `units`, in parts too, and a unit a row."""
     if settings.parts == 0:
         return [symmetric], jnp.ones(symmetric.shape[:1], symmetric.dtype)
     scaled = symmetric * units[None, :]

@@ -32,7 +32,7 @@ from tokenmargin.models._kernels.document_values import KernelSettings
 
 
 class WideCuts(NamedTuple):
-    """Of the kernels of rows, of tiles, of some columns, and of whole documents."""
+    """Sizes of the kernels of rows, of tiles, of some columns, and of whole documents."""
 
     softmax: Cut
     tiles: Cut

@@ -65,7 +65,7 @@ LEAST_WIDTH = 16
 
 
 class KernelGradients(NamedTuple):
-    """Of the mean loss of a batch, and its sums over documents."""
+    """Gradients of the mean loss of a batch, and its sums over documents."""
 
     table: RowsGradient  # in E
     readers: ReaderGradients  # in the effective p and v
@@ -75,7 +75,7 @@ class KernelGradients(NamedTuple):
 
 
 def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> bool:
-    """Whether there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know."""
+    """True if there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know."""
     rows = sum(shelf.labels.shape[0] * _whole(shelf.ids.shape[1]) for shelf in shelves)
     documents = sum(shelf.labels.shape[0] for shelf in shelves)
     small = max(rows, E.shape[0]) * E.shape[1] <= MOST_ENTRIES and documents <= MOST_DOCUMENTS
@@ -83,7 +83,7 @@ def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precisi
 
 
 def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:
-    """Whether the kernels take a batch of unequal documents on one shelf, and end with each of them."""
+    """True if the kernels take a batch of unequal documents on one shelf, and end with each of them."""
     B, U = shelf.labels.shape[0], _whole(shelf.ids.shape[1])
     return U <= WIDEST and B * U * U <= MOST_PAIRS and kernels_apply(E, (shelf,), precision)
 
@@ -100,7 +100,7 @@ def _widened(shelf: DocumentShelf) -> DocumentShelf:
 
 
 def is_tried_gpu() -> bool:
-    """Whether the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
+    """True if the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
     return jax.default_backend() != "gpu" or jax.devices()[0].compute_capability == TRIED
 
 

@@ -1,4 +1,4 @@
-"""What the kernels for a shelf of documents are given, and what they tell [E, (36)]."""
+"""Inputs and outputs of the kernels for a shelf of documents [E, (36)]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RowUnits = Float[Array, "tiles B U"]
 
 @dataclass(frozen=True)
 class KernelSettings:
-    """What a kernel is compiled for.
+    """Numbers that a kernel is compiled for.
 
     Args:
         width: d.
@@ -42,7 +42,7 @@ class KernelSettings:
 
 
 class DocumentGradients(NamedTuple):
-    """What one kernel tells of every document."""
+    """Gradients that one kernel gives for every document."""
 
     outputs: DocumentLabels  # f without the bias term
     slopes: DocumentLabels  # of the mean loss in f

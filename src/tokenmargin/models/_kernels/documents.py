@@ -1,4 +1,4 @@
-"""What lies between the two wide products of the two-layer model, in three or four kernels [E, (36)].
+"""Everything between the two wide products of the two-layer model, in three or four kernels [E, (36)].
 
 From the Gram block G of a document and what p, v and 1/d read of its tokens to the gradient in both: two softmaxes,
 LayerNorm's statistics, the loss and the way back. The formulas are those of `_two_layer_block`, the slow twin. What the

@@ -56,7 +56,7 @@ class RowsGradient(eqx.Module):
     interpret: bool = eqx.field(static=True, default=False)
 
     def entries(self) -> Table:
-        """As an array."""
+        """Return the gradient as an array."""
         return row_sums(self.where, self.rows, self.readers, interpret=self.interpret)
 
     def moved(

@@ -30,7 +30,7 @@ TokenReadings = Float[Array | np.ndarray, "3 V"]
 
 
 class RowTuning(NamedTuple):
-    """How a kernel is cut into programs: columns, rows at once, warps, rows that are asked for at first, and tokens."""
+    """Sizes of the programs of a kernel: columns, rows at once, warps, rows that are asked for at first, and tokens."""
 
     block: int
     at_once: int
@@ -54,7 +54,7 @@ class Occurrences(NamedTuple):
 
 
 def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vocabulary_size: int) -> Places:
-    """Where each token stands in each document: one more than its row, 0 where it does not, shape (V, documents).
+    """Return one more than the row of each token in each document, 0 where it is absent, shape (V, documents).
 
     Args:
         ids: of each shelf, shape (B, U).
@@ -118,7 +118,7 @@ def _list_kernel(places_ref: Any, narrow_ref: Any, rows_ref: Any, count_ref: Any
 
 
 def columns_inside(column: Array, width: int) -> Array:
-    """Which columns a row has; where blocks end with the rows, all, as the compiler can see."""
+    """Return the mask of the columns of a row; where blocks end with the rows it is all, as the compiler can see."""
     return jnp.full(column.shape, True) if width % column.shape[0] == 0 else column < width
 
 
@@ -135,7 +135,7 @@ class TokensOfProgram:
         self.numbers = [jnp.minimum(token, n_tokens - 1) for token in own]
 
     def sums(self, rows_ref: Any, count_ref: Any, wide_ref: Any) -> Iterator[Array]:
-        """Of one token after the other; the first rows of all are asked for at once."""
+        """Add up the rows of one token after the other; the first rows of all are asked for at once."""
         first, at_once = self._tuning.first, self._tuning.at_once
         last = rows_ref.shape[1] - 1
 

@@ -59,7 +59,7 @@ class TableReading(NamedTuple):
 
 
 class RowPlace(NamedTuple):
-    """Where the rows of some documents stand among those of all."""
+    """Position of the rows of some documents among those of all."""
 
     first: int
     in_all: int
@@ -67,7 +67,7 @@ class RowPlace(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """How a kernel is cut into programs; changes speed alone."""
+    """Sizes of the programs of a kernel; they change speed alone."""
 
     block: int
     warps: int

@@ -28,7 +28,7 @@ PARTS = "parts-{}"
 
 
 def parts_folder(into: Path, made_from: str) -> Path:
-    """Where the parts of a corpus lie, and their sums."""
+    """Return the folder of the parts of a corpus, and of their sums."""
     return into / PARTS.format(hashlib.sha256(made_from.encode()).hexdigest()[:16])
 
 
@@ -51,7 +51,7 @@ def read_arrays(path: Path, made_from: str | None = None) -> dict[str, np.ndarra
 
 
 def is_of(path: Path, made_from: str) -> bool:
-    """Whether a whole file of this origin is there."""
+    """True if a whole file of this origin is there."""
     try:
         with path.open("rb") as file:
             return str(arrays_of(file, path, wanted=("made_from",))["made_from"]) == made_from

@@ -128,7 +128,7 @@ class CountedShards:
 
     @cached_property
     def distinct_tokens(self) -> np.ndarray:
-        """How many documents hold k distinct tokens, for k = 0, 1, ..."""
+        """Number of documents with k distinct tokens, for k = 0, 1, ..."""
         held_by = np.zeros(1, np.int64)
         for counts, _ in self.parts():
             own = np.bincount(np.diff(counts.indptr), minlength=len(held_by))

@@ -70,7 +70,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Vocabulary:
-    """What the second pass needs to know of the first."""
+    """Results of the first pass that the second needs."""
 
     names: tuple[str, ...]
     positive: tuple[str, ...]  #: labels that are +1, as JSON

@@ -42,12 +42,12 @@ class ShardStream(DocumentStream):
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """Which token each column is."""
+        """Tokens, in the order of the columns."""
         return self.shards.vocabulary
 
     @property
     def class_names(self) -> tuple[str, str]:
-        """What -1 and +1 are called."""
+        """Names of the classes -1 and +1."""
         negative, positive = self.shards.classes
         return str(negative), str(positive)
 
@@ -62,11 +62,11 @@ class ShardStream(DocumentStream):
         return self.together * self.n_documents // self.shards.n_parts
 
     def distinct_tokens(self) -> np.ndarray:
-        """How many documents hold k distinct tokens, for k = 0, 1, ...; the parts are read once for it."""
+        """Return the number of documents with k distinct tokens, for k = 0, 1, ...; the parts are read once for it."""
         return self.shards.distinct_tokens
 
     def statistics(self) -> TokenStatistics:
-        """Of all documents."""
+        """Return the statistics of all documents."""
         return self.shards.statistics()
 
     def epoch(self, number: int) -> Iterator[CountedPart]:

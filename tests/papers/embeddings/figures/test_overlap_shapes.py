@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tokenmargin.data.statistics import pearson
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.correlation import pearson
 from tokenmargin.papers.embeddings.figures._overlap_shapes import (
     binned,
     quantile_curves,

@@ -10,11 +10,12 @@ import pytest
 
 from tokenmargin._progress import silent
 from tokenmargin._provenance import commit
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.experiment import Verdict
-from tokenmargin.papers.maxmargin.figures import _vit_runs, fig06_07_vit
-from tokenmargin.papers.maxmargin.figures._vit_runs import VitSettings, vit_run
+from tokenmargin.papers.maxmargin.figures import fig06_07_vit
+from tokenmargin.papers.maxmargin.vit import runs
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.runs import VitSettings, vit_run
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def few(monkeypatch):
         ]
         return sets[0], sets[1]
 
-    monkeypatch.setattr(_vit_runs, "pictures", made)
+    monkeypatch.setattr(runs, "pictures", made)
     return VitSettings("mini", 1, 2, 1, 1, batch=10, images=20, probed=3, tested=10, directions=1)
 
 
 @pytest.mark.long
 def test_a_training_in_legs_is_not_trained_again(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(_vit_runs, "LEG", 1)
+    monkeypatch.setattr(runs, "LEG", 1)
     config = replace(few, resume=str(tmp_path))
     run = vit_run(config, "adamw", 0, jax.random.key(0), silent)
     assert run["epochs"].tolist() == run["kept_epochs"].tolist() == [0, 1, 2]
@@ -44,7 +45,7 @@ def test_a_training_in_legs_is_not_trained_again(few, tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(_vit_runs, "_trained", never)
+    monkeypatch.setattr(runs, "_trained", never)
     again = vit_run(config, "adamw", 0, jax.random.key(0), silent)
     np.testing.assert_array_equal(again["share"], run["share"])
 
@@ -98,14 +99,14 @@ def test_an_unknown_size_lists_the_known_ones():
 
 
 def test_trainings_of_another_machine_are_judged_as_they_are(few, tmp_path, monkeypatch):
-    monkeypatch.setattr(_vit_runs, "_trained", lambda config, treatment, seen, *_: fake_run([[1.0, 1.0]], [[1.0, 1.0]]))
-    monkeypatch.setattr(_vit_runs.store, "study_computed_by", lambda: {"device": "another", "code": "older"})
+    monkeypatch.setattr(runs, "_trained", lambda config, treatment, seen, *_: fake_run([[1.0, 1.0]], [[1.0, 1.0]]))
+    monkeypatch.setattr(runs.store, "study_computed_by", lambda: {"device": "another", "code": "older"})
     made = vit_run(replace(few, resume=str(tmp_path)), "adamw", 0, jax.random.key(0), silent)
     monkeypatch.undo()
     judged = replace(few, trained=str(tmp_path))
     np.testing.assert_array_equal(vit_run(judged, "adamw", 0, jax.random.key(0), silent)["keys"], made["keys"])
     made = {"commit": commit(), "device": "another", "code": "older"}
-    assert _vit_runs.made_by(judged, "adamw", 0, jax.random.key(0)) == made
+    assert runs.made_by(judged, "adamw", 0, jax.random.key(0)) == made
     with pytest.raises(InvalidInputError, match="holds no part 'sgd-0-to-1'"):
         vit_run(judged, "sgd", 0, jax.random.key(0), silent)
 

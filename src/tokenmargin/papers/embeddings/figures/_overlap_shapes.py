@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin.data.statistics import pearson
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.models.correlation import pearson
 
 #: A step down of fewer standard errors than this is noise: one of nineteen independent steps of a flat curve exceeds 3
 #: with a chance below 3 percent.

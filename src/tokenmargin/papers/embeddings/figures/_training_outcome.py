@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments.experiment import Arrays, Number
+from tokenmargin.models.correlation import pearson
 from tokenmargin.papers.embeddings.figures._in_words import words
 from tokenmargin.papers.embeddings.figures._overlap_shapes import base_rate, rises_at_equal_count, s_curve, v_curve
 

@@ -19,10 +19,10 @@ import numpy as np
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress
 from tokenmargin.data import KLevel, TokenDataset, k_level, token_statistics
-from tokenmargin.data.statistics import pearson
 from tokenmargin.experiments import store
 from tokenmargin.experiments.expectations import expect_training
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.models.correlation import pearson
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.training.checkpoint import Checkpoint
 from tokenmargin.training.optimisers import AdamW

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._intervals import wilson
 from tokenmargin.experiments.experiment import Number, Relation, Verdict
 
 #: What the paper prints of the share, and where.
@@ -47,16 +48,6 @@ class Share:
         """The share as a sentence says it."""
         low, high = self.interval
         return f"{self.count} of {self.trials:,} ({self.value:.2%}, 95% interval {low:.2%} to {high:.2%})"
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share; everything if there was no trial."""
-    if trials == 0:
-        return 0.0, 1.0
-    from scipy.stats import binomtest  # slow to import
-
-    interval = binomtest(successes, trials).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._intervals import wilson
 from tokenmargin.experiments.experiment import Number, Relation
-from tokenmargin.papers.maxmargin.figures._negative_gaps import NegativeGaps, wilson
+from tokenmargin.papers.maxmargin.figures._negative_gaps import NegativeGaps
 from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.theory import SAME_DIRECTION
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.experiments.experiment import Arrays, Experiment, Number, Result
-from tokenmargin.papers.maxmargin.figures._vit_runs import (
+from tokenmargin.papers.maxmargin.vit.attention_probe import head_directions
+from tokenmargin.papers.maxmargin.vit.runs import (
     TREATMENTS,
     VitSettings,
     made_by,
@@ -23,7 +24,6 @@ from tokenmargin.papers.maxmargin.figures._vit_runs import (
     probed_places,
     vit_run,
 )
-from tokenmargin.probe.attention_probe import head_directions
 
 #: The effect that is asked for: sparsity falls, and the weights grow, at least so many fold. Both at once: on shuffled
 #: labels the weights grow, too.

@@ -12,11 +12,10 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
-from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources._parquet import parquet_batches, parquet_columns, parquet_size
-from tokenmargin.sources._pictures import decoded, encoded
-from tokenmargin.sources._plain_pickle import MOST_BYTES, plain_values
+from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.papers.maxmargin.vit._plain_pickle import MOST_BYTES, plain_values
 from tokenmargin.sources.locate import Whereabouts, locate
+from tokenmargin.sources.parquet import parquet_batches, parquet_columns, parquet_size
 
 SIDE, CHANNELS = 32, 3
 _PIXELS = SIDE * SIDE * CHANNELS
@@ -46,13 +45,13 @@ class LabelledImages:
     origin: str
 
     def __len__(self) -> int:
-        """How many pictures."""
+        """Return the number of pictures."""
         return len(self.labels)
 
 
 def _from_hub(split: str, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     names = [CLASS_NAMES[label] for label in columns["label"]]
-    return {"split": [split] * len(names), "label": names, "image": [encoded(picture) for picture in columns["img"]]}
+    return {"split": [split] * len(names), "label": names, "image": [_encoded(picture) for picture in columns["img"]]}
 
 
 WHERE = Whereabouts(
@@ -204,7 +203,7 @@ def _picture(value: Any, place: str) -> np.ndarray:
     raw = value.get("bytes") if isinstance(value, dict) else value
     if not isinstance(raw, bytes):
         raise InvalidInputError(f"{place}: a picture must be bytes, got {type(raw).__name__}.")
-    pixels = decoded(BytesIO(raw), place)
+    pixels = _decoded(BytesIO(raw), place)
     if pixels.ndim == 2:
         raise InvalidInputError(f"{place}: the picture is grey, and CIFAR-10 is in colour: repeat it three times.")
     if pixels.shape != (SIDE, SIDE, CHANNELS):
@@ -229,3 +228,35 @@ def _numbers(labels: list[Any], origin: str) -> np.ndarray:
             f"{origin} has the label {unknown[0]!r}: those of CIFAR-10 are 0 to 9, or {', '.join(CLASS_NAMES)}."
         )
     return np.array([known[label] for label in labels], np.int32)
+
+
+def _decoded(stream: BytesIO, place: str) -> np.ndarray:
+    """The pixels of a JPEG or PNG, shape (height, width) if it is grey, else (height, width, channels).
+
+    Args:
+        stream: the file's bytes.
+        place: what an error calls it.
+    """
+    image = _pillow()
+    try:
+        with image.open(stream) as picture:
+            return np.asarray(picture if picture.mode != "P" else picture.convert("RGB"), np.uint8)
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as problem:
+        raise InvalidInputError(
+            f"{place}: no whole picture ({problem}): it is truncated or damaged. Copy or download it again."
+        ) from None
+
+
+def _encoded(picture: Any) -> bytes:
+    """A Pillow image, as the hub gives it, as the bytes of a PNG: nothing is lost."""
+    stream = BytesIO()
+    picture.save(stream, format="PNG")
+    return stream.getvalue()
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtraError("Decoding pictures", "vision") from None
+    return Image

@@ -1,4 +1,4 @@
-"""What lies between the products of a vision transformer, in one pass each: sum and LayerNorm, bias and GELU.
+"""Sum and LayerNorm, bias and GELU between the products of a vision transformer, in one pass each.
 
 At the width of ViT-tiny a product of the stream takes no longer than a pass over it, and a compiler makes four and more
 passes of what stands here (docs/speed.md). On a GPU kernels, elsewhere the same formulas as a compiler finds them; both
@@ -18,7 +18,7 @@ from jax.experimental.pallas import triton as plt
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.models._vit_block import LAYER_NORM_EPSILON
+from tokenmargin.papers.maxmargin.vit._block import LAYER_NORM_EPSILON
 
 Rows = Float[Array, "rows d"]
 Vector = Float[Array, "d"]
@@ -26,7 +26,7 @@ Roots = Float[Array, "rows"]
 
 
 class Cut(NamedTuple):
-    """How a kernel is cut into programs; changes speed alone."""
+    """Sizes of the programs of a kernel; they change speed alone."""
 
     rows: int  # at a time
     times: int  # one block of rows after the other
@@ -106,7 +106,7 @@ def _on_gpu(kernel: Any, plain: Any, interpret: bool, *given: AnyArray) -> Any:
 
 
 def _wide(dtype: Any) -> Any:
-    """What sums are taken in."""
+    """Return the numbers in the precision in which sums are taken."""
     return jnp.promote_types(dtype, jnp.float32)
 
 
@@ -189,7 +189,7 @@ class _Block:
 
 
 def _first_block(ref: Any, cut: Cut) -> _Block:
-    """Of this program."""
+    """Return the first block of this program."""
     size = _columns(ref.shape[1], cut)
     row, column = (jnp.arange(length, dtype=jnp.int32) for length in (cut.rows, size))
     return _Block(ref, pl.program_id(0) * (cut.rows * cut.times) + row, pl.program_id(1) * size + column)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
-from tokenmargin._arrays import read_arrays
-from tokenmargin._atomic import complete_file
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.vit import ClsAttention, Vit, VitParameters
+from tokenmargin.papers.maxmargin.vit.vit import ClsAttention, Vit, VitParameters
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.query_direction import QueryDirection, query_direction
 from tokenmargin.probe.reading import AttentionReading
@@ -25,9 +22,9 @@ PICTURES_AT_ONCE = 50
 
 
 class AttentionProbe:
-    """What [CLS] attends to on some pictures, layer by layer and head by head; a callback of training.
+    """Measures of the attention of [CLS] on some pictures, by layer and head; a callback of training.
 
-    `probe.measure(parameters)` looks at a finished model. `train_images(..., on_epoch=probe)` looks after the epochs
+    `probe.measure(parameters)` looks at a finished model. `train(..., on_epoch=probe)` looks after the epochs
     in `epochs`, and leaves what it saw in `reports`, a dictionary by epoch. [CLS] itself is not counted among the
     tokens: what is measured is its attention to the patches, brought to sum 1.
 
@@ -83,24 +80,6 @@ class AttentionProbe:
         norms = key_query_norms(self._model, parameters)
         readings = vit_attention(self._model, parameters, self._images)
         return attention_report(readings, norms, total=len(self._images), progress=progress)
-
-    def save_keys(self, path: Path) -> None:
-        """Write the kept queries and keys of every epoch, to solve (ATT-SVM) where a solver is; see `load_keys`."""
-        arrays: dict[str, Any] = {"layers": np.array(self._layers), "epochs": np.array(sorted(self.readings))}
-        for epoch, (queries, keys) in self.readings.items():
-            arrays[f"queries_{epoch}"], arrays[f"keys_{epoch}"] = queries, keys
-        with complete_file(path) as unfinished, unfinished.open("wb") as opened:
-            np.savez(opened, **arrays)
-
-
-@checked
-def load_keys(path: Path) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Queries (layers, n, H, k) and keys (layers, n, H, T, k) by epoch, as `AttentionProbe.save_keys` wrote them."""
-    file = read_arrays(path, "what AttentionProbe.save_keys wrote", ("epochs",))
-    try:
-        return {int(epoch): (file[f"queries_{epoch}"], file[f"keys_{epoch}"]) for epoch in file["epochs"].tolist()}
-    except (KeyError, TypeError, ValueError):
-        raise InvalidInputError(f"{path} lacks the queries and keys of an epoch: save them again.") from None
 
 
 @checked
@@ -158,7 +137,7 @@ def layer_key_query_norms(parameters: VitParameters) -> np.ndarray:
 
 
 def _by_head(matrix: Any, model: Vit) -> np.ndarray:
-    """From shape (d, d), heads one after the other along the last axis, to (H, k, d)."""
+    """Reshape (d, d), heads one after the other along the last axis, to (H, k, d)."""
     return np.asarray(matrix, np.float64).T.reshape(model.heads, model.width // model.heads, model.width)
 
 

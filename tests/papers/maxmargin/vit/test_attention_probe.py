@@ -10,16 +10,15 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status
 from tokenmargin.models import OneLayer
-from tokenmargin.models.vit import Vit
-from tokenmargin.probe.attention_probe import (
+from tokenmargin.papers.maxmargin.vit.attention_probe import (
     AttentionProbe,
     head_directions,
     key_query_norms,
     layer_key_query_norms,
-    load_keys,
     vit_attention,
 )
-from tokenmargin.probe.measures import soft_sparsity, without_token
+from tokenmargin.papers.maxmargin.vit.vit import Vit
+from tokenmargin.probe.measures import soft_sparsity
 from tokenmargin.probe.query_direction import query_direction
 from tokenmargin.probe.reading import AttentionReading
 from tokenmargin.probe.report import attention_report
@@ -41,14 +40,15 @@ def images():
     return np.random.default_rng(0).normal(size=(5, 8, 8, 3))
 
 
-def test_the_report_measures_the_maps(parameters, images, tmp_path):
+def test_the_report_measures_the_maps(parameters, images):
     probe = AttentionProbe(MODEL, images, epochs=(0, 2), kept=2, layers=(1,))
     for epoch in range(3):
         probe(epoch, parameters)
     assert sorted(probe.reports) == [0, 2]
     report = probe.reports[2]
     full = cls_attention(parameters, images)
-    patches, mean = (without_token(x) for x in (np.asarray(full.maps), np.asarray(full.maps).mean(axis=2)))
+    whole = (np.asarray(full.maps)[..., 1:], np.asarray(full.maps).mean(axis=2)[..., 1:])
+    patches, mean = (x / x.sum(axis=-1, keepdims=True) for x in whole)
     np.testing.assert_allclose(report.sparsity, np.moveaxis(soft_sparsity(patches), 1, 0), rtol=1e-5)
     np.testing.assert_allclose(report.mean_map_sparsity, soft_sparsity(mean).T, rtol=1e-5)
     np.testing.assert_allclose(report.top_mass, np.moveaxis(patches.max(-1), 1, 0), rtol=1e-5)
@@ -59,9 +59,7 @@ def test_the_report_measures_the_maps(parameters, images, tmp_path):
     ordered = np.sort(np.asarray(full.logits)[..., 1:], axis=-1)
     np.testing.assert_allclose(report.margin, np.moveaxis(ordered[..., -1] - ordered[..., -2], 1, 0), rtol=1e-5)
     assert "layer 2" in report.explain()
-    assert report.sparsity_of(1, 0).count == 5
-    probe.save_keys(tmp_path / "keys.npz")
-    queries, keys = load_keys(tmp_path / "keys.npz")[2]
+    queries, keys = probe.readings[2]
     np.testing.assert_allclose(queries, np.asarray(full.queries)[[1], :2], atol=1e-12)
     np.testing.assert_allclose(keys, np.asarray(full.keys)[[1], :2], atol=1e-12)
 

@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int
 from tokenmargin._checks import check_fields, checked, whole_number
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models._vit_block import (
+from tokenmargin.models import BatchSums, Model
+from tokenmargin.papers.maxmargin.vit._block import (
     BlockParameters,
     HeadReadings,
     block,
@@ -29,8 +30,7 @@ from tokenmargin.models._vit_block import (
     layer_norm,
     scaled,
 )
-from tokenmargin.models._vit_half_block import half_blocks
-from tokenmargin.models.batch_sums import BatchSums
+from tokenmargin.papers.maxmargin.vit._half_block import half_blocks
 
 Pictures = Float[Array | np.ndarray, "B side side 3"]
 ClassLabels = Int[Array | np.ndarray, "B"]
@@ -85,7 +85,7 @@ class ImageBatch(eqx.Module):
 
 
 class ClsAttention(eqx.Module):
-    """What [CLS] attends to: one query and T keys for each layer, picture and head.
+    """Queries and keys of the attention of [CLS]: one query and T keys for each layer, picture and head.
 
     Args:
         queries: of [CLS], divided by the root of their width as the softmax sees them, shape (L, B, heads, k).
@@ -97,7 +97,7 @@ class ClsAttention(eqx.Module):
 
     @property
     def logits(self) -> ClsMaps:
-        """What the softmax is taken of, shape (L, B, heads, T)."""
+        """Scores before the softmax, shape (L, B, heads, T)."""
         return jnp.einsum("lbhk,lbhtk->lbht", self.queries, self.keys, precision=jax.lax.Precision.HIGHEST)
 
     @property
@@ -106,7 +106,7 @@ class ClsAttention(eqx.Module):
         return jax.nn.softmax(self.logits, axis=-1)
 
 
-class Vit(eqx.Module):
+class Vit(Model, eqx.Module):
     """The size of a vision transformer, and what of it is trained.
 
     Args:
@@ -154,19 +154,12 @@ class Vit(eqx.Module):
         """T: the patches and [CLS]."""
         return (self.side // self.patch) ** 2 + 1
 
-    @property
-    def steps_together(self) -> int:
-        """A step is long enough to hide the start of its kernels, and long to compile."""
-        return 1
+    def initial(self, key: Array, size: int, dtype: Any = jnp.float32) -> VitParameters:
+        """Return matrices, positions and [CLS] ~ N(0, 0.02^2) cut off at two deviations, gains 1, biases 0.
 
-    @property
-    def compiler_options(self) -> tuple[()]:
-        """Nothing: what accelerators' compilers do by default is good here."""
-        return ()
-
-    def initial(self, key: Array, classes: int, dtype: Any = jnp.float32) -> VitParameters:
-        """Matrices, positions and [CLS] ~ N(0, 0.02^2) cut off at two deviations, gains 1, biases 0."""
-        return _initial(self, key, classes, jnp.dtype(dtype).name)
+        `size` is the number of classes.
+        """
+        return _initial(self, key, size, jnp.dtype(dtype).name)
 
     def outputs(self, parameters: VitParameters, images: Pictures) -> ClassOutputs:
         """A number for each class, whose softmax is its probability, shape (B, classes)."""
@@ -178,7 +171,7 @@ class Vit(eqx.Module):
         return ClsAttention(jnp.stack([each.queries for each in readings]), jnp.stack([each.keys for each in readings]))
 
     def loss_and_gradients(self, parameters: VitParameters, batch: ImageBatch) -> tuple[BatchSums, VitParameters]:
-        """Mean cross entropy of a batch and its gradients; None for what is not trained."""
+        """Return the mean cross entropy of a batch and its gradients; None for what is not trained."""
         trained = _is_trained(self, parameters)
         free, kept = eqx.partition(parameters, trained)
         (_, sums), gradients = jax.value_and_grad(_loss, has_aux=True)(free, kept, self, batch)
@@ -186,7 +179,7 @@ class Vit(eqx.Module):
 
 
 def _is_trained(model: Vit, parameters: VitParameters) -> Any:
-    """Which leaves are trained."""
+    """Return True for the leaves that are trained."""
     names = () if model.trains_attention else ("query", "query_bias", "key", "key_bias")
     all_free = jax.tree.map(lambda _: True, parameters)
     where = [(k, name) for k in range(model.depth) for name in names]

@@ -14,24 +14,26 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress, renamed
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Arrays, Config
-from tokenmargin.models.vit import SIZES, Vit, VitParameters
-from tokenmargin.probe.attention_probe import AttentionProbe, layer_key_query_norms
-from tokenmargin.sources.cifar10 import cifar10
-from tokenmargin.training import SGD, AdamW, Checkpoint
-from tokenmargin.training.image_batches import as_numbers
-from tokenmargin.training.image_training import image_accuracy, train_images
+from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, layer_key_query_norms
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.papers.maxmargin.vit.image_batches import as_numbers, image_batches
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import SIZES, Vit, VitParameters
+from tokenmargin.training import SGD, AdamW, Checkpoint, Evaluator, WarmUp, train
 from tokenmargin.training.schedule import CONSTANT
-from tokenmargin.training.warm_up import WarmUp
+from tokenmargin.training.train import streams
 
 #: A size for seconds on a CPU, beside the usual ones.
 MINI = {"mini": (32, 2, 2)}
 
 #: Epochs between two checkpoints: what an interruption can lose.
 LEG = 15
+
+#: Pictures that the accuracy is measured on at once.
+TESTED_AT_ONCE = 512
 
 #: Pictures whose maps are kept, the first of those that attention is measured on.
 KEPT = 10
@@ -179,10 +181,12 @@ class _Watch:
 
     def __init__(self, model: Vit, images: np.ndarray, test: ImageDataset, seen: range, directions: int) -> None:
         # What is trained changes nothing of what is computed: one compilation serves all.
-        self._model, self._test = replace(model, trains_attention=True), test
+        own = replace(model, trains_attention=True)
+        self._evaluator = Evaluator(test, own, batches=image_batches, batch_size=TESTED_AT_ONCE)
+        self._pictures = len(test)
         look = tuple(epoch for epoch in seen if is_measured(epoch) or epoch == seen[-1])
         kept, last = min(KEPT, len(images)), (model.depth - 1,)
-        self.probe = AttentionProbe(self._model, images, epochs=look, kept=kept, layers=last)
+        self.probe = AttentionProbe(own, images, epochs=look, kept=kept, layers=last)
         self.directions, self._last = directions, seen[-1]
         self.norms: dict[int, np.ndarray] = {}
         self.accuracy: dict[int, float] = {}
@@ -191,7 +195,9 @@ class _Watch:
         self.probe(epoch, parameters)
         if epoch in self.probe.reports:
             self.norms[epoch] = layer_key_query_norms(parameters)
-            self.accuracy[epoch] = image_accuracy(self._model, parameters, self._test)
+            # A count over the number of pictures: the evaluator's own quotient is rounded to float32.
+            correct = round(self._evaluator(parameters).accuracy * self._pictures)
+            self.accuracy[epoch] = correct / self._pictures
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays by epoch, the epochs in order."""
@@ -221,18 +227,20 @@ def _trained(
     config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Checkpoint | None, progress: Progress
 ) -> Arrays:
     """Train for these epochs, and return the records of them."""
-    train, test = pictures(config.data, config.images, config.tested)
+    pictures_to_learn, test = pictures(config.data, config.images, config.tested)
     sizes = config.model
     model = Vit(sizes.width, sizes.depth, sizes.heads, trains_attention=treatment != "frozen")
     if treatment == "shuffled":
-        order = np.random.default_rng(np.asarray(jax.random.key_data(key))).permutation(len(train))
-        train = train.with_labels(train.labels[order])
+        order = np.random.default_rng(np.asarray(jax.random.key_data(key))).permutation(len(pictures_to_learn))
+        pictures_to_learn = pictures_to_learn.with_labels(pictures_to_learn.labels[order])
     if checkpoint is not None:
         # What is ahead of what was seen: an interruption fell between the two.
         checkpoint.discard(beyond=max(seen[0] - 1, 0))
     watch = _Watch(model, as_numbers(test.images[probed_places(config)]), test, seen, config.directions)
-    run = train_images(
-        train,
+    if seen[0] == 0:
+        watch(0, model.initial(streams(key)[0], len(pictures_to_learn.class_names), "float32"))
+    run = train(
+        pictures_to_learn,
         model,
         SGD(config.lr) if treatment == "sgd" else AdamW(config.lr),
         epochs=seen[-1],

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tokenmargin.models import _vit_kernels as kernels
-from tokenmargin.models._vit_block import BlockParameters, block, layer_norm
-from tokenmargin.models._vit_half_block import half_blocks
-from tokenmargin.models._vit_kernels import biased_gelu, normalised_sum
-from tokenmargin.models.vit import Vit
+from tokenmargin.papers.maxmargin.vit import _kernels as kernels
+from tokenmargin.papers.maxmargin.vit._block import BlockParameters, block, layer_norm
+from tokenmargin.papers.maxmargin.vit._half_block import half_blocks
+from tokenmargin.papers.maxmargin.vit._kernels import biased_gelu, normalised_sum
+from tokenmargin.papers.maxmargin.vit.vit import Vit
 
 #: Both sides are float64 and differ in the order of additions.
 ROUNDING = 1e-11

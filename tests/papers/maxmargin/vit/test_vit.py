@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.vit import SIZES, ImageBatch, Vit
+from tokenmargin.papers.maxmargin.vit.vit import SIZES, ImageBatch, Vit
 
 MODEL = Vit(width=24, depth=2, heads=3, side=8)
 CLASSES = 5

@@ -263,7 +263,7 @@ def _named(reading: _Reading) -> None:
 
 
 def _frame(reading: _Reading) -> None:
-    """How many bytes follow, which is of no use here."""
+    """Read the number of bytes that follow, which is of no use here."""
     reading.take(8)
 
 

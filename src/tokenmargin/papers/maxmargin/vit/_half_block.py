@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from tokenmargin._types import AnyArray
-from tokenmargin.models._vit_block import FULL, BlockParameters, Stream, attention
-from tokenmargin.models._vit_kernels import Rows, Vector, biased_gelu, normalised_sum
+from tokenmargin.papers.maxmargin.vit._block import FULL, BlockParameters, Stream, attention
+from tokenmargin.papers.maxmargin.vit._kernels import Rows, Vector, biased_gelu, normalised_sum
 
 
 class Sum(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -12,8 +13,11 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._types import ScalarJ
-from tokenmargin.data.images import ImageDataset
-from tokenmargin.models.vit import ImageBatch
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import ImageBatch, Vit
+from tokenmargin.training import batch_factory
+from tokenmargin.training.examples import BatchFactory, in_steps
 
 StoredPictures = UInt8[Array, "rows side side 3"]
 StoredLabels = Int[Array, "rows"]
@@ -44,7 +48,7 @@ class ImageShelf(eqx.Module):
 
 
 class ImagePlan(eqx.Module):
-    """Which pictures make up a batch, how each is shifted, and whether it is mirrored (1); steps may lead."""
+    """Pictures of a batch, the shift of each, and 1 for those that are mirrored; steps may lead."""
 
     rows: PlanRows
     shifts: PlanShifts
@@ -66,11 +70,8 @@ class ImageBatches:
     batch_size: int
 
     def rows(self, order: np.ndarray) -> np.ndarray:
-        """The pictures of each batch, shape (steps, B), in this order; n stands for no picture."""
-        steps = -(-self.n_documents // self.batch_size)
-        rows = np.full(steps * self.batch_size, self.n_documents, np.int32)
-        rows[: self.n_documents] = order
-        return rows.reshape(steps, self.batch_size)
+        """Return the pictures of each batch, shape (steps, B), in this order; n stands for no picture."""
+        return in_steps(order, self.batch_size, self.n_documents)
 
     def layout(self, rows: np.ndarray) -> None:
         """Pictures are of one size: there is nothing to say."""
@@ -120,15 +121,24 @@ class AugmentedImageBatches(ImageBatches):
 
 
 @checked
-def image_batches(dataset: ImageDataset, batch_size: int, dtype: str = "float32") -> ImageBatches:
-    """Put a data set on the device, to be seen as it is."""
-    return ImageBatches(*_parts(dataset, batch_size, dtype))
+def image_batches(
+    dataset: ImageDataset, batch_size: int, dtype: str = "float32", *, side: int | None = None
+) -> ImageBatches:
+    """Put a data set on the device, to be seen as it is; pictures of another side than this one are refused."""
+    return ImageBatches(*_parts(dataset, batch_size, dtype, side))
 
 
 @checked
-def augmented_image_batches(dataset: ImageDataset, batch_size: int, dtype: str = "float32") -> AugmentedImageBatches:
-    """Put a data set on the device, to be seen shifted and mirrored."""
-    return AugmentedImageBatches(*_parts(dataset, batch_size, dtype))
+def augmented_image_batches(
+    dataset: ImageDataset, batch_size: int, dtype: str = "float32", *, side: int | None = None
+) -> AugmentedImageBatches:
+    """Put a data set on the device, to be seen shifted and mirrored; see `image_batches`."""
+    return AugmentedImageBatches(*_parts(dataset, batch_size, dtype, side))
+
+
+@batch_factory.register(Vit)
+def _(model: Vit) -> BatchFactory:
+    return partial(augmented_image_batches, side=model.side)
 
 
 def as_numbers(images: np.ndarray, dtype: str = "float32") -> np.ndarray:
@@ -136,8 +146,13 @@ def as_numbers(images: np.ndarray, dtype: str = "float32") -> np.ndarray:
     return ((images.astype(np.float64) - MIDDLE) / SPREAD).astype(dtype)
 
 
-def _parts(dataset: ImageDataset, batch_size: int, dtype: str) -> tuple[ImageShelf, int, int]:
+def _parts(dataset: ImageDataset, batch_size: int, dtype: str, side: int | None) -> tuple[ImageShelf, int, int]:
     whole_number(batch_size, "batch_size", 1)
+    if side is not None and side != dataset.side:
+        raise InvalidInputError(
+            f"the model takes pictures of {side} x {side} pixels, and these have {dataset.side} x {dataset.side}: "
+            f"scale them, or make the model for them, side={dataset.side}."
+        )
     none = np.zeros((1, *dataset.images.shape[1:]), np.uint8)
     images = jnp.asarray(np.concatenate([dataset.images, none]))
     labels = jnp.asarray(np.append(dataset.labels, -1).astype(np.int32))

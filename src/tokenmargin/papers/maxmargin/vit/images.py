@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import array_of, checked, none_missing, picked_numbers
+from tokenmargin._fingerprint import fingerprint
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.training import Examples
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class ImageDataset:
+class ImageDataset(Examples):
     """n square pictures in colour with a class each.
 
     Args:
@@ -62,6 +64,10 @@ class ImageDataset:
     def side(self) -> int:
         """Pixels along a side."""
         return int(self.images.shape[1])
+
+    def content(self) -> str:
+        """Return words that differ where the pictures or their classes differ."""
+        return f"{len(self)} pictures, {fingerprint(self.images, self.labels, self.class_names)}"
 
     def subset(self, rows: ArrayLike) -> ImageDataset:
         """The pictures with these row numbers."""

@@ -11,6 +11,9 @@ most to it, with a sign. Of level k,
 As printed, the law makes irrelevant tokens far more frequent than relevant ones (see the errata), so that counting
 alone would give the planted tokens away. Here there are as many irrelevant tokens as make all equally frequent, unless
 asked otherwise; the control "rarity alone" shows what counting finds.
+
+`python -m benchmarks.planted_verdicts` runs the study, prints its sentences and its table, and with `--out FOLDER`
+writes them and all numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from scipy.stats import t as student
 
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
-from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._provenance import manifest
 from tokenmargin.classify.baseline import fit_tfidf_logistic
 from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.comparing import RECORDED
@@ -141,7 +144,7 @@ class PlantedCell:
 
 @dataclass(frozen=True)
 class PlantedStudy:
-    """What `tokenmargin planted` writes."""
+    """The answers under all conditions."""
 
     settings: PlantedSettings
     cells: tuple[PlantedCell, ...]
@@ -168,14 +171,7 @@ def planted_study(
         occurrences = n * law.T * rarity / (2 * sum(law.sizes))
         cells.append(PlantedCell(n, noise, rarity, occurrences, _rows(draws, len(law.levels))))
         progress(done + 1, len(conditions), "looking for planted tokens")
-    manifest = {
-        "command": command,
-        "settings": asdict(settings),
-        "commit": commit(),
-        "versions": versions(RECORDED),
-        **machine(),
-    }
-    return PlantedStudy(settings, tuple(cells), command, manifest)
+    return PlantedStudy(settings, tuple(cells), command, manifest(command, {}, asdict(settings), RECORDED))
 
 
 #: Of one draw: by method why it did not run, or what it found: all, then precision and recall of each level.

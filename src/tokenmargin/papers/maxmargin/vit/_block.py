@@ -50,7 +50,7 @@ class BlockParameters(eqx.Module):
 
 
 class HeadReadings(eqx.Module):
-    """What [CLS] of a block attends with: queries, divided by the root of their width, and the keys of all tokens."""
+    """Queries of [CLS] in a block, divided by the root of their width, and the keys of all tokens."""
 
     queries: BlockQueries
     keys: BlockKeys
@@ -103,7 +103,7 @@ def cls_block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) ->
 
 
 def _added(weights: BlockParameters, rows: Rows, mixed: Rows) -> Rows:
-    """What attention mixed, and then the MLP, added to the rows."""
+    """Return the rows with the mixture of attention, and then the MLP, added to them."""
     rows = rows + _linear(mixed, weights.out, weights.out_bias)
     read = layer_norm(rows, weights.mlp_gain, weights.mlp_norm_bias)
     hidden = jax.nn.gelu(_linear(read, weights.up, weights.up_bias), approximate=False)

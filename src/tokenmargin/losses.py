@@ -41,6 +41,10 @@ class Loss(eqx.Module):
         """log|l'(u)|, elementwise."""
         return jnp.log(-_elementwise_derivative(self.value, u))
 
+    def slope(self, u: AnyArray) -> AnyArray:
+        """l'(u), elementwise."""
+        return -jnp.exp(self.log_slope(u))
+
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """d/du log|l'(u)| = l''(u)/l'(u), elementwise."""
         return _elementwise_derivative(self.log_slope, u)
@@ -60,6 +64,10 @@ class Logistic(Loss):
     def log_slope(self, u: AnyArray) -> AnyArray:
         """-log(1 + exp(u))."""
         return -jax.nn.softplus(_real(u))
+
+    def slope(self, u: AnyArray) -> AnyArray:
+        """-sigmoid(-u)."""
+        return -jax.nn.sigmoid(-_real(u))
 
     def log_slope_derivative(self, u: AnyArray) -> AnyArray:
         """-sigmoid(u)."""
@@ -135,6 +143,10 @@ class CustomLoss(Loss):
     def value(self, u: AnyArray) -> AnyArray:
         """The function, elementwise."""
         return _elementwise(self.function, u)
+
+    def slope(self, u: AnyArray) -> AnyArray:
+        """The derivative of the function, elementwise."""
+        return _elementwise_derivative(self.value, u)
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """The bounds given; a bound sampled on a grid would not be one."""

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources import cifar10
-from tokenmargin.sources.cifar10 import CLASS_NAMES, WHERE
+from tokenmargin.papers.maxmargin.vit.cifar10 import CLASS_NAMES, WHERE, cifar10
 
 SPLITS = {"train": [f"data_batch_{k}" for k in range(1, 6)], "test": ["test_batch"]}
 

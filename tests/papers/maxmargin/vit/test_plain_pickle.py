@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.sources.hostile_pickles import HOSTILE, in_data, original
+from tests.papers.maxmargin.vit.hostile_pickles import HOSTILE, in_data, original
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import cifar10
-from tokenmargin.sources._plain_pickle import MOST_BYTES, plain_values
+from tokenmargin.papers.maxmargin.vit._plain_pickle import MOST_BYTES, plain_values
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 
 ROWS = np.random.default_rng(0).integers(0, 256, (300, 3072), np.uint8)
 LABELS = np.random.default_rng(1).integers(0, 10, 300).tolist()
@@ -70,7 +70,9 @@ def hostile_in_here(folder: str) -> None:
 
 
 def test_every_hostile_pickle_is_refused_and_the_process_lives(tmp_path):
-    command = f"from tests.sources.test_plain_pickle import hostile_in_here; hostile_in_here({str(tmp_path)!r})"
+    command = (
+        f"from tests.papers.maxmargin.vit.test_plain_pickle import hostile_in_here; hostile_in_here({str(tmp_path)!r})"
+    )
     ended = subprocess.run([sys.executable, "-X", "faulthandler", "-c", command], capture_output=True, text=True)
     said = dict(line.split("\t") for line in ended.stdout.splitlines())
     assert said == dict.fromkeys(HOSTILE, "refused") | {"memory": "within bounds"}, ended.stderr[-2000:]
@@ -79,7 +81,7 @@ def test_every_hostile_pickle_is_refused_and_the_process_lives(tmp_path):
 
 
 def test_a_file_beyond_the_limit_is_refused(monkeypatch):
-    monkeypatch.setattr("tokenmargin.sources._plain_pickle.MOST_BYTES", 10)
+    monkeypatch.setattr("tokenmargin.papers.maxmargin.vit._plain_pickle.MOST_BYTES", 10)
     with pytest.raises(InvalidInputError, match="more than 10 bytes"):
         plain_values(in_data(b"]"))
     assert MOST_BYTES > 31_035_704  # the largest of the original files

@@ -6,18 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from tokenmargin.data.images import ImageDataset
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.vit import Vit
-from tokenmargin.training import SGD, AdamW, Checkpoint, train
-from tokenmargin.training.image_batches import (
+from tokenmargin.papers.maxmargin.vit.image_batches import (
     LARGEST_SHIFT,
     as_numbers,
     augmented_image_batches,
     image_batches,
 )
-from tokenmargin.training.image_training import image_accuracy, train_images
-from tokenmargin.training.warm_up import WarmUp
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import Vit
+from tokenmargin.training import SGD, AdamW, Checkpoint, Evaluator, TrainingRun, train
+from tokenmargin.training.schedule import WarmUp
 
 #: Means of fifty float32 numbers.
 SINGLE = 1e-5
@@ -38,7 +37,7 @@ def data():
 
 
 def trained(data, epochs, **options):
-    return train_images(data, MODEL, AdamW(lr=3e-3), epochs=epochs, key=jax.random.key(1), batch_size=16, **options)
+    return train(data, MODEL, AdamW(lr=3e-3), epochs=epochs, key=jax.random.key(1), batch_size=16, **options)
 
 
 def same(a, b):
@@ -59,9 +58,10 @@ def test_it_learns_and_a_checkpoint_goes_on_as_if_nothing_had_happened(data, tmp
     np.testing.assert_array_equal(whole.records.loss, resumed.records.loss)
     assert whole.steps == resumed.steps == 4 * 4
     assert whole.records.loss[-1] < 0.7 * whole.records.loss[0]
-    assert image_accuracy(MODEL, whole.parameters, data) > 0.9
+    assert Evaluator(data, MODEL, batches=image_batches)(whole).accuracy > 0.9
+    assert whole.evaluate(data).loss < 0.7
     with pytest.raises(InvalidInputError, match=r"belongs to another run[^$]*optimiser.lr: saved 0.003, now 0.001"):
-        train_images(data, MODEL, AdamW(lr=1e-3), epochs=4, key=jax.random.key(1), checkpoint=place)
+        train(data, MODEL, AdamW(lr=1e-3), epochs=4, key=jax.random.key(1), checkpoint=place)
     with pytest.raises(InvalidInputError, match="has seen 4 epochs, more than the 2 asked for"):
         trained(data, 2, schedule=WarmUp(2), checkpoint=place)
 
@@ -72,7 +72,7 @@ def test_records_are_means_over_the_pictures():
     for ones in (0, 18, 50):
         black = ImageDataset(pictures, (np.arange(50) < ones).astype(int), ("zero", "one"))
         own = {"epochs": 1, "key": jax.random.key(1), "batch_size": 16}
-        records = train_images(black, MODEL, AdamW(lr=1e-30), **own).records
+        records = train(black, MODEL, AdamW(lr=1e-30), **own).records
         found.append((records.loss[0], records.accuracy[0]))
     (zero, all_zero), (mixed, share), (one, all_one) = found
     assert np.exp(-zero) + np.exp(-one) == pytest.approx(1.0, abs=SINGLE)
@@ -83,13 +83,10 @@ def test_records_are_means_over_the_pictures():
 
 def test_frozen_attention_stays_as_it_was_drawn(data):
     frozen = Vit(width=16, depth=1, heads=2, side=8, trains_attention=False)
-    kept = {}
-
-    def keep(epoch, parameters):
-        kept[epoch] = jax.tree.map(np.array, parameters)
-
-    train_images(data, frozen, SGD(lr=0.1, momentum=0.9), epochs=1, key=jax.random.key(1), on_epoch=keep)
-    before, after = kept[0].blocks[0], kept[1].blocks[0]
+    before, after = (
+        train(data, frozen, SGD(lr=0.1, momentum=0.9), epochs=epochs, key=jax.random.key(1)).parameters.blocks[0]
+        for epochs in (0, 1)
+    )
     assert same((before.query, before.key, before.key_bias), (after.query, after.key, after.key_bias))
     assert not np.array_equal(before.value, after.value)
 
@@ -150,16 +147,28 @@ def test_what_is_no_data_set_of_pictures(images, labels, word):
 
 def test_pictures_of_another_size_than_the_models():
     with pytest.raises(InvalidInputError, match="side=12"):
-        train_images(bright_or_dark(4, 12), MODEL, AdamW(), epochs=1, key=jax.random.key(0))
+        train(bright_or_dark(4, 12), MODEL, AdamW(), epochs=1, key=jax.random.key(0))
 
 
-def test_train_is_one_contract_for_texts_and_pictures(data, tmp_path):
-    own = {"epochs": 1, "key": jax.random.key(1), "batch_size": 16}
-    run = train(data, MODEL, AdamW(lr=3e-3), schedule=WarmUp(2), checkpoint=Checkpoint(tmp_path), **own)
-    assert same(run.parameters, train_images(data, MODEL, AdamW(lr=3e-3), schedule=WarmUp(2), **own).parameters)
-    assert len(list(tmp_path.iterdir())) == 1
-    with pytest.raises(InvalidInputError, match="patience is for counted texts"):
-        train(data, MODEL, AdamW(), patience=3, **own)
+def test_a_run_on_pictures_is_kept_and_taken_up_like_any_other(data, tmp_path):
+    """Three epochs and one more are four: saved, loaded, and gone on from; the best by a validation set."""
+    own = {"key": jax.random.key(1), "batch_size": 16, "schedule": WarmUp(2)}
+    first = train(data, MODEL, AdamW(lr=3e-3), epochs=3, validation=data.subset(np.arange(20)), patience=9, **own)
+    assert first.best_epoch in (1, 2, 3)
+    first.save(tmp_path / "run.npz")
+    run = TrainingRun.load(tmp_path / "run.npz", model=MODEL)
+    assert same(run.parameters, first.parameters)
+    assert run.class_names == ("dark", "bright")
+    assert run.records.measured == {}
+    last = train(data, MODEL, AdamW(lr=3e-3), epochs=1, start=run, **own)
+    whole = train(data, MODEL, AdamW(lr=3e-3), epochs=4, **own)
+    assert same(last.parameters, whole.parameters)
+    np.testing.assert_array_equal(last.records.loss, whole.records.loss)
+    assert "Vit on 2 classes; 4 epochs" in repr(last)
+    with pytest.raises(InvalidInputError, match="the data set has the classes 0 and 1, where training had dark and"):
+        run.evaluate(ImageDataset(data.images, data.labels))
+    with pytest.raises(InvalidInputError, match="start has other shapes than Vit starts from"):
+        train(data, Vit(width=8, depth=1, heads=2, side=8), AdamW(), epochs=1, start=whole.parameters, **own)
 
 
 def test_a_warm_up_holds_for_counted_texts_too():

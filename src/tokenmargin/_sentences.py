@@ -1,0 +1,37 @@
+"""Lists, shares and numbers as sentences and tables show them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+#: Shown where there is no number.
+ABSENT = "–"  # noqa: RUF001
+
+MINUS = "−"  # noqa: RUF001
+
+
+def listed(names: Iterable[str], last: str = "and") -> str:
+    """The names as one says them: "a, b and c"; "none" where there is no name."""
+    given = [str(name) for name in names]
+    return f" {last} ".join([", ".join(given[:-1]), given[-1]] if len(given) > 1 else given) or "none"
+
+
+def some(items: Iterable[object], shown: int = 5) -> str:
+    """The first of many, with commas, and dots where there are more."""
+    given = list(items)
+    return ", ".join(map(str, given[:shown])) + (", ..." if len(given) > shown else "")
+
+
+def fixed(value: float, decimals: int, *, signed: bool = False) -> str:
+    """A number with thousands apart and a true minus; a dash where there is none, no sign for what rounds to 0."""
+    if not math.isfinite(value):
+        return ABSENT
+    shown = f"{abs(value):,.{decimals}f}"
+    zero = not shown.strip("0.,")
+    return ("" if zero else MINUS if value < 0 else "+" if signed else "") + shown
+
+
+def percent(share: float | None, decimals: int = 1) -> str:
+    """A share as a percentage; a dash where there is none."""
+    return ABSENT if share is None or not math.isfinite(share) else f"{fixed(100 * share, decimals)}%"

@@ -1,0 +1,19 @@
+"""The vision transformer of [M, Sec. 4] on CIFAR-10: the model, its pictures, and measures of its attention."""
+
+from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, head_directions, vit_attention
+from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
+from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+from tokenmargin.papers.maxmargin.vit.vit import Vit, VitParameters
+
+__all__ = [
+    "AttentionProbe",
+    "ImageDataset",
+    "Vit",
+    "VitParameters",
+    "augmented_image_batches",
+    "cifar10",
+    "head_directions",
+    "image_batches",
+    "vit_attention",
+]
