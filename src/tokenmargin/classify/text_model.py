@@ -87,17 +87,11 @@ class Explanation:
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """The words and phrases that the model knows, the most deciding first."""
-        found = self._of.places
-        units = [
-            Unit(
-                name,
-                own.token,
-                tuple((found.starts[first], found.ends[first + size - 1]) for first, size in own.places),
-                own.pull,
-                own.attention,
-            )
-            for name, own in self._of.gathered().items()
-        ]
+        starts, ends = self._of.places.starts, self._of.places.ends
+        units = []
+        for name, own in self._of.gathered().items():
+            spans = tuple([(starts[first], ends[first + size - 1]) for first, size in own.places])
+            units.append(Unit(name, own.token, spans, own.pull, own.attention))
         return tuple(sorted(units, key=lambda unit: -abs(unit.contribution)))
 
     @cached_property
@@ -116,7 +110,7 @@ class Explanation:
         return self._of.model.left_out(self)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Gathered:
     """A word or a phrase: its places as (first word, words), and what they amount to."""
 
@@ -144,12 +138,15 @@ class _Evidence(NamedTuple):
             token: (pull / n, given / n) for token, (n, pull, given) in zip(self.columns.tolist(), facts, strict=True)
         }
         units: dict[str, _Gathered] = {}
+        has_runs = self.model.counter.recipe.characters > 0
         for column, first, size in zip(found.columns, found.firsts, found.sizes, strict=True):
             name = names[column]
-            if size == 1 and CUT in name:
+            if has_runs and size == 1 and CUT in name:
                 own = names[found.tokens[first][0]]
                 name = found.words[first] if CUT in own else own
-            unit = units.setdefault(name, _Gathered(column, {}))
+            unit = units.get(name)
+            if unit is None:
+                unit = units[name] = _Gathered(column, {})
             unit.places[first, size] = None
             pull, given = shares[column]
             unit.pull += pull
