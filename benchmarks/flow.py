@@ -23,14 +23,14 @@ def by_diffrax(solver_name: str, objectives: list[AttentionRisk]):
     import optimistix
 
     solver = getattr(diffrax, solver_name)()
-    systems = jax.tree.map(lambda *x: jnp.stack(x), *(o.pair_field for o in objectives))
+    systems = jax.tree.map(lambda *x: jnp.stack(x), *(o.field for o in objectives))
 
     def one(system):
         def reached(t, y, args, **kwargs):
             return jnp.sqrt(jnp.sum(y**2)) - NORM
 
         solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(lambda t, y, args: system.field(y)),
+            diffrax.ODETerm(lambda t, y, args: system.force(y)),
             solver,
             t0=0.0,
             t1=1e12,

@@ -58,8 +58,8 @@ def seconds(call) -> float:
 
 
 # Compiled once a shape, like ours.
-_field = eqx.filter_jit(lambda system, y: system.field(y))
-_jacobian = eqx.filter_jit(lambda system, y: system.field_and_jacobian(y)[1])
+_field = eqx.filter_jit(lambda system, y: system.force(y))
+_jacobian = eqx.filter_jit(lambda system, y: system.force_and_jacobian(y)[1])
 
 
 def radau_trial(sequences) -> None:

@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "_types": set(),
     "errors": set(),
     "_checks": {"errors", "_sentences"},
+    "norms": {"errors", "_checks"},
     "_progress": set(),
     "_rename": set(),
     "_atomic": {"errors", "_rename"},
@@ -42,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "data": {"_types", "errors", "_checks", "_arrays", "_isometry", "_sentences", "_softmax"},
     "sources": {"_types", "errors", "_checks", "_progress", "_atomic", "_sentences", "_provenance"},
     "text": {"_types", "errors", "_checks", "_arrays", "_progress", "data", "sources", "_sentences"},
-    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "losses", "data"},
+    "attention": {"_types", "errors", "_checks", "_progress", "_precision", "norms", "losses", "data"},
     "models": {"_types", "errors", "_checks", "losses"},
     "training": {
         "_types",
@@ -59,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "models",
     },
     "first_step": {"_types", "errors", "_checks", "data"},
-    "margin": {"_types", "errors", "_checks", "_sentences", "_progress", "_isometry", "_rationals", "data"},
+    "margin": {"_types", "errors", "_checks", "_sentences", "_progress", "_isometry", "_rationals", "norms", "data"},
     "theory": {
         "_rationals",
         "_types",
@@ -71,6 +72,7 @@ ALLOWED: dict[str, set[str]] = {
         "_atomic",
         "_precision",
         "verify",
+        "norms",
         "data",
         "attention",
         "first_step",
@@ -172,6 +174,7 @@ ALLOWED: dict[str, set[str]] = {
         "theory",
         "probe",
         "plots",
+        "norms",
         "experiments",
     },
     "text_fit": {"errors", "_checks", "_progress", "classify", "plots", "report", "text"},
@@ -209,6 +212,7 @@ ALLOWED: dict[str, set[str]] = {
     "__main__": {"cli"},
     "__init__": {
         "losses",
+        "norms",
         "data",
         "attention",
         "models",
@@ -291,7 +295,7 @@ SOLVER = (
 def test_the_least_norm_solver_never_sees_a_token(part):
     names = {name for name in imports_of(ROOT / "margin" / f"{part}.py") if name.startswith("tokenmargin.")}
     own = {f"tokenmargin.margin.{other}" for other in SOLVER}
-    tools = ("_types", "_isometry", "_progress", "_checks", "_rationals", "errors")
+    tools = ("_types", "_isometry", "_progress", "_checks", "_rationals", "errors", "norms")
     assert names <= own | {f"tokenmargin.{tool}" for tool in tools}
 
 
@@ -398,6 +402,7 @@ def test_the_surface_can_be_held_in_the_head():
         "losses",
         "margin",
         "models",
+        "norms",
         "synthetic",
         "theory",
         "training",

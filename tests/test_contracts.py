@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
+import pkgutil
 import re
 from functools import partial
 from importlib import import_module
+from inspect import isabstract
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 from tests.instances import fig1c
-from tokenmargin import AttentionRisk, Descent, Flow, NormalizedDescent, follow, sources
+from tokenmargin import AttentionRisk, Descent, Flow, HeadRisk, JointRisk, NormalizedDescent, attention, follow, sources
 from tokenmargin._progress import silent
-from tokenmargin.attention import Method
-from tokenmargin.errors import DataAbsentError
+from tokenmargin.attention import Field, LimitKind, Method, QuadraticHead, Risk
+from tokenmargin.attention.blocks import by_block
+from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
+from tokenmargin.norms import L2, Norm
 from tokenmargin.papers.embeddings.figures import _reviews
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.theory import Applies, claims, papers
+from tokenmargin.theory import Applies, claims, compare, one_minus_cosine, papers
 from tokenmargin.theory.evidence import laws
 
-METHODS = {Descent: Descent(0.5), NormalizedDescent: NormalizedDescent(0.5), Flow: Flow()}
 PAPERS = papers()
 EXPERIMENTS = experiments()
 CLAIMS = claims()
@@ -63,11 +69,38 @@ def modules_of(paper, names):
     return [import_module(f"{paper.package}.{name}") for name in names]
 
 
+def subclasses(kind: type) -> set[type]:
+    """All that can be made of a class: its subclasses of the package, theirs too, without what is abstract."""
+    for module in pkgutil.walk_packages(attention.__path__, f"{attention.__name__}."):
+        importlib.import_module(module.name)
+    found = {one for child in kind.__subclasses__() for one in (child, *subclasses(child))}
+    return {one for one in found if one.__module__.startswith("tokenmargin.") and not isabstract(one)}
+
+
+def a_risk(kind: type[Risk]) -> tuple[Risk, Any]:
+    """A risk of this class on a small problem, and a start."""
+    data = toys.fig3((0.5, 1.0))
+    return {
+        AttentionRisk: (AttentionRisk(fig1c()), [-1.0, 0.5]),
+        HeadRisk: (HeadRisk(data, QuadraticHead(0.1 * np.eye(2), [0.0, 1.0])), [0.3, -1.0]),
+        JointRisk: (JointRisk(data), ([-1.0, 0.0], [0.0, -1.0])),
+    }[kind]
+
+
+METHODS = {Descent: Descent(0.5), NormalizedDescent: NormalizedDescent(0.5), Flow: Flow()}
+STEPPING, RISKS = subclasses(Method), subclasses(Risk)
+
+
 def test_every_method_of_the_package_is_swept():
     """Methods that step, found by their class, and the flow, which is integrated."""
-    stepping = {kind for kind in Method.__subclasses__() if kind.__module__.startswith("tokenmargin.")}
-    assert stepping
-    assert stepping | {Flow} == set(METHODS)
+    assert STEPPING
+    assert STEPPING | {Flow} == set(METHODS)
+
+
+def test_every_risk_of_the_package_is_swept():
+    assert len(RISKS) >= 3
+    for kind in RISKS:
+        a_risk(kind)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
@@ -80,16 +113,66 @@ class TestMethods:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, dataclasses.fields(value)[0].name, 1.0)
 
-    def test_follow_returns_a_trajectory_that_descends(self, method):
-        risk = AttentionRisk(fig1c())
-        run = follow(risk, [-1.0, 0.5], METHODS[method])
-        assert run.points.shape == (len(run.times), 2)
-        assert run.start.tolist() == [-1.0, 0.5]
+    @pytest.mark.parametrize("kind", sorted(RISKS, key=lambda k: k.__name__), ids=lambda k: k.__name__)
+    def test_follow_returns_a_trajectory_that_descends(self, method, kind):
+        risk, start = a_risk(kind)
+        run = follow(risk, start, METHODS[method])
+        assert run.risk is risk
+        assert run.method == METHODS[method]
+        assert run.points.shape == (len(run.times), sum(block.size for block in risk.blocks.values()))
+        np.testing.assert_array_equal(risk.point(run.start), risk.point(start))
         assert risk.value(run.final) < risk.value(run.start)
-        assert run.limit.kind.value in ("diverges", "finite", "stalled")
+        assert isinstance(run.limit.kind, LimitKind)
+        assert compare(run.limit).explain()
+        assert len(repr(run)) < 300
+        assert len(repr(run.limit)) < 300
+
+    def test_names_the_norm_in_which_it_moves(self, method):
+        assert isinstance(METHODS[method].geometry, Norm)
 
     def test_is_documented(self, method):
         assert method.__doc__
+
+
+@pytest.mark.parametrize("kind", sorted(RISKS, key=lambda k: k.__name__), ids=lambda k: k.__name__)
+class TestRisks:
+    def test_has_every_part_of_the_contract(self, kind):
+        risk, start = a_risk(kind)
+        n, T = risk.sequences.n_inputs, risk.sequences.n_places
+        assert isinstance(risk.field, Field)
+        assert risk.in_span is None or np.shape(risk.in_span[0].keys)[:2] == (n, T)
+        assert isinstance(risk.optimal, Selection)
+        assert isinstance(risk.felt(start), EmbeddedSequences)
+        assert isinstance(risk.limit_norm(L2()), Norm)
+        np.testing.assert_allclose(risk.attention(start).sum(axis=1), 1.0)
+        assert risk.optimal.chosen.shape == (n, T)
+        assert [weights.ndim in (1, 3) for weights in risk.field.log_weights(risk.point(start))] == [True] * len(
+            risk.blocks
+        )
+
+    def test_a_point_is_as_it_is_written_or_one_vector_or_blocks_by_name(self, kind):
+        risk, start = a_risk(kind)
+        vector = risk.point(start)
+        np.testing.assert_array_equal(risk.point(vector), vector)
+        np.testing.assert_array_equal(risk.point(by_block(risk.blocks, vector)), vector)
+        many, are_many = risk.starts([start, start])
+        assert are_many
+        np.testing.assert_array_equal(many, [vector, vector])
+        for wrong in (None, "start", np.zeros(len(vector) + 1), np.full(len(vector), np.nan), []):
+            with pytest.raises(InvalidInputError):
+                risk.point(wrong)
+
+    def test_gradient_is_that_of_autodiff_in_every_form(self, kind):
+        risk, start = a_risk(kind)
+        y = risk.point(start)
+        expected = np.asarray(jax.grad(risk.field.value)(y))
+        np.testing.assert_allclose(risk.point(risk.gradient(start)), expected, rtol=1e-9, atol=1e-12)
+        direction, scale = risk.descent_direction(start)
+        sizes = [block.size for block in risk.blocks.values()]
+        np.testing.assert_allclose(-np.exp(np.repeat(scale, sizes)) * risk.point(direction), expected, rtol=1e-9)
+        moving = by_block(risk.blocks, -expected)
+        for name, velocity in by_block(risk.blocks, risk.point(risk.force(start))).items():
+            assert one_minus_cosine(velocity, moving[name]) <= 1e-12
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)

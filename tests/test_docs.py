@@ -64,6 +64,7 @@ def run_blocks(blocks: list[str], name: str) -> None:
         "add-a-claim.md",
         "add-a-figure.md",
         "add-a-method.md",
+        "add-a-risk.md",
         "own-problems.md",
         "surviving.md",
         "cluster.md",

@@ -416,7 +416,7 @@ def test_what_has_no_certificate_is_refused_in_words_and_leaves_no_file(tmp_path
     label = label_svm([[1.0, 0.0], [0.0, -1.0]], [1, -1])
     for answer, words in (
         (mixed, "the limit is mixed"),
-        (joint, "a JointLimit"),
+        (joint, "a limit of v and p together"),
         (label, "a LabelSolution"),
         (3, "int"),
     ):

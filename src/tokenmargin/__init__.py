@@ -1,7 +1,7 @@
 """Tokens that softmax attention selects: limits of training, the max-margin problems they should solve, classifiers.
 
 The names that most users need are here. The rest is in `attention`, `losses`, `margin`, `models`, `training`,
-`first_step`, `synthetic`, `theory`, `classify` and `parallel`, and the exceptions are in `errors`.
+`first_step`, `norms`, `synthetic`, `theory`, `classify` and `parallel`, and the exceptions are in `errors`.
 `AttentionClassifier` needs scikit-learn, and `load`, which reads a model that `tokenmargin fit` wrote, needs the extra
 `fit`: both are imported on first use.
 """
@@ -17,6 +17,7 @@ from tokenmargin import (
     losses,
     margin,
     models,
+    norms,
     parallel,
     theory,
     training,
@@ -115,6 +116,7 @@ __all__ = [
     "losses",
     "margin",
     "models",
+    "norms",
     "one_step",
     "optimal_selection",
     "parallel",

@@ -103,7 +103,7 @@ def test_no_step_where_nothing_pulls():
 
 def test_batch_equals_one_at_a_time(rng):
     objectives = [AttentionRisk(random_sphere(rng, d=d)) for d in (3, 3, 3, 30, 30)]
-    starts = [rng.normal(size=o.width) for o in objectives]
+    starts = [rng.normal(size=o.sequences.width) for o in objectives]
     batch = follow_all(objectives, starts, NormalizedDescent(0.5), steps=100)
     for objective, start, together in zip(objectives, starts, batch, strict=True):
         alone = follow(objective, start, NormalizedDescent(0.5), steps=100)

@@ -60,9 +60,9 @@ def is_one(a, b) -> bool:
         return a.reason == b.reason
     if a.finite and b.finite:
         inward = a.risk.in_span[1].inward  # what is orthogonal to all differences stays as well
-        return bool(np.linalg.norm(inward(a.p) - inward(b.p)) <= 1e-5 * (1 + np.linalg.norm(inward(b.p))))
+        return bool(np.linalg.norm(inward(a.point) - inward(b.point)) <= 1e-5 * (1 + np.linalg.norm(inward(b.point))))
     if a.kind is not b.kind or a.finite:
-        return a.kind is b.kind and bool(np.linalg.norm(a.p - b.p) <= 1e-5 * (1 + np.linalg.norm(b.p)))
+        return a.kind is b.kind and bool(np.linalg.norm(a.point - b.point) <= 1e-5 * (1 + np.linalg.norm(b.point)))
     return 0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_DIRECTION
 
 
@@ -95,7 +95,7 @@ def test_beyond_float64_s_logits_a_start_is_followed_from_nearer_or_not_at_all(n
     np.testing.assert_allclose(clear.limit.velocity, TRUE, atol=1e-7)
     np.testing.assert_array_equal(clear.start, [norm, norm / 10])
     assert clear.norms[-1] >= norm
-    np.testing.assert_array_equal(clear.limit.p, clear.final)
+    np.testing.assert_array_equal(clear.limit.point, clear.final)
     # A gap of 1 beside logits of 1e15: what becomes of it cannot be told.
     nearly_tied = follow(risk, [norm, 1.0], Flow())
     assert nearly_tied.outcome is Outcome.OUT_OF_REACH
@@ -108,7 +108,7 @@ def test_a_finite_limit_is_reached_from_far_out():
     for start in (1e3, 1e8, 1e20):
         limit = follow(risk, [start], Flow()).limit
         assert limit.finite
-        np.testing.assert_allclose(limit.p, 0.0, atol=1e-6)
+        np.testing.assert_allclose(limit.point, 0.0, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_starts_that_nearly_tie_go_where_the_slow_flow_goes(law):
     rng = np.random.default_rng(5)
     risks, directions = drawn(law, 17, 6)
     for risk, u in zip(risks, directions, strict=True):
-        flow = ExactFlow(risk.sequences.keys, risk.pair_field.scores)
+        flow = ExactFlow(risk.sequences.keys, risk.field.scores)
         start = 10.0 ** rng.integers(4, 13) * u + rng.normal(size=2) / risk.in_span[1].kappa
         limit = follow(risk, start, Flow()).limit
         if limit.diverges:

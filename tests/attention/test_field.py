@@ -11,7 +11,7 @@ from tests.instances import fig1b, fig1c, random_sphere
 from tests.references import exact_logistic_gradient, field_by_pairs, risk, usual_gradient
 from tokenmargin import AttentionRisk, EmbeddedSequences
 from tokenmargin.attention import CustomLoss, PairField, correlation, exponential, logistic
-from tokenmargin.attention.risk import ties_made_equal
+from tokenmargin.attention.attention_risk import ties_made_equal
 
 CUSTOM = CustomLoss(lambda u: jnp.log1p(jnp.exp(-2 * u)) - 0.1 * u)
 LOSSES = {"logistic": logistic, "exponential": exponential, "correlation": correlation, "custom": CUSTOM}
@@ -36,7 +36,7 @@ def test_field_equals_the_loop_over_pairs(loss, rng):
     objective = AttentionRisk(data, loss)
     for scale in (0.0, 1.0, 10.0):
         p = scale * rng.normal(size=4)
-        np.testing.assert_allclose(objective.field(p), field_by_pairs(data, loss, p), atol=1e-12)
+        np.testing.assert_allclose(objective.force(p), field_by_pairs(data, loss, p), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -46,22 +46,22 @@ def test_jacobian_equals_autodiff_and_finite_differences(loss, scale, rng):
     objective = AttentionRisk(data, loss)
     p = scale * rng.normal(size=3)
     ours = objective.jacobian(p)
-    auto = np.asarray(jax.jacfwd(objective.pair_field.field)(jnp.asarray(p)))
+    auto = np.asarray(jax.jacfwd(objective.field.force)(jnp.asarray(p)))
     np.testing.assert_allclose(ours, auto, atol=1e-11)
     step = 1e-6
-    differences = [(objective.field(p + step * e) - objective.field(p - step * e)) / (2 * step) for e in np.eye(3)]
+    differences = [(objective.force(p + step * e) - objective.force(p - step * e)) / (2 * step) for e in np.eye(3)]
     np.testing.assert_allclose(ours, np.transpose(differences), atol=1e-8)
 
 
 def test_gradient_field_and_normaliser_are_one_thing(rng):
     objective = AttentionRisk(random_sphere(rng, d=5))
-    field: PairField = objective.pair_field
+    field: PairField = objective.field
     for scale in (0.0, 3.0, 60.0):
         p = jnp.asarray(scale * rng.normal(size=5))
         signed, log_total = field.pair_weights(p)
         np.testing.assert_allclose(np.abs(signed).sum() / 2, 1.0, rtol=1e-14)
         np.testing.assert_allclose(signed, -np.swapaxes(signed, 1, 2), atol=0)
-        np.testing.assert_allclose(objective.gradient(p), -np.exp(log_total) * objective.field(p), rtol=1e-9)
+        np.testing.assert_allclose(objective.gradient(p), -np.exp(log_total) * objective.force(p), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "norm"), [(np.float64, 120.0), (np.float32, 60.0)], ids=["float64", "float32"])
@@ -74,8 +74,8 @@ def test_the_usual_gradient_fails_where_ours_holds(dtype, norm):
         )
         p = (norm * np.array(direction) / np.linalg.norm(direction)).astype(dtype)
         truth = exact_logistic_gradient(data, p)
-        written = jax.tree.map(lambda x: x.astype(dtype), AttentionRisk(data).pair_field)
-        ours, field = -np.asarray(written.gradient(p), dtype=float), np.asarray(written.field(p))
+        written = jax.tree.map(lambda x: x.astype(dtype), AttentionRisk(data).field)
+        ours, field = -np.asarray(written.gradient(p), dtype=float), np.asarray(written.force(p))
         assert field.dtype == dtype
         ours = field.astype(float) if not ours.any() else ours
         tolerance = 1e4 * np.finfo(dtype).eps
@@ -92,7 +92,7 @@ def test_field_at_norms_where_every_exponential_underflows():
     for norm in (1e3, 1e6, 1e9):
         p = norm * np.array([0.9, 0.3])
         assert not objective.gradient(p).any()  # smaller than any float
-        field = objective.field(p)
+        field = objective.force(p)
         assert np.isfinite(field).all()
         assert np.linalg.norm(field) > 0.1
 
@@ -101,9 +101,9 @@ def test_top_token_form_equals_pair_form_for_hundreds_of_tokens(rng):
     objective = AttentionRisk(random_sphere(rng, n=2, T=300, d=6))
     for scale in (0.0, 5.0, 200.0):
         p = jnp.asarray(scale * rng.normal(size=6))
-        direction, log_scale = objective.pair_field.descent_direction(p)
-        _, log_total = objective.pair_field.pair_weights(p)
-        field = objective.field(p)
+        direction, log_scale = objective.field.descent_direction(p)
+        _, log_total = objective.field.pair_weights(p)
+        field = objective.force(p)
         np.testing.assert_allclose(direction * np.exp(log_scale - log_total), field, atol=1e-11)
 
 

@@ -30,7 +30,7 @@ def integrate_fixed(advance, system, y, total, n):
 
     @jax.jit
     def run(y):
-        return jax.lax.scan(lambda y, _: advance(system.field, y, *system.field_and_jacobian(y), h), y, None, length=n)
+        return jax.lax.scan(lambda y, _: advance(system.force, y, *system.force_and_jacobian(y), h), y, None, length=n)
 
     return run(y)
 
@@ -39,9 +39,9 @@ def integrate_fixed(advance, system, y, total, n):
 def smooth():
     """(system, start, its exact flow at given times)."""
     rng = np.random.default_rng(3)
-    system = AttentionRisk(random_sphere(rng, n=3, T=4, d=4)).pair_field
+    system = AttentionRisk(random_sphere(rng, n=3, T=4, d=4)).field
     start = rng.normal(size=4)
-    field = jax.jit(lambda y: system.field(y))
+    field = jax.jit(lambda y: system.force(y))
 
     def exact(times):
         whole = (0, max(times))
@@ -72,7 +72,7 @@ def test_points_on_the_way_are_of_fourth_order(smooth):
     system, start, exact = smooth
     lengths, worst = np.array([0.05, 0.1, 0.2]), []
     for h in lengths:
-        passed, _ = _rosenbrock.rodas_step(system.field, start, *system.field_and_jacobian(start), jnp.asarray(h))
+        passed, _ = _rosenbrock.rodas_step(system.force, start, *system.force_and_jacobian(start), jnp.asarray(h))
         worst.append(np.abs(passed - exact([share * h for share in _rosenbrock.PASSED]))[:-1].max(axis=1))
     np.testing.assert_allclose(np.polyfit(np.log(lengths), np.log(worst), 1)[0], 5.0, atol=0.3)
 
@@ -106,7 +106,7 @@ def test_flows_of_fifth_order_end_where_those_of_the_second_order_method_end(rng
         if limit.diverges:
             np.testing.assert_allclose(limit.velocity, twin.velocity, atol=1e-7)
         else:
-            np.testing.assert_allclose(limit.p, twin.p, atol=1e-7)
+            np.testing.assert_allclose(limit.point, twin.point, atol=1e-7)
     steps = [sum(run.n_steps for run in some) for some in runs]
     assert 2 * steps[0] < steps[1]
 
@@ -119,8 +119,8 @@ def test_a_path_that_is_kept_ends_where_one_that_is_not_ends_and_lies_on_the_flo
     start = np.array([-1.5, 0.0]) / scale
     run = follow(objective, start, Flow(), keep_path=True)
     assert follow(objective, start, Flow(), keep_path=False).final.tolist() == run.final.tolist()
-    system = objective.pair_field
-    field = jax.jit(lambda p: system.field(p))
+    system = objective.field
+    field = jax.jit(lambda p: system.force(p))
     early = run.norms * scale < 30
     times = run.times[early]
     exact = solve_ivp(
@@ -139,8 +139,8 @@ def test_a_path_that_is_kept_ends_where_one_that_is_not_ends_and_lies_on_the_flo
 def test_same_orbit_as_scipy_radau(rng):
     """An independent implicit integrator, to norm 200."""
     objective = AttentionRisk(fig1c())
-    system = objective.pair_field
-    field = jax.jit(lambda y: system.field(y))
+    system = objective.field
+    field = jax.jit(lambda y: system.force(y))
 
     def reached(_, y):
         return float(np.linalg.norm(y) - 200)
@@ -159,7 +159,7 @@ def test_descent_at_one_over_smoothness_follows_the_flow_at_first_order():
     """Steps of at most 1/L_p against the gradient flow in its own time: the error is proportional to the step."""
     objective = AttentionRisk(fig1c())
     longest = 1 / objective.smoothness
-    system = objective.pair_field
+    system = objective.field
     slope = jax.jit(lambda y: -system.gradient(y))
     time = 64 * longest
     exact = solve_ivp(
@@ -269,10 +269,10 @@ def test_problems_side_by_side_end_where_each_ends_alone(rng, monkeypatch):
     objectives = [AttentionRisk(random_sphere(rng, n=2, T=4, d=3)) for _ in range(flow_module.LANES)]
     starts = np.zeros((len(objectives), 3))
     stacked = jax.tree.map(lambda *x: np.stack(x), *[one.in_span[0] for one in objectives])
-    assert flow_module._side_by_side(stacked, len(objectives))
+    assert flow_module._are_small_and_many(stacked, len(objectives))
     together = follow_all(objectives, starts, Flow())
     monkeypatch.setattr(flow_module, "LANES", 8)
-    monkeypatch.setattr(flow_module, "_side_by_side", lambda *_: False)
+    monkeypatch.setattr(flow_module, "_are_small_and_many", lambda *_: False)
     alone = follow_all(objectives, starts, Flow())
     for limit, own in zip(
         *(limits_of(objectives, [run.final for run in runs]) for runs in (together, alone)), strict=True

@@ -19,10 +19,9 @@ from tokenmargin.attention import (
     continued,
     exponential,
     follow,
-    joint_path,
     logistic,
 )
-from tokenmargin.attention.trajectory import JointTrajectory
+from tokenmargin.attention._several_blocks import judged_by_rates, path_velocity
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 
@@ -44,6 +43,11 @@ def plain_risk(data, loss, v, p):
 
 def with_head(data, v):
     return EmbeddedSequences(data.tokens, data.labels, v, data.keys, data.mask)
+
+
+def unit_directions(risk, v, p):
+    """-grad_v L and -grad_p L over their lengths."""
+    return [each / np.linalg.norm(each) for each in risk.descent_direction((v, p))[0]]
 
 
 def exact_head_direction(data, v, p):
@@ -80,15 +84,15 @@ def test_gradients_are_those_of_autodiff_before_saturation(rng, loss):
     for _ in range(5):
         v, p = rng.normal(size=5), rng.normal(size=5)
         value, expected = reference(v, p)
-        for ours, theirs in zip(risk.gradients(v, p), expected, strict=True):
+        for ours, theirs in zip(risk.gradient((v, p)), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-15)
-        assert risk.value(v, p) == pytest.approx(float(value), rel=1e-13)
+        assert risk.value((v, p)) == pytest.approx(float(value), rel=1e-13)
 
 
 def test_directions_are_exact_where_the_usual_gradients_fail():
     data, risk = fig3(A), JointRisk(fig3(A))
     v, p = np.array([0.3, 300.0]), np.array([97.0, 24.3])
-    head, attention = risk.directions(v, p)
+    head, attention = unit_directions(risk, v, p)
     np.testing.assert_allclose(attention, -exact_logistic_gradient(with_head(data, v), p), atol=1e-11)
     np.testing.assert_allclose(head, exact_head_direction(data, v, p), atol=1e-11)
     usual = jax.grad(lambda q: plain_risk(data, logistic, jnp.asarray(v), q))(jnp.asarray(p))
@@ -101,28 +105,20 @@ def test_the_usual_gradient_of_v_underflows_and_ours_does_not():
     v, p = np.array([1.0, 2000.0]), np.array([30.0, 7.0])
     usual = jax.grad(lambda w: plain_risk(data, logistic, w, jnp.asarray(p)))(jnp.asarray(v))
     assert not np.asarray(usual).any()
-    np.testing.assert_allclose(risk.directions(v, p)[0], exact_head_direction(data, v, p), atol=1e-11)
+    np.testing.assert_allclose(unit_directions(risk, v, p)[0], exact_head_direction(data, v, p), atol=1e-11)
 
 
 def test_inputs_that_attend_to_nothing_do_not_drown_the_rest():
     """When v is slow, p first selects the token at 0 of inputs 0 and 2: their outputs vanish, their |l'| stays 1/2."""
     data, risk = fig3(B), JointRisk(fig3(B))
     v, p = np.array([-2000.0, 2000.0]), np.array([-300.0, -2000.0])
-    assert (risk.attention(p)[[0, 2], 1] == 0).all()
-    weights = risk.own_field.log_input_weights(jnp.asarray(v), jnp.asarray(p))
+    assert (risk.attention((v, p))[[0, 2], 1] == 0).all()
+    weights = risk.field.log_weights(jnp.concatenate([v, p]))[0]
     assert np.isneginf(weights).tolist() == [True, False, True]
-    np.testing.assert_allclose(risk.directions(v, p)[0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
+    np.testing.assert_allclose(unit_directions(risk, v, p)[0], [-np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
     slow = follow(JointRisk(data, speeds=(0.2, 1.0)), START, Flow())
     assert slow.outcome is Outcome.NORM_REACHED
-    assert slow.selection == Selection.from_indices([0, 1, 0], 2)
-
-
-def test_the_probabilities_of_figure_3c():
-    risk = JointRisk(fig3(A))
-    run = follow(risk, START, NormalizedDescent(0.1), steps=100)
-    for step, softmax, output in ((0, 0.4230, 0.5249), (30, 0.7186, 0.8686), (60, 0.9669, 0.9963)):
-        ours = risk.probabilities(run.heads[step], run.points[step], OPTIMAL)
-        assert ours == pytest.approx((softmax, output), abs=5e-5)
+    assert slow.limit.selection == Selection.from_indices([0, 1, 0], 2)
 
 
 def test_descent_is_the_plain_loop(rng):
@@ -134,8 +130,8 @@ def test_descent_is_the_plain_loop(rng):
         g_v, g_p = gradient(v, p)
         v, p = v - 0.1 * g_v / jnp.linalg.norm(g_v), p - 0.2 * g_p / jnp.linalg.norm(g_p)
         if step % 5 == 0:
-            np.testing.assert_allclose(run.heads[step // 5], v, atol=1e-12)
-            np.testing.assert_allclose(run.points[step // 5], p, atol=1e-12)
+            np.testing.assert_allclose(run.blocks["v"][step // 5], v, atol=1e-12)
+            np.testing.assert_allclose(run.blocks["p"][step // 5], p, atol=1e-12)
     assert run.times.tolist() == [0, 5, 10, 15, 20]
     assert run.outcome is Outcome.STEPS_SPENT
 
@@ -147,7 +143,7 @@ def test_the_flow_is_the_limit_of_small_steps():
     errors = []
     for steps in (2_000, 4_000):
         run = follow(risk, START, NormalizedDescent(length / steps), steps=steps, every=steps)
-        errors.append(np.linalg.norm(run.points[-1] - flow.points[-1]) + np.linalg.norm(run.heads[-1] - flow.heads[-1]))
+        errors.append(np.linalg.norm(run.points[-1] - flow.points[-1]))
     assert errors[1] < 0.02
     assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.2)  # first order: Euler's method
 
@@ -155,9 +151,9 @@ def test_the_flow_is_the_limit_of_small_steps():
 def test_the_flow_reaches_its_norm_with_the_speeds_asked_for():
     run = follow(JointRisk(fig3(A), speeds=(1.0, 2.0)), START, Flow())
     assert run.outcome is Outcome.NORM_REACHED
-    assert np.linalg.norm(run.heads[-1]) >= 1e6
-    assert np.linalg.norm(run.points[-1]) / np.linalg.norm(run.heads[-1]) == pytest.approx(2.0, abs=1e-4)
-    assert run.selection == OPTIMAL
+    assert np.linalg.norm(run.blocks["v"][-1]) >= 1e6
+    assert np.linalg.norm(run.blocks["p"][-1]) / np.linalg.norm(run.blocks["v"][-1]) == pytest.approx(2.0, abs=1e-4)
+    assert run.limit.selection == OPTIMAL
     assert run.n_steps < 5_000
 
 
@@ -165,45 +161,15 @@ def test_the_flow_does_not_run_far_beyond_its_norm():
     """|v| is below the norm before the last step, and no step is longer than the norm, whatever the speed of v."""
     run = follow(JointRisk(fig3(A), speeds=(1000.0, 1000.0)), START, Flow())
     assert run.outcome is Outcome.NORM_REACHED
-    assert np.linalg.norm(run.heads[-1]) < 2e6
+    assert np.linalg.norm(run.blocks["v"][-1]) < 2e6
 
 
 def test_velocities_are_those_of_the_second_half_in_time():
     corner = np.array([[0.0, 0.0], [5.0, 0.0], [5.0, 1.0], [5.0, 2.0], [8.0, 2.0]])
-    run = JointTrajectory(
-        JointRisk(fig3(A)), corner, -corner, np.array([0.0, 3.0, 4.0, 6.0, 8.0]), Outcome.NORM_REACHED, 4
-    )
+    points, times = np.hstack([corner, -corner]), np.array([0.0, 3.0, 4.0, 6.0, 8.0])
+    velocity = path_velocity(JointRisk(fig3(A)), points, times)
     along = np.array([3.0, 1.0]) / np.sqrt(10)
-    np.testing.assert_allclose(run.velocity_v, along)
-    np.testing.assert_allclose(run.velocity_p, -along)
-
-
-def test_the_path_of_minimisers_is_that_of_a_search_over_angles():
-    """Radii small enough for the loss itself to be compared on a grid of directions of v and p."""
-    data, r, R = fig3(B), 4.0, 3.0
-    path = joint_path(JointRisk(data), START_V, START_P, [1.0, 2.0, r], [1.0, 2.0, R])
-    assert path.outcome is Outcome.NORM_REACHED
-    np.testing.assert_allclose(np.linalg.norm(path.heads, axis=1), [1, 2, r])
-    np.testing.assert_allclose(np.linalg.norm(path.points, axis=1), [1, 2, R])
-    angles = np.linspace(-np.pi, np.pi, 361)
-    circle = jnp.asarray(np.stack([np.cos(angles), np.sin(angles)], axis=1))
-    loss = jax.jit(jax.vmap(lambda v: jax.vmap(lambda p: plain_risk(data, logistic, v, p))(R * circle)))(r * circle)
-    i, j = np.unravel_index(int(jnp.argmin(loss)), loss.shape)
-    assert JointRisk(data).value(path.heads[-1], path.points[-1]) <= float(loss.min())
-    np.testing.assert_allclose(path.heads[-1], r * circle[i], atol=r * 0.02)
-    np.testing.assert_allclose(path.points[-1], R * circle[j], atol=R * 0.02)
-
-
-def test_a_path_that_is_not_found_says_so():
-    jump = joint_path(
-        JointRisk(fig3(B)), START_V, START_P, [1e6], [1e6]
-    )  # too far from its start for the steps allowed
-    assert jump.outcome is Outcome.STEPS_SPENT
-    for radii in ([], [1.0, -1.0], [[1.0]]):
-        with pytest.raises(InvalidInputError, match="radii"):
-            joint_path(JointRisk(fig3(B)), START_V, START_P, radii, radii)
-    with pytest.raises(InvalidInputError, match="zero"):
-        joint_path(JointRisk(fig3(B)), [0.0, 0.0], START_P, [1.0], [1.0])
+    np.testing.assert_allclose(velocity, np.concatenate([along, -along]))
 
 
 def test_numbers_of_single_precision_are_followed_in_double():
@@ -211,7 +177,7 @@ def test_numbers_of_single_precision_are_followed_in_double():
     single = EmbeddedSequences(*(x.astype(np.float32) for x in (data.tokens, data.labels, data.head)))
     same = EmbeddedSequences(*(x.astype(np.float32).astype(float) for x in (data.tokens, data.labels, data.head)))
     run, double = (follow(JointRisk(each), START, NormalizedDescent(0.1), steps=100) for each in (single, same))
-    assert run.points.dtype == run.heads.dtype == np.float64
+    assert run.points.dtype == np.float64
     np.testing.assert_array_equal(run.points, double.points)
 
 
@@ -223,14 +189,14 @@ def test_token_order_and_units_of_labels_do_not_matter(rng):
     two = follow(JointRisk(swapped), START, NormalizedDescent(0.1), steps=100)
     three = follow(JointRisk(flipped), ((1.0, 0.0), START_P), NormalizedDescent(0.1), steps=100)
     np.testing.assert_allclose(two.points, one.points, atol=1e-10)
-    np.testing.assert_allclose(three.points, one.points, atol=1e-10)
-    np.testing.assert_allclose(three.heads, -one.heads, atol=1e-10)
+    np.testing.assert_allclose(three.blocks["p"], one.blocks["p"], atol=1e-10)
+    np.testing.assert_allclose(three.blocks["v"], -one.blocks["v"], atol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (lambda: follow(JointRisk(fig3(A)), ((1.0,), START_P), Flow()), "v must be 2"),
+        (lambda: follow(JointRisk(fig3(A)), ((1.0,), START_P), Flow()), "v has shape.*width 2"),
         (lambda: follow(JointRisk(fig3(A)), (START_V, (1.0,)), Flow()), "width 2"),
         (lambda: follow(JointRisk(fig3(A)), [0.0, 1.0], Flow()), r"tuple \(v, p\)"),
         (lambda: JointRisk(fig3(A), speeds=(0.0, 1.0)), "speed of v"),
@@ -262,18 +228,17 @@ def test_the_limit_of_a_joint_run_is_certified_by_its_rates():
         limit = follow(risk, START, Flow()).limit
         assert limit.diverges
         assert limit.selection == OPTIMAL
-        assert max(limit.label_spread, limit.gap_spread, -limit.least_excess) <= 1e-6
+        assert max(*limit.spreads, -limit.least_excess) <= 1e-6
         descent = follow(risk, START, NormalizedDescent(0.1))
         assert descent.limit.stalled
         assert continued(descent).limit.diverges
 
 
 def test_a_joint_limit_off_its_velocity_is_not_certified():
-    from tokenmargin.attention.joint_limit import joint_limit
-
     run = follow(JointRisk(fig3(A)), START, Flow())
-    tilted = run.velocity_p + np.array([0.0, 0.01])
-    limit = joint_limit(run.objective, run.final, (run.velocity_v, tilted / np.linalg.norm(tilted)), run.selection)
+    tilted = run.limit.blocks["p"].velocity + np.array([0.0, 0.01])
+    velocity = np.concatenate([run.limit.blocks["v"].velocity, tilted / np.linalg.norm(tilted)])
+    limit = judged_by_rates(run.risk, run.points[-1], velocity)
     assert limit.stalled
     assert "different rates" in limit.reason
 

@@ -30,7 +30,7 @@ def masked(rng, n, T, d):
 @pytest.mark.parametrize("scale", [1.0, 3000.0])
 @pytest.mark.parametrize("loss", [logistic, exponential], ids=["logistic", "exponential"])
 def test_lanes_are_the_problems_one_by_one(rng, n, T, d, scale, loss):
-    fields = [AttentionRisk(masked(rng, n, T, d), loss).pair_field for _ in range(3)]
+    fields = [AttentionRisk(masked(rng, n, T, d), loss).field for _ in range(3)]
     points = scale * rng.normal(size=(3, d))
     stacked = [np.stack(x) for x in zip(*((f.keys, f.scores, f.log_multiplicity) for f in fields), strict=True)]
     directions, scales = jax.jit(LaneField.descent_direction)(LaneField.of(*stacked, loss), points.T)
@@ -71,7 +71,7 @@ def test_an_offset_of_all_keys_is_not_felt(rng):
 def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss):
     """Value, Jacobian and separation; masks, a tie with the first token, and an input without any force."""
     n, T, d = 3, 5, 4
-    fields = [AttentionRisk(masked(rng, n, T, d), loss).pair_field for _ in range(3)]
+    fields = [AttentionRisk(masked(rng, n, T, d), loss).field for _ in range(3)]
     tied, idle = fields[0].scores.copy(), fields[1].scores.copy()
     tied[0], idle[1] = tied[0, 0], idle[1, 0]
     tied[0, -1] += 1.0
@@ -83,12 +83,12 @@ def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss)
 
     @jax.jit
     def told(lanes, p):
-        return *lanes.field_and_jacobian(p), lanes.field(p), lanes.separation(p)
+        return *lanes.force_and_jacobian(p), lanes.force(p), lanes.separation(p)
 
     force, jacobian, again, apart = told(lanes, points.T)
     np.testing.assert_allclose(again, force, atol=ROUNDING)
     for j, (field, p) in enumerate(zip(fields, points, strict=True)):
-        own_force, own_jacobian = field.field_and_jacobian(p)
+        own_force, own_jacobian = field.force_and_jacobian(p)
         np.testing.assert_allclose(force[:, j], own_force, atol=ROUNDING)
         np.testing.assert_allclose(jacobian[..., j], own_jacobian, atol=LOGIT_ROUNDING * (1 + scale))
         for ours, own in zip(
@@ -100,6 +100,6 @@ def test_the_field_of_lanes_is_that_of_the_problems_one_by_one(rng, scale, loss)
 def test_lanes_without_any_force_stand_still(rng):
     keys = rng.normal(size=(2, 2, 3, 2))
     lanes = LaneField.of(keys, np.ones((2, 2, 3)), np.zeros((2, 2, 3)), logistic)
-    force, jacobian = lanes.field_and_jacobian(rng.normal(size=(2, 2)))
+    force, jacobian = lanes.force_and_jacobian(rng.normal(size=(2, 2)))
     assert not np.asarray(force).any()
     assert not np.asarray(jacobian).any()

@@ -25,6 +25,7 @@ from tokenmargin.attention import (
 )
 from tokenmargin.data import EmbeddedSequences, toys
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.norms import L2
 
 
 class Adam(Method):
@@ -45,7 +46,7 @@ class Adam(Method):
 
 
 class Polyak(Method):
-    is_isotropic = True
+    geometry = L2()
 
     def init(self, p):
         return ()
@@ -132,7 +133,7 @@ def test_an_exact_offset_of_the_keys_changes_no_digit_of_the_excess(rng, offset)
 def test_excess_that_a_step_is_told_is_that_of_the_risk(rng):
     data = wide(rng, n=3, T=4, d=3)
     risk = AttentionRisk(data)
-    for field in (risk.pair_field, HeadRisk(data, LinearHead(data.head)).own_field):
+    for field in (risk.field, HeadRisk(data, LinearHead(data.head)).field):
         for scale in (0.1, 3.0, 300.0):
             p = scale * np.array([1.0, -0.5, 0.2])
             _, size = field.log_excess(p)

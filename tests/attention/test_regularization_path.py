@@ -108,7 +108,7 @@ class TestStationarity:
         _, path = solved
         assert path.converged.all()
         for point, bound, residual in zip(path.points, path.at_radius, path.residuals, strict=True):
-            force, u = path.objective.field(point), point / np.linalg.norm(point)
+            force, u = path.risk.force(point), point / np.linalg.norm(point)
             if bound:
                 assert force @ u > 0
                 tangential = np.linalg.norm(force - (force @ u) * u) / np.linalg.norm(force)

@@ -18,12 +18,13 @@ import pytest
 from tokenmargin.attention import Limit
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.attention.regularization_path import RegularizationPath
-from tokenmargin.attention.trajectory import JointTrajectory, Trajectory
+from tokenmargin.attention.trajectory import Trajectory
 from tokenmargin.data import selection_of
 from tokenmargin.experiments.experiment import Number, Result, Verdict
 from tokenmargin.margin import att_svm
+from tokenmargin.papers.maxmargin.claims.joint_balls import JointPath
 from tokenmargin.papers.maxmargin.trials import COLUMNS
-from tokenmargin.theory.agreement import compared_with
+from tokenmargin.theory.agreement import compare, compared_with
 from tokenmargin.theory.basins import FINITE, BasinMap
 
 KINDS = ("untrained", "wrong sign", "shuffled")
@@ -126,10 +127,12 @@ def _is_ends(answer: Any) -> bool:
 def falsified(answer: Any, part: int, kind: str) -> Any:
     """The answer of a function with one of its models exchanged."""
     match answer:
-        case Trajectory() | JointTrajectory():
+        case Trajectory():
             return _path(answer, kind)
         case RegularizationPath():
             return replace(answer, points=_points(answer.points, kind))
+        case JointPath():
+            return replace(answer, points=_points(answer.points, kind), heads=_points(answer.heads, kind))
         case BasinMap():
             return _basins(answer, part, kind)
         case (np.ndarray() as table, np.ndarray() as chosen) if table.shape[1:] == (len(COLUMNS),):
@@ -157,11 +160,10 @@ def elsewhere(vectors: np.ndarray, kind: str) -> np.ndarray:
     return vectors @ (turn if d == 2 else np.linalg.qr(np.random.default_rng(7).normal(size=(d, d)))[0])
 
 
-def _path(path: Trajectory | JointTrajectory, kind: str) -> Trajectory | JointTrajectory:
-    if isinstance(path, JointTrajectory):
-        return replace(path, points=_points(path.points, kind), heads=_points(path.heads, kind))
-    other = replace(path, points=_points(path.points, kind))
-    if path.limit.diverges:
+def _path(path: Trajectory, kind: str) -> Trajectory:
+    blocks = [_points(points, kind) for points in path.blocks.values()]
+    other = replace(path, points=np.concatenate(blocks, axis=1))
+    if len(blocks) == 1 and path.limit.diverges:
         vars(other)["limit"] = false_limit(path.limit, kind)  # of the model, not of what the flow does from its end
     return other
 
@@ -172,14 +174,14 @@ def false_limit(limit: Limit, kind: str) -> Limit:
         return replace(limit, kind=LimitKind.FINITE)
     velocity = elsewhere(limit.velocity, kind)
     selection = selection_of(limit.risk.sequences, velocity)
-    return replace(limit, velocity=velocity, direction=velocity, selection=selection)
+    return replace(limit, velocity=velocity, point=velocity, selection=selection)
 
 
 def _basins(found: BasinMap, j: int, kind: str) -> BasinMap:
     limit = false_limit(found.limits[j], kind)
     limits, agreements = list(found.limits), list(found.agreements)
     basin, solutions = found.basin.copy(), list(found.solutions)
-    limits[j], agreements[j], basin[j] = limit, None, FINITE
+    limits[j], agreements[j], basin[j] = limit, compare(limit), FINITE
     if limit.diverges:
         solution = att_svm(limit.sequences, limit.selection)
         agreements[j] = compared_with(limit, solution)

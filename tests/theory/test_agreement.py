@@ -18,7 +18,7 @@ from tokenmargin.attention import (
 from tokenmargin.data import EmbeddedSequences, Selection, toys
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import att_svm, is_locally_optimal
-from tokenmargin.theory import Agreement, JointAgreement, basin_map, compare, one_minus_cosine
+from tokenmargin.theory import Agreement, basin_map, compare, one_minus_cosine
 
 START = ((-1.0, 0.0), (0.0, -1.0))
 
@@ -33,10 +33,14 @@ def test_compare_needs_nothing_but_the_limit():
 
 def test_a_limit_that_does_not_diverge_is_not_compared():
     short = follow(AttentionRisk(fig1b()), [0.0, -1.0], NormalizedDescent(0.1), steps=10)
-    assert compare(short.limit) is None
+    nothing = compare(short.limit)
+    assert not nothing.is_compared
+    assert not nothing.agrees
+    assert np.isnan([nothing.velocity_error, nothing.direction_error, nothing.weight_error]).all()
+    assert short.limit.reason in nothing.explain()
     assert compare(continued(short).limit).agrees
     joint = follow(JointRisk(toys.fig3((0.5, 1.0))), START, NormalizedDescent(0.1), steps=10)
-    assert compare(joint.limit) is None
+    assert "nothing to compare" in compare(joint.limit).explain()
 
 
 @pytest.mark.long
@@ -109,30 +113,30 @@ def test_a_wrong_selection_behind_a_head_is_not_locally_optimal(rng):
 )
 def test_joint_runs_agree_with_the_problem_of_their_speeds(third, speeds, direction):
     agreement = compare(follow(JointRisk(toys.fig3(third), speeds=speeds), START, Flow()).limit)
-    assert isinstance(agreement, JointAgreement)
+    assert list(agreement.blocks) == ["v", "p"]
     assert agreement.agrees
-    assert one_minus_cosine(agreement.predicted, direction) <= 1e-12
-    assert one_minus_cosine(agreement.head.direction, (0.0, 1.0)) <= 1e-12
+    assert one_minus_cosine(agreement.blocks["p"].predicted, direction) <= 1e-12
+    assert one_minus_cosine(agreement.blocks["v"].solution.direction, (0.0, 1.0)) <= 1e-12
     assert "v and p go" in agreement.explain()
 
 
 def test_between_the_two_problems_the_speeds_decide():
     agreement = compare(follow(JointRisk(toys.fig3((0.5, 1.5)), speeds=(1.0, 2.0)), START, Flow()).limit)
     assert agreement.agrees
-    np.testing.assert_allclose(agreement.predicted, (0.995, 0.099), atol=5e-4)
-    assert one_minus_cosine(agreement.predicted, agreement.attention.direction) > 1e-4
+    np.testing.assert_allclose(agreement.blocks["p"].predicted, (0.995, 0.099), atol=5e-4)
+    assert one_minus_cosine(agreement.blocks["p"].predicted, agreement.solution.direction) > 1e-4
 
 
 def test_a_joint_limit_that_goes_elsewhere_does_not_agree():
     from dataclasses import replace
 
     limit = follow(JointRisk(toys.fig3((0.5, 1.0))), START, Flow()).limit
-    against = compare(replace(limit, velocity=np.array([1.0, 0.0])))
+    against = compare(replace(limit, velocity=np.array([*limit.blocks["v"].velocity, 1.0, 0.0])))
     assert not against.agrees
     assert "do not both go" in against.explain()
     wrong = compare(replace(limit, selection=Selection.from_indices([0, 0, 0], 2)))
     assert not wrong.agrees
-    assert np.isnan(wrong.head_error)
+    assert np.isnan(wrong.velocity_error)
 
 
 def tied_best(second=(0.0, 1.0)):

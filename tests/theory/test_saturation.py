@@ -49,7 +49,7 @@ def test_from_every_start_of_fig1(data, start):
     assert agreement.is_lmm
     descent = follow(objective, start, NormalizedDescent(0.1), steps=5000, every=5000)
     assert 1 - one_minus_cosine(descent.final, limit.velocity) >= 0.9999
-    assert np.linalg.norm(limit.p) >= 1e6
+    assert np.linalg.norm(limit.point) >= 1e6
 
 
 def test_local_picture_splits_between_two_directions():

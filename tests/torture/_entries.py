@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ import tokenmargin as tm
 from tokenmargin import attention, data
 from tokenmargin.data import synthetic, toys
 from tokenmargin.data.problem_batch import ProblemBatch
+from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
+from tokenmargin.papers.maxmargin.trials import textbook_descent
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 
 #: Entries whose right calls compile or compute for seconds: their arguments are tried one by one, but not by thousands.
@@ -116,7 +119,7 @@ def data_entries() -> Entries:
             {"problems": batch, "method": tm.Descent(0.1), "steps": 3, "loss": tm.losses.logistic},
         ),
         "textbook_descent": (
-            attention.textbook_descent,
+            textbook_descent,
             {
                 "problems": batch,
                 "starts": np.ones((2, 2)),
@@ -147,14 +150,6 @@ def attention_entries() -> Entries:
         "QuadraticHead": (attention.QuadraticHead, {"matrix": np.eye(2), "weights": [1.0, 0.0], "offset": 0.0}),
         "ReLUHead": (attention.ReLUHead, {"hidden": np.ones((3, 2)), "bias": np.ones(3), "output": np.ones(3)}),
         "ReLUHead.random": (attention.ReLUHead.random, {"key": jax.random.key(0), "width": 2, "hidden": 3}),
-        "SmallTransformerHead": (
-            attention.SmallTransformerHead,
-            {"query": np.eye(2), "key": np.eye(2), "value": np.eye(2), "output": np.ones(2), "parts": 1},
-        ),
-        "SmallTransformerHead.random": (
-            attention.SmallTransformerHead.random,
-            {"key": jax.random.key(0), "width": 2, "parts": 1},
-        ),
         "CustomLoss": (
             attention.CustomLoss,
             {"function": lambda u: -u, "curvature_bound": 1.0, "slope_bound": 1.0},
@@ -169,7 +164,7 @@ def attention_entries() -> Entries:
             {"risks": [risk], "starts": [p], "method": tm.Descent(0.1), "steps": 10, "every": None, "keep_path": False},
         ),
         "continued": (tm.continued, {"run": run, "method": tm.Flow()}),
-        "limits_of": (attention.limits_of, {"objectives": [risk], "points": [[9.0, 5.0]]}),
+        "limits_of": (attention.limits_of, {"risks": [risk], "points": [[9.0, 5.0]]}),
         "regularization_path": (
             tm.regularization_path,
             {
@@ -195,7 +190,7 @@ def attention_entries() -> Entries:
             },
         ),
         "joint_path": (
-            attention.joint_path,
+            joint_path,
             {"risk": joint, "start_v": v, "start_p": p, "radii_v": [1.0], "radii_p": [1.0]},
         ),
         "head_scores": (
@@ -203,18 +198,15 @@ def attention_entries() -> Entries:
             {"head": attention.LinearHead([1.0, 0.0]), "tokens": seq.tokens, "labels": seq.labels},
         ),
     }
+    of_a_point = ("value", "gradient", "descent_direction", "force", "attention", "felt", "point")
+    for name, of, point in (("AttentionRisk", risk, p), ("HeadRisk", curved, p), ("JointRisk", joint, (v, p))):
+        # HeadRisk.felt calls its point p, as it is one.
+        for method in of_a_point:
+            argument = next(iter(signature(getattr(of, method)).parameters))
+            made[f"{name}.{method}"] = (getattr(of, method), {argument: point})
     for name, of in (("AttentionRisk", risk), ("HeadRisk", curved)):
-        for method in ("value", "gradient", "descent_direction", "attention", "felt", "point"):
-            made[f"{name}.{method}"] = (getattr(of, method), {"p": p})
         made[f"{name}.log_excess"] = (of.log_excess, {"points": [p], "allowed": tm.selection_of(seq, p)})
-    made |= {f"AttentionRisk.{name}": (getattr(risk, name), {"p": p}) for name in ("field", "jacobian")}
-    for method in ("value", "gradients", "directions", "checked"):
-        made[f"JointRisk.{method}"] = (getattr(joint, method), {"v": v, "p": p})
-    made |= {
-        "JointRisk.point": (joint.point, {"start": (v, p)}),
-        "JointRisk.attention": (joint.attention, {"p": p}),
-        "JointRisk.probabilities": (joint.probabilities, {"v": v, "p": p, "selection": tm.selection_of(seq, p)}),
-    }
+    made["AttentionRisk.jacobian"] = (risk.jacobian, {"p": p})
     for loss in ("logistic", "exponential", "correlation"):
         made[f"{loss}.bounds"] = (getattr(tm.losses, loss).bounds, {"low": -1.0, "high": 1.0})
         for method in ("value", "log_slope", "log_slope_derivative"):

@@ -1,11 +1,13 @@
-"""How attention on fixed tokens is learnt: losses, heads, risks of p (and v), descent, flow, and where they go."""
+"""Dynamics of attention on fixed tokens: losses, heads, risks of p (and v), descent, flow, and where they go."""
 
 from tokenmargin.attention._judging import limits_of
-from tokenmargin.attention.batch import descend_batch, textbook_descent
+from tokenmargin.attention.attention_risk import AttentionRisk
+from tokenmargin.attention.batch import descend_batch
+from tokenmargin.attention.blocks import Block, Role
 from tokenmargin.attention.descent import Descent, NormalizedDescent
-from tokenmargin.attention.field import Field, PairField
+from tokenmargin.attention.field import Field
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.follow import Risk, continued, follow, follow_all
+from tokenmargin.attention.follow import continued, follow, follow_all
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import (
     Curvature,
@@ -13,17 +15,15 @@ from tokenmargin.attention.heads import (
     LinearHead,
     QuadraticHead,
     ReLUHead,
-    SmallTransformerHead,
     head_scores,
 )
-from tokenmargin.attention.joint import joint_path
-from tokenmargin.attention.joint_limit import JointLimit
 from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, LimitKind
-from tokenmargin.attention.method import Block, Excess, Gradient, Method
+from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
+from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
+from tokenmargin.attention.pair_field import KeyField, PairField, Seen
 from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.attention.risk import AttentionRisk
-from tokenmargin.attention.trajectory import JointTrajectory, Outcome, Trajectory
+from tokenmargin.attention.risk import Risk
+from tokenmargin.attention.trajectory import Outcome, Trajectory
 from tokenmargin.losses import (
     Correlation,
     CustomLoss,
@@ -38,6 +38,7 @@ from tokenmargin.losses import (
 __all__ = [
     "AttentionRisk",
     "Block",
+    "BlockLimit",
     "Correlation",
     "Curvature",
     "CustomLoss",
@@ -49,9 +50,8 @@ __all__ = [
     "Gradient",
     "Head",
     "HeadRisk",
-    "JointLimit",
     "JointRisk",
-    "JointTrajectory",
+    "KeyField",
     "Limit",
     "LimitKind",
     "LinearHead",
@@ -66,7 +66,9 @@ __all__ = [
     "ReLUHead",
     "RegularizationPath",
     "Risk",
-    "SmallTransformerHead",
+    "Role",
+    "ScaledVector",
+    "Seen",
     "Trajectory",
     "continued",
     "correlation",
@@ -75,10 +77,8 @@ __all__ = [
     "follow",
     "follow_all",
     "head_scores",
-    "joint_path",
     "limits_of",
     "local_path",
     "logistic",
     "regularization_path",
-    "textbook_descent",
 ]

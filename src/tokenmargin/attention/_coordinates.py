@@ -7,13 +7,11 @@ tolerances mean the same thing whatever units the keys came in (a power of two, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 
 from tokenmargin.attention._points import LARGEST_POWER, binary_unit
-from tokenmargin.attention.field import Field
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,25 +44,6 @@ class Coordinates:
     def velocity(self, dy: np.ndarray) -> np.ndarray:
         """A direction in y as a direction in p (up to a positive factor), shape (d,)."""
         return dy if self.basis is None else self.basis @ dy
-
-
-AnyField = TypeVar("AnyField", bound=Field)
-
-
-def in_span_of_differences(field: AnyField) -> tuple[AnyField, Coordinates]:
-    """The same risk in `Coordinates`."""
-    keys = np.asarray(field.keys)
-    n, T, d = keys.shape
-    present = np.isfinite(np.asarray(field.log_multiplicity))
-    differences = np.where(present[:, :, None], keys, 0).reshape(n * T, d)
-    basis = None
-    if d > n * (T - 1) and T > 1:
-        moving = differences[np.arange(n * T) % T != 0]  # keys are relative to a token of their own input
-        basis = np.linalg.qr(moving.T)[0]
-        keys = keys @ basis
-    kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
-    scaled = (keys / kappa).astype(field.keys.dtype)
-    return replace(field, keys=scaled), Coordinates(basis, kappa)
 
 
 def rounded_length(vectors: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ the way, and nothing is said of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import frexp
 from typing import Any
@@ -22,19 +23,22 @@ from tokenmargin.attention._exact_logits import SATURATED, is_clear
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import split
 from tokenmargin.attention._points import lengths
-from tokenmargin.attention.field import Field, PairField
-from tokenmargin.attention.flow import Flow, integrate
-from tokenmargin.attention.limit import Limit, PointRisk
+from tokenmargin.attention._several_blocks import block_flow
+from tokenmargin.attention.flow import AWAY, Flow, integrate
+from tokenmargin.attention.limit import Limit
+from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory
+
+#: Runs as they end, each with its number among those asked for.
+Flows = Iterator[tuple[int, Trajectory]]
 
 #: Longest key differences between which `Flow.until_norm` is the norm of p itself. Keys beyond are measured in units of
 #: their own: logits, not |p|, are what saturates a softmax and what rounding is relative to.
 ORDINARY_KEYS = (1.0, 8.0)
 
-#: A flow goes on to this many times the norm of its start at least: that far out, what reorders tokens happens after a
-#: time of the order of that norm. Beyond `FAR`, where every step further is rounded more, it goes on by `ONWARD` only:
-#: enough for the weights of pairs that nearly tie, for which such a start is not followed from nearer, to settle.
-AWAY, ONWARD = 4.0, 1e4
+#: Beyond `FAR`, where every step further is rounded more, a flow goes on by this only instead of `AWAY`: enough for the
+#: weights of pairs that nearly tie, for which such a start is not followed from nearer, to settle.
+ONWARD = 1e4
 
 #: Binary exponents of |p|, in units of 1/longest key difference: beyond the first a start is followed from nearer where
 #: it can be; beyond the second (eps |p| = 2e-3) not at all where it cannot.
@@ -50,8 +54,19 @@ ONE_VELOCITY = 1e-10
 ONE_POINT = 1e-6
 
 
-def flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Any:
-    """(number, trajectory) of each flow, as they end; those from far out last."""
+def flows(risks: Sequence[Risk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Flows:
+    """(number, trajectory) of each flow, as they end: first those without a span, each by itself, then the others."""
+    spanned = [j for j, risk in enumerate(risks) if risk.in_span is not None]
+    for j in sorted(set(range(len(risks))) - set(spanned)):
+        path, times, reached = block_flow(risks[j], points[j], method)
+        outcome = Outcome.NORM_REACHED if reached else Outcome.STEPS_SPENT
+        yield j, Trajectory(risks[j], method, path, times, outcome, len(path) - 1)
+    for j, run in _in_spans([risks[j] for j in spanned], [points[j] for j in spanned], method, keep_path):
+        yield spanned[j], run
+
+
+def _in_spans(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool) -> Flows:
+    """(number, trajectory) of each flow of a risk with a span, as they end; those from far out last."""
     sizes = [exponent(start, risk.in_span[1]) for risk, start in zip(risks, points, strict=True)]
     far = [FarStart.of(j, risks[j], points[j], size) for j, size in enumerate(sizes) if size > FAR]
     clear, lost = [one for one in far if one.is_clear], {one.number: one for one in far}
@@ -68,16 +83,14 @@ def flows(risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_p
             yield one.number, joined
     for j, one in lost.items():
         if sizes[j] > OUT_OF_REACH:
-            yield j, one.left_alone
+            yield j, one.left_alone(method)
     known = [j for j, size in enumerate(sizes) if size <= FAR or (j in lost and size <= OUT_OF_REACH)]
     until = [method.until_norm] * len(known)
     for j, run in _near([risks[j] for j in known], [points[j] for j in known], method, keep_path, until):
         yield known[j], run
 
 
-def _near(
-    risks: list[PointRisk], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]
-) -> Any:
+def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]) -> Flows:
     """The same for starts whose logits are known, each to a norm of its own, or `AWAY` from its start."""
     reduced = [risk.in_span for risk in risks]
     for members in alike([system for system, _ in reduced]):
@@ -97,27 +110,28 @@ def _near(
             )
             path = reduced[j][1].outward(end.path, points[j])
             path[0] = points[j]
-            run = Trajectory(risks[j], path, reduced[j][1].times(end.times), outcome, end.n_steps)
+            run = Trajectory(risks[j], method, path, reduced[j][1].times(end.times), outcome, end.n_steps)
             system, coordinates = reduced[j]
             is_still = outcome is Outcome.STATIONARY
             yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
 
 
-def _beyond(run: Trajectory, system: Field, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
+def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """A run that ended where pairs of weight cancel, followed on where the others still pull; itself where none do."""
-    if not isinstance(system, PairField):
+    if not system.has_fixed_scores:
         return run
-    y = coordinates.inward(run.final)
+    y = coordinates.inward(run.points[-1])
     parts = split(system, y, np.asarray(_pair_weights(system, y)))
     if parts is None or not parts.attracts:
         return run
     inner = coordinates.within(parts.free)
-    (_, end), *_ = integrate([parts.rest], [inner.inward(run.final)], [until], method, record=True)
-    onward, times = coordinates.outward(parts.whole(end.path), run.final), coordinates.times(end.times)
+    (_, end), *_ = integrate([parts.rest], [inner.inward(run.points[-1])], [until], method, record=True)
+    onward, times = coordinates.outward(parts.whole(end.path), run.points[-1]), coordinates.times(end.times)
     outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
     joined = Trajectory(
-        run.objective,
-        np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.start, onward[-1]]),
+        run.risk,
+        method,
+        np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.points[0], onward[-1]]),
         np.concatenate([run.times, run.times[-1] + times[1:]])
         if len(run.points) > 2
         else np.array([run.times[0], run.times[-1] + times[-1]]),
@@ -141,12 +155,12 @@ class FarStart:
     """A start with its risk, and the powers of two by which it is divided, one for each of the two runs."""
 
     number: int
-    risk: PointRisk
+    risk: Risk
     start: np.ndarray
     powers: tuple[int, int]
 
     @classmethod
-    def of(cls, number: int, risk: PointRisk, start: np.ndarray, size: int) -> FarStart:
+    def of(cls, number: int, risk: Risk, start: np.ndarray, size: int) -> FarStart:
         """From the binary exponent of its length."""
         return cls(number, risk, start, (size - NEARER[0], size - NEARER[1]))
 
@@ -168,24 +182,23 @@ class FarStart:
             return None
         limit = limits[0]
         with np.errstate(over="ignore"):
-            points = np.ldexp(run.points, self.powers[0]) if limit.diverges else np.stack([self.start, limit.p])
+            points = np.ldexp(run.points, self.powers[0]) if limit.diverges else np.stack([self.start, limit.point])
             if limit.mixed:
-                points[-1] = np.ldexp(limit.p - limit.finite_part, self.powers[0]) + limit.finite_part
+                points[-1] = np.ldexp(limit.point - limit.finite_part, self.powers[0]) + limit.finite_part
             times = np.ldexp(run.times if limit.diverges else run.times[[0, -1]], self.powers[0])
         if not np.isfinite(points).all():
             return None
         points[0] = self.start
-        return replace(run, points=points, times=times, judged_at=run.final)
+        return replace(run, points=points, times=times, judged_at=run.points[-1])
 
-    @property
-    def left_alone(self) -> Trajectory:
+    def left_alone(self, method: Flow) -> Trajectory:
         """The run that goes nowhere, as float64 cannot say where."""
-        return Trajectory(self.risk, np.stack([self.start] * 2), np.zeros(2), Outcome.OUT_OF_REACH, 0)
+        return Trajectory(self.risk, method, np.stack([self.start] * 2), np.zeros(2), Outcome.OUT_OF_REACH, 0)
 
 
 def _are_one(a: Limit, b: Limit) -> bool:
     if a.kind is not b.kind or a.stalled:
         return False
     if a.finite:
-        return bool(lengths(a.p - b.p) <= ONE_POINT * (1.0 + lengths(a.p)))
+        return bool(lengths(a.point - b.point) <= ONE_POINT * (1.0 + lengths(a.point)))
     return a.selection == b.selection and bool(0.5 * np.sum((a.velocity - b.velocity) ** 2) <= ONE_VELOCITY)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
-from tokenmargin.attention._points import lengths, unit_rows
+from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
@@ -35,8 +36,8 @@ from tokenmargin.attention._stationary import (
     settled_velocity,
     stationarity,
 )
-from tokenmargin.attention.field import Field, PairField
-from tokenmargin.attention.limit import Limit, LimitKind, PointRisk
+from tokenmargin.attention.limit import Limit, LimitKind
+from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 
@@ -76,20 +77,24 @@ LEAST_NORM = 1e3
 
 @checked
 @keep_precision
-def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> list[Limit]:
-    """Judge where each point is going under its objective's gradient flow.
+def limits_of(risks: Sequence[Risk], points: Sequence[ArrayLike]) -> list[Limit]:
+    """Judge where each point is going under the gradient flow of its risk.
 
     Args:
-        objectives: risks; those of one shape are evaluated together.
-        points: one point of shape (d,) for each.
+        risks: those of one shape are evaluated together. Each must live in a span: else a point alone tells nothing.
+        points: one point for each.
     """
-    if len(objectives) != len(points):
-        raise InvalidInputError(f"{len(objectives)} risks but {len(points)} points: give one point for each.")
-    reduced = [objective.in_span for objective in objectives]
-    ends = [objective.sequences.direction(p) for objective, p in zip(objectives, points, strict=True)]
-    limits: list[Limit | None] = [None] * len(objectives)
+    if len(risks) != len(points):
+        raise InvalidInputError(f"{len(risks)} risks but {len(points)} points: give one point for each.")
+    reduced = [one for risk in risks if (one := risk.in_span) is not None]
+    if len(reduced) < len(risks):
+        raise InvalidInputError(
+            "a risk without a span of its own, such as one of v and p, is judged along a path: use follow(...).limit."
+        )
+    ends = [risk.point(p) for risk, p in zip(risks, points, strict=True)]
+    limits: list[Limit | None] = [None] * len(risks)
     for members in alike([system for system, _ in reduced]):
-        some = [(objectives[j], *reduced[j], ends[j]) for j in members]
+        some = [(risks[j], *reduced[j], ends[j]) for j in members]
         for j, limit in zip(members, _judged(_Ends.of(some)), strict=True):
             limits[j] = limit
     return [limit for limit in limits if limit is not None]
@@ -99,8 +104,8 @@ def limits_of(objectives: Sequence[PointRisk], points: Sequence[ArrayLike]) -> l
 class _Ends:
     """Points to be judged, with all that the dynamics says of them."""
 
-    objectives: list[PointRisk]
-    systems: list[Field]
+    risks: list[Risk]
+    systems: list[Any]
     coordinates: list[Coordinates]
     p: list[np.ndarray]
     y: np.ndarray  #: p in the coordinates of its system
@@ -115,9 +120,9 @@ class _Ends:
     speed: np.ndarray  #: |G|
 
     @classmethod
-    def of(cls, ends: list[tuple[PointRisk, Field, Coordinates, np.ndarray]]) -> _Ends:
+    def of(cls, ends: list[tuple[Risk, Any, Coordinates, np.ndarray]]) -> _Ends:
         """Points, each with its risk and the system and coordinates in which it is judged; all systems alike."""
-        objectives, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
+        risks, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
         stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
         y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
         force, jacobian, signed, scores = evaluated(stacked, y)
@@ -125,7 +130,7 @@ class _Ends:
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
         return cls(
-            objectives,
+            risks,
             systems,
             coordinates,
             p,
@@ -183,19 +188,18 @@ def _judged(ends: _Ends) -> list[Limit]:
         limits.append(
             Limit(
                 kind,
-                ends.objectives[b],
+                ends.risks[b],
                 p,
-                unit_rows(p),
                 ends.coordinates[b].velocity(unit[b]) if ends.speed[b] > 0 else np.zeros(len(p)),
-                _selection(ends.objectives[b], along.chosen[b] if diverging else top[b]),
+                _selection(ends.risks[b], along.chosen[b] if diverging else top[b]),
+                reason,
+                (float(spread[b]),),
+                float(along.excess[b]),
                 support,
                 weights,
-                float(spread[b]),
-                float(along.excess[b]),
                 float(along.adverse[b]),
                 float(newton[b]),
                 float(top_eigenvalue[b]),
-                reason,
             )
         )
     return limits
@@ -204,12 +208,12 @@ def _judged(ends: _Ends) -> list[Limit]:
 def _mixed(ends: _Ends, b: int) -> Limit | None:
     """The limit if part of p stays where pairs of weight cancel and the rest diverges; None if it is not so."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
-    if not isinstance(system, PairField) or not np.isfinite(ends.signed[b]).all():
+    if not system.has_fixed_scores or not np.isfinite(ends.signed[b]).all():
         return None
     parts = split(system, ends.y[b], ends.signed[b])
     if parts is None or not parts.attracts:
         return None
-    (rest,) = _judged(_Ends.of([(ends.objectives[b], parts.rest, coordinates.within(parts.free), ends.p[b])]))
+    (rest,) = _judged(_Ends.of([(ends.risks[b], parts.rest, coordinates.within(parts.free), ends.p[b])]))
     if not (rest.diverges or rest.mixed):
         return None
     chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
@@ -217,7 +221,7 @@ def _mixed(ends: _Ends, b: int) -> Limit | None:
     return replace(
         rest,
         kind=LimitKind.MIXED,
-        selection=_selection(ends.objectives[b], chosen),
+        selection=_selection(ends.risks[b], chosen),
         newton_step=max(parts.newton_step, rest.newton_step if rest.mixed else 0.0),
         largest_eigenvalue=max(parts.largest_eigenvalue, rest.largest_eigenvalue if rest.mixed else -np.inf),
         finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
@@ -331,7 +335,7 @@ def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
     return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
 
 
-def _selection(objective: PointRisk, chosen: np.ndarray) -> Selection:
+def _selection(risk: Risk, chosen: np.ndarray) -> Selection:
     """Selected tokens with every copy of a repeated token."""
-    same = same_key(objective.sequences.keys, objective.sequences.mask)
+    same = same_key(risk.sequences.keys, risk.sequences.mask)
     return Selection((same & chosen[:, :, None]).any(axis=1))

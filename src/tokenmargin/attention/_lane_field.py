@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.field import Field, Separation, pair_excess, tokens_behind
-from tokenmargin.attention.method import Block, Excess, Gradient
+from tokenmargin.attention.method import Excess, Gradient, ScaledVector
+from tokenmargin.attention.pair_field import KeyField, Separation, pair_excess, tokens_behind
 from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
@@ -42,6 +42,7 @@ class LaneField(eqx.Module):
     scores: LaneScores
     log_multiplicity: LaneScores
     loss: Loss
+    has_fixed_scores: ClassVar[bool] = True
 
     @classmethod
     def of(cls, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> LaneField:
@@ -54,7 +55,7 @@ class LaneField(eqx.Module):
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
         """What a method's step is told at p, for every lane along the last axis."""
-        return Gradient((Block(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
+        return Gradient((ScaledVector(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
 
     @staticmethod
     def moved(before: LaneVectors, after: LaneVectors) -> LaneVectors:
@@ -96,12 +97,12 @@ class LaneField(eqx.Module):
             force = jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
         return force, largest - jnp.log(n)
 
-    def field(self, p: LaneVectors) -> LaneVectors:
-        """G(p) of `PairField.field`, for every lane."""
+    def force(self, p: LaneVectors) -> LaneVectors:
+        """G(p) of `PairField.force`, for every lane."""
         return self._pulled(jnp.sum(self._pairs(p)[0], axis=2))
 
-    def field_and_jacobian(self, p: LaneVectors) -> tuple[LaneVectors, LaneMatrices]:
-        """G(p) and its derivative, of `PairField.field_and_jacobian`, for every lane.
+    def force_and_jacobian(self, p: LaneVectors) -> tuple[LaneVectors, LaneMatrices]:
+        """G(p) and its derivative, of `PairField.force_and_jacobian`, for every lane.
 
         With c_t the coefficient of key t in grad log|l'| - 2 xbar, b_i = sum_t c_it x_it and m the weighted mean of
         grad log w, J = sum_it x_it (sum_u C_itu x_iu + (C 1)_it (x_it + b_i - m))': one outer product a token.
@@ -119,7 +120,7 @@ class LaneField(eqx.Module):
         return self._pulled(net), jnp.einsum("itcl,itdl->cdl", self.keys[:, 1:], rows[:, 1:])
 
     def separation(self, p: LaneVectors) -> Separation:
-        """That of `Field.separation`, for every lane."""
+        """That of `KeyField.separation`, for every lane."""
         pairs, share, _, log_share, log_weight = self._pairs(p)
         force = self._pulled(jnp.sum(pairs, axis=2))
         reach = self._along(force)
@@ -154,7 +155,7 @@ class LaneField(eqx.Module):
         return jnp.sum(jnp.where(top, numbers, 0.0), axis=1, keepdims=True)
 
     def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray, LaneScores, LaneScores]:
-        """(C_itu, s_it, f_i, b_t, log-weight of t beside the first token): C as in `Field.pair_weights`.
+        """(C_itu, s_it, f_i, b_t, log-weight of t beside the first token): C as in `KeyField.pair_weights`.
 
         With b_t the logit of t minus the largest, w_tu = |l'| exp(b_t) exp(b_u) over squares of normalisers. Of the two
         exponentials that of a token which does not tie with the first in score takes the common scale out: it is then
@@ -185,11 +186,6 @@ class StackedFields(eqx.Module):
 
     stacked: Any  #: the field of a risk, its arrays stacked along the first axis
 
-    @classmethod
-    def of(cls, fields: Sequence[Any]) -> StackedFields:
-        """From one field for each lane."""
-        return cls(jax.tree.map(lambda *x: np.stack(x), *fields))
-
     def lanes(self, which: np.ndarray) -> StackedFields:
         """Some of the lanes."""
         return StackedFields(jax.tree.map(lambda x: x[which], self.stacked))
@@ -204,16 +200,27 @@ class StackedFields(eqx.Module):
         return jax.vmap(lambda field, x, y: field.moved(x, y), (0, -1, -1), -1)(self.stacked, before, after)
 
 
+def in_lanes(fields: Sequence[Any]) -> LaneField | StackedFields:
+    """Fields of one structure and shape, a lane for each, in the fastest layout that is known for them."""
+    stacked = jax.tree.map(lambda *x: np.stack(x), *fields)
+    return side_by_side(stacked, fields[0].loss) if fields[0].has_fixed_scores else StackedFields(stacked)
+
+
+def side_by_side(stacked: Any, loss: Loss | None = None) -> LaneField:
+    """Fields of fixed scores, stacked along the first axis, with problems along the last."""
+    return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss or stacked.loss)
+
+
 def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
     """Numbers of the systems that can be stacked: of one structure, with arrays of the same shapes."""
     groups: dict[object, list[int]] = {}
     for j, system in enumerate(systems):
         leaves, structure = jax.tree.flatten(system)
-        groups.setdefault((structure, *((x.shape, str(x.dtype)) for x in leaves)), []).append(j)
+        groups.setdefault((structure, *((np.shape(x), str(jnp.result_type(x))) for x in leaves)), []).append(j)
     return list(groups.values())
 
 
-def evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
+def evaluated(systems: KeyField, points: np.ndarray) -> tuple[np.ndarray, ...]:
     """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
     size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
     parts = []
@@ -225,10 +232,10 @@ def evaluated(systems: Field, points: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @eqx.filter_jit
-def _evaluate(systems: Field, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-    def one(system: Field, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+def _evaluate(systems: KeyField, points: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
+    def one(system: KeyField, y: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
         signed, _ = system.pair_weights(y)
-        return *system.field_and_jacobian(y), signed, system.seen(y).scores
+        return *system.force_and_jacobian(y), signed, system.seen(y).scores
 
     return jax.vmap(one)(systems, points)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE
-from tokenmargin.attention.field import PairField
+from tokenmargin.attention.pair_field import PairField
 
 #: Pairs with at least this share of all weights hold p, once the field is so small that the others' share is below
 #: 1e-12: in between lies what neither cancels nor is gone.
@@ -133,7 +133,7 @@ def _finite_part(
     )
     y, step = start, np.inf
     for _ in range(NEWTON_STEPS):
-        force, jacobian = (np.asarray(x) for x in alone.field_and_jacobian(y))
+        force, jacobian = (np.asarray(x) for x in alone.force_and_jacobian(y))
         size = float(np.linalg.norm(jacobian))
         if size == 0.0:
             return None

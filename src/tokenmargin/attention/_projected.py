@@ -22,9 +22,8 @@ import numpy as np
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
-from tokenmargin.attention._softmax import attended_score
-from tokenmargin.attention.field import PairField
 from tokenmargin.attention.method import unit
+from tokenmargin.attention.pair_field import PairField, attended_score
 
 #: Lanes solved together: one compilation serves a shape, and few lanes wait for the slowest.
 LANES = 64
@@ -152,12 +151,12 @@ def _minimise(systems: PairField, regions: Region, starts: AnyArray) -> Stationa
 def _one(system: PairField, region: Region, start: VectorJ) -> Stationary:
     def body(state: Any) -> Any:
         y, step, taken, _ = state
-        force, jacobian = system.field_and_jacobian(y)
+        force, jacobian = system.force_and_jacobian(y)
         active = region.active(y, force)
         project = _projection(region, active)
         here, slope = _projected(project, y, force, jacobian)
         done = _is_stationary(y, here, force, active)
-        moved, error = rosenbrock_step(lambda z: project(z, system.field(z)), y, here, slope, step)
+        moved, error = rosenbrock_step(lambda z: project(z, system.force(z)), y, here, slope, step)
         allowed = STEP_ERROR + STEP_ERROR_RELATIVE * jnp.sqrt(jnp.sum(y**2))
         good, factor = controlled(error, allowed, jnp.all(jnp.isfinite(moved)), ROSENBROCK_POWER)
         moved = region.retract(jnp.where(good, moved, y), active, y)
@@ -170,7 +169,7 @@ def _one(system: PairField, region: Region, start: VectorJ) -> Stationary:
     begin = region.retract(start, (free, free), start)
     first = jnp.asarray(FIRST_STEP, start.dtype)
     y, *_ = jax.lax.while_loop(unfinished, body, (begin, first, jnp.asarray(0), jnp.asarray(False)))
-    force = system.field(y)
+    force = system.force(y)
     active = region.active(y, force)
     here = _projection(region, active)(y, force)
     size, pull = jnp.sqrt(jnp.sum(here**2)), jnp.sqrt(jnp.sum(force**2))

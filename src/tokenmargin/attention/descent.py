@@ -13,8 +13,9 @@ import numpy as np
 from tokenmargin._checks import fits_in_memory, not_negative, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField, StackedFields
-from tokenmargin.attention.method import Block, Excess, Gradient, Method, State, as_data, length
+from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector, State, as_data, length
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.norms import L2
 
 #: A point, or a lane of points, with the state of the method.
 Moving = tuple[AnyArray, State]
@@ -34,17 +35,12 @@ class Descent(Method):
     """p <- p - lr grad L(p) [M, (3)]."""
 
     lr: float
-    is_isotropic: ClassVar[bool] = True
     takes_lanes: ClassVar[bool] = True
+    geometry = L2()
 
     def __check_init__(self) -> None:
         """Check the learning rate."""
         positive(self.lr, "lr")
-
-    def init(self, p: AnyArray) -> tuple[()]:
-        """Nothing is kept."""
-        del p
-        return ()
 
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr times its length."""
@@ -63,25 +59,20 @@ class NormalizedDescent(Method):
 
     lr: float
     epsilon: float = 0.0
-    is_isotropic: ClassVar[bool] = True
     takes_lanes: ClassVar[bool] = True
+    geometry = L2()
 
     def __check_init__(self) -> None:
         """Check learning rate and epsilon."""
         positive(self.lr, "lr")
         not_negative(self.epsilon, "epsilon")
 
-    def init(self, p: AnyArray) -> tuple[()]:
-        """Nothing is kept."""
-        del p
-        return ()
-
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr (a little less where epsilon is felt)."""
         del excess
         return p + jnp.concatenate([self._move(block) for block in gradient.descent]), state
 
-    def _move(self, block: Block) -> AnyArray:
+    def _move(self, block: ScaledVector) -> AnyArray:
         size = length(block.direction)
         moving = size > 0
         log_norm = block.log_scale + jnp.log(jnp.where(moving, size, 1.0))

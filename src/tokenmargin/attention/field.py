@@ -1,290 +1,57 @@
-"""The gradient of attention as a sum over pairs of tokens, right after the softmax saturates.
+"""The contract of a field: a risk as pure JAX, with a gradient that survives saturation.
 
-For input i with softmax s, scores gamma (label absorbed), f = sum s gamma and keys x,
-
-    -grad L = (1/n) sum_i |l'(f_i)| sum_{t<u} s_t s_u (gamma_t - gamma_u)(x_t - x_u).
-
-The textbook form s_t (gamma_t - f) x_t cancels to rounding noise once 1 - s rounds to 0, at a logit gap of 37 in
-float64 and 17 in float32; here every term is a product, so nothing cancels, and log-weights
-
-    log w = log|l'_i| + log s_t + log s_u + log|gamma_t - gamma_u|
-
-never underflow. With w normalised over all pairs of all inputs, G(p) = sum sgn(gamma_t - gamma_u) w_tu (x_t - x_u) has
-the orbits of the gradient flow, stays of order one for ever, and vanishes exactly at stationary points.
+Everything that follows a risk sees its field alone, as a function of one vector y: all blocks of a point one after the
+other (`Risk.blocks` names them). A field is a tree of arrays, so that fields of one structure and shape run together.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
-from tokenmargin._types import (
-    AnyArray,
-    InputNumbersJ,
-    InputVectorsJ,
-    KeysJ,
-    MatrixJ,
-    PairNumbersJ,
-    ScalarJ,
-    TokenNumbersJ,
-    VectorJ,
-)
-from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
-from tokenmargin.attention._softmax import attended_score, log_attention
-from tokenmargin.attention.method import Block, Excess, Gradient
-from tokenmargin.losses import Loss
-
-#: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
-#: 1e-9 of a key difference is below what turns the velocity of a certified limit.
-NEGLIGIBLE = 1e-9
-
-
-#: Weight up to which a token may be one that comes or goes; above, its own pair makes the spread.
-LIGHT = 1e-3
-
-#: A step goes at most this share of the way to where another token carries weight, and so much of a logit beyond: the
-#: token is met where its weight shows in the error of a step.
-APPROACH, PASSED_BY = 0.9, 2.0
-
-
-class Seen(eqx.Module):
-    """What pulls on p at a point: attention, slopes of the loss, and how tokens score against each other."""
-
-    log_attention: TokenNumbersJ
-    log_slope: InputNumbersJ  #: log|l'| of each input
-    scores: TokenNumbersJ  #: up to a constant for each input
+from tokenmargin._types import AnyArray
+from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention.method import Excess, Gradient
 
 
 class Field(eqx.Module):
-    """A risk L(p) of fixed tokens as a function of p alone, with a field that survives saturation.
+    """A risk L(y) to subclass: `value` and `descent` make it followed by any method, `log_weights` makes it judged.
 
-    Pure JAX: a pytree of arrays and a loss, so it vmaps over problems of one shape. What a head makes of the tokens is
-    in `seen`; all else follows from it.
+    `KeyField` has the rest in closed form for a risk of one query over fixed keys.
     """
 
-    keys: eqx.AbstractVar[KeysJ]
-    log_multiplicity: eqx.AbstractVar[TokenNumbersJ]
-    loss: eqx.AbstractVar[Loss]
+    #: Whether tokens score the same at every point, as they do behind a linear head. The field is then smooth, fast
+    #: layouts are known for it, and a limit of which a part stays finite can be taken apart.
+    has_fixed_scores: ClassVar[bool] = False
 
     @abstractmethod
-    def seen(self, p: VectorJ) -> Seen:
-        """Attention, slopes and scores at p."""
+    def value(self, y: AnyArray) -> AnyArray:
+        """L(y), a scalar."""
 
     @abstractmethod
-    def value(self, p: VectorJ) -> ScalarJ:
-        """L(p)."""
+    def descent(self, y: AnyArray) -> tuple[Gradient, Excess]:
+        """-grad L(y) block by block in log scale, and how far L(y) is above the least that it can be."""
 
-    @abstractmethod
-    def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
-        """(sign, log of the size) of L(p) minus the loss of the tokens of highest score."""
-
-    def descent(self, p: VectorJ) -> tuple[Gradient, Excess]:
-        """What a method's step is told at p."""
-        return Gradient((Block(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
-
-    @staticmethod
-    def moved(before: VectorJ, after: VectorJ) -> VectorJ:
-        """Where a step from `before` to `after` leads: there."""
+    def moved(self, before: AnyArray, after: AnyArray) -> AnyArray:
+        """The point that a step from `before` to `after` leads to: `after`, unless blocks have speeds of their own."""
         del before
         return after
 
-    def descent_direction(self, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
-        """(D, c) with -grad L(p) = exp(c) D and D of order one, in O(T) per input.
+    def force(self, y: AnyArray) -> AnyArray:
+        """The velocity of the flow at y, of order one: each block of -grad L over its own length, unless overridden."""
+        return jnp.concatenate([block.unit for block in self.descent(y)[0].descent])
 
-        Written with differences to the top token *, |l'|^-1 times an input's term is the covariance
-        sum s_t (gamma_t - gamma_*)(x_t - x_*) - sum s_t (gamma_t - gamma_*) * sum s_t (x_t - x_*):
-        nothing cancels, and the largest weight over all inputs is taken out as exp(c).
+    def log_weights(self, y: AnyArray) -> tuple[AnyArray, ...]:
+        """For each block the logarithms of the weights of which -grad L is the sum, -inf for those that pull nothing.
+
+        Pairs of tokens have shape (n, T, T). Empty where the field does not say: then no limit is judged.
         """
-        seen = self.seen(p)
-        log_s, scores = seen.log_attention, seen.scores
-        top = jnp.argmax(log_s, axis=-1, keepdims=True)
-        ahead = scores - jnp.take_along_axis(scores, top, axis=-1)
-        offset = self.keys - jnp.take_along_axis(self.keys, top[:, :, None], axis=1)
-        log_weight = jnp.where(ahead != 0, seen.log_slope[:, None] + log_s, -jnp.inf)
-        largest = jnp.max(log_weight)
-        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-        pull = jnp.exp(log_weight - largest) * ahead
-        mean_offset = jnp.einsum("nt,ntd->nd", jnp.exp(log_s), offset)
-        total = jnp.einsum("nt,ntd->d", pull, offset) - jnp.sum(pull, axis=-1) @ mean_offset
-        return total, largest - jnp.log(scores.shape[0])
+        del y
+        return ()
 
-    def gradient(self, p: VectorJ) -> VectorJ:
-        """grad L(p), correct to rounding relative to its own size however saturated the softmax is."""
-        direction, log_scale = self.descent_direction(p)
-        return -jnp.exp(log_scale) * direction
-
-    def pair_weights(self, p: VectorJ) -> tuple[PairNumbersJ, ScalarJ]:
-        """(C, c): signed normalised weights of pairs, antisymmetric, shape (n, T, T), and log of their sum.
-
-        C_itu = sgn(gamma_t - gamma_u) w_itu, with sum over t < u of |C| equal to 1 (to 0 if no pair has a force), and
-        -grad L(p) = exp(c) sum_{t<u} C_itu (x_it - x_iu).
-        """
-        return self._normalised(*self.log_pair_weights(p))
-
-    def _normalised(self, sign: PairNumbersJ, log_w: PairNumbersJ) -> tuple[PairNumbersJ, ScalarJ]:
-        largest = jnp.max(log_w)
-        any_force = jnp.isfinite(largest)
-        largest = jnp.where(any_force, largest, 0.0)
-        w = jnp.exp(log_w - largest)
-        total = jnp.where(any_force, jnp.sum(w) / 2, 1.0)
-        return sign * w / total, largest + jnp.log(total) - jnp.log(self.keys.shape[0])
-
-    def log_pair_weights(self, p: VectorJ) -> tuple[PairNumbersJ, PairNumbersJ]:
-        """(sgn(gamma_t - gamma_u), log w_itu), each of shape (n, T, T); -inf for a pair without force."""
-        seen = self.seen(p)
-        log_s = seen.log_attention
-        ahead = seen.scores[:, :, None] - seen.scores[:, None, :]
-        apart = ahead != 0
-        log_size = jnp.where(apart, jnp.log(jnp.where(apart, jnp.abs(ahead), 1.0)), -jnp.inf)
-        return jnp.sign(ahead), seen.log_slope[:, None, None] + log_s[:, :, None] + log_s[:, None, :] + log_size
-
-    def field(self, p: VectorJ) -> VectorJ:
-        """G(p) = sum_{t<u} C_tu (x_t - x_u), shape (d,): -grad L(p) over the sum of all pair weights."""
-        signed, _ = self.pair_weights(p)
-        return jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
-
-    def field_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
-        """G(p) and its derivative J(p), shape (d, d)."""
-        return self.field(p), jax.jacfwd(self.field)(p)
-
-    def separation(self, p: VectorJ) -> Separation:
-        """How far p is from separating tokens at one speed, and how far it may move before others join in."""
-        sign, log_w = self.log_pair_weights(p)
-        signed, _ = self._normalised(sign, log_w)
-        seen = self.seen(p)
-        field = jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
-        reach = self.keys @ field
-        mean_gap = jnp.sum(field**2)
-        unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
-        gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
-        spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
-        first = jnp.argmax(seen.log_attention, axis=-1, keepdims=True)
-        falls = (jnp.take_along_axis(reach, first, axis=-1) - reach) / unit
-        falls = jnp.where(jnp.isfinite(self.log_multiplicity), falls, jnp.inf)
-        feels = seen.scores != jnp.take_along_axis(seen.scores, first, axis=-1)
-        with_first = jnp.take_along_axis(log_w, first[:, :, None], axis=1)[:, 0]
-        behind = jnp.where(
-            feels,
-            jnp.max(with_first) - with_first,
-            jnp.max(seen.log_attention, axis=-1, keepdims=True) - seen.log_attention,
-        )
-        load = jnp.sum(jnp.abs(signed), axis=-1)
-        told = tokens_behind(falls, feels, behind, load, jnp.exp(seen.log_attention))
-        return Separation(spread, *told[:-1], told[-1] / unit)
-
-
-class Separation(eqx.Module):
-    """How far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
-
-    The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is taken
-    over the weights. A number each, or one for every lane.
-    """
-
-    spread: AnyArray  #: weighted mean of |gap/mean gap - 1|
-    excess: AnyArray  #: smallest gap/mean gap - 1 of a token behind the first of its input at p
-    lag: AnyArray  #: how fast a token without weight catches up: however little it weighs now, it will outweigh others
-    leaves: AnyArray  #: the part of the spread that is due to tokens of little weight, which come or go
-    joins: AnyArray  #: time until another token carries weight, at these speeds: a longer step passes it by
-
-
-def tokens_behind(
-    falls: AnyArray, feels: AnyArray, behind: AnyArray, load: AnyArray, share: AnyArray
-) -> tuple[AnyArray, AnyArray, AnyArray, AnyArray]:
-    """(excess, lag, leaves, joins) over all tokens, the first two axes; the last in units of 1/mean gap.
-
-    A token that pulls on p must fall behind the first of its input as fast as those that carry weight do, or its weight
-    passes theirs some day; one that ties in score with the first must only not pass it. Lag is infinite where a token
-    that pulls has attention yet: that input is not decided.
-
-    Args:
-        falls: speed at which a token falls behind the first of its input at p, in units of the mean gap.
-        feels: whether its score is another than that token's.
-        behind: its log-weight below the largest; below the first's logit if it does not pull.
-        load: the weight of its pairs.
-        share: its attention.
-    """
-
-    def total(numbers: AnyArray) -> AnyArray:
-        return jnp.sum(jnp.where(load > 0, load * numbers, 0.0), axis=(0, 1))
-
-    excess = falls - feels
-    lag = jnp.where(feels & (share > NEGLIGIBLE), jnp.inf, jnp.where(load > NEGLIGIBLE, -jnp.inf, -excess))
-    # The weight of a pair grows itself where a token of higher score is behind: then the others must be faster to join.
-    weight = total(falls != 0)
-    closes = (total(falls) / jnp.where(weight > 0, weight, 1.0))[None, None] * feels - falls
-    is_joining = (closes > 0) & (behind > 0)
-    joins = jnp.where(is_joining, (APPROACH * behind + PASSED_BY) / jnp.where(is_joining, closes, 1.0), jnp.inf)
-    leaves = total(jnp.where(load <= LIGHT, jnp.abs(excess), 0.0))
-    return jnp.min(excess, axis=(0, 1)), jnp.max(lag, axis=(0, 1)), leaves, jnp.min(joins, axis=(0, 1))
-
-
-class PairField(Field):
-    """The field of a linear head, whose scores do not depend on p, with its Jacobian in closed form."""
-
-    keys: KeysJ
-    scores: TokenNumbersJ
-    log_multiplicity: TokenNumbersJ
-    loss: Loss
-
-    def log_attention(self, p: VectorJ) -> TokenNumbersJ:
-        """log s_it, shape (n, T)."""
-        return log_attention(self.keys, self.log_multiplicity, p)
-
-    def seen(self, p: VectorJ) -> Seen:
-        """Attention and slopes at p; the scores are what they are."""
-        log_s = self.log_attention(p)
-        return Seen(log_s, self.loss.log_slope(attended_score(log_s, self.scores)), self.scores)
-
-    def value(self, p: VectorJ) -> ScalarJ:
-        """L(p) = (1/n) sum_i l(f_i) [M, (ERM)]."""
-        return jnp.mean(self.loss.value(attended_score(self.log_attention(p), self.scores)))
-
-    def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
-        """(sign, log of the size) of L(p) - (1/n) sum_i l(max_t gamma_it)."""
-        return pair_excess(self.log_attention(p), self.scores, self.log_multiplicity, self.loss)
-
-    def field_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
-        """G(p) and its derivative J(p), shape (d, d).
-
-        J = sum_k C_k z_k (grad log w_k - m)' with z = x_t - x_u, grad log w = (l''/l') grad f + x_t + x_u - 2 xbar and
-        m the weighted mean of grad log w. Pairs are never formed: sum_k C_k z_k (x_t + x_u)' = X'(diag(C 1) + C) X.
-        """
-        signed, _ = self.pair_weights(p)
-        s = jnp.exp(self.log_attention(p))
-        mean_key = jnp.einsum("nt,ntd->nd", s, self.keys)
-        bend = self._log_slope_gradient(s) - 2.0 * mean_key
-        net = jnp.sum(signed, axis=-1)
-        force = jnp.einsum("nt,ntd->nd", net, self.keys)
-        load = jnp.sum(jnp.abs(signed), axis=-1)
-        mean_change = jnp.einsum("nt,ntd->d", load, self.keys) + 0.5 * jnp.sum(load, axis=-1) @ bend
-        field = jnp.sum(force, axis=0)
-        mixed = jnp.einsum("nt,ntd->ntd", net, self.keys) + jnp.einsum("ntu,nud->ntd", signed, self.keys)
-        jacobian = jnp.einsum("ntc,ntd->cd", self.keys, mixed) + force.T @ bend - jnp.outer(field, mean_change)
-        return field, jacobian
-
-    def _log_slope_gradient(self, s: TokenNumbersJ) -> InputVectorsJ:
-        """grad_p log|l'(f_i)| = (l''/l')(f_i) grad f_i, shape (n, d)."""
-        f = jnp.sum(s * self.scores, axis=-1)
-        ahead = self.scores[:, :, None] - self.scores[:, None, :]
-        net = jnp.sum(s[:, :, None] * s[:, None, :] * ahead, axis=-1)
-        grad_f = jnp.einsum("nt,ntd->nd", net, self.keys)
-        return self.loss.log_slope_derivative(f)[:, None] * grad_f
-
-
-def pair_excess(log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> tuple[AnyArray, AnyArray]:
-    """(sign, log of the size) of the mean over inputs of l(sum_t s_t gamma_t) - l(max_t gamma_t).
-
-    The output falls short of the highest score by sum_t s_t (max gamma - gamma_t): a sum of positive terms, which is
-    taken in logarithms.
-    """
-    best = jnp.max(jnp.where(jnp.isfinite(log_multiplicity), scores, -jnp.inf), axis=-1)
-    short = best[:, None] - scores
-    counts = (short > 0) & jnp.isfinite(log_multiplicity)
-    log_short = jnp.where(counts, log_s + jnp.log(jnp.where(counts, short, 1.0)), -jnp.inf)
-    mass = jnp.sum(jnp.where(counts, jnp.exp(log_s), 0.0), axis=-1)
-    none = ~jnp.any(counts, axis=-1)
-    log_change = jnp.where(none, -jnp.inf, jax.nn.logsumexp(jnp.where(none[:, None], 0.0, log_short), axis=-1))
-    return log_mean_excess(loss, best, -jnp.ones_like(best), log_change, mass > DIRECT_ATTENTION)
+    def in_span(self) -> tuple[Any, Coordinates] | None:
+        """The same field in the span outside which nothing moves, with the way there and back; None for none."""
+        return None

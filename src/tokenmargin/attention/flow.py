@@ -1,6 +1,6 @@
 """Gradient flow followed to its directional limit, one problem or thousands at once.
 
-dp/ds = G(p) has the orbits of the gradient flow and regular finite stationary points (see `pair_field`); the step of
+dp/ds = G(p) has the orbits of the gradient flow and regular finite stationary points (see `pair_field.py`); the step of
 fifth order in `_rosenbrock` takes it to norm 1e6 in some sixty steps. Problems of one shape run in lanes: a fixed
 number of lanes advances a chunk of steps at a time, and a lane whose problem is finished takes the next one waiting. So
 no lane waits for the slowest problem, and one compilation serves a shape.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -23,7 +23,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField
+from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField, side_by_side
 from tokenmargin.attention._rosenbrock import (
     FIRST_STEP,
     PASSED,
@@ -33,7 +33,8 @@ from tokenmargin.attention._rosenbrock import (
     rodas_step,
     rosenbrock_step,
 )
-from tokenmargin.attention.field import LIGHT, Field, PairField
+from tokenmargin.attention.pair_field import LIGHT, KeyField
+from tokenmargin.norms import L2
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
 #: and for their matrices to stay in a core's cache.
@@ -46,7 +47,7 @@ CHUNK = 32
 #: leaves log-weights 1e-3 off, which the direction does not feel but the velocity and the weights do.
 SETTLING_TOLERANCE = 1e-7
 
-#: Spread of the gaps (see `Field.separation`) at which a diverging lane has settled, and the same in units of what
+#: Spread of the gaps (see `KeyField.separation`) at which a diverging lane has settled, and the same in units of what
 #: rounding allows: logits of size |p| carry an error of eps |p|, which turns G by eps |p| / |G| and so moves the gaps,
 #: of size |G|, by eps |p| / |G|^2 of themselves.
 SETTLED_SPREAD, SETTLED_ROUNDING = 1e-9, 8.0
@@ -76,6 +77,10 @@ STEP_ROUNDING = 8.0
 #: |G| (keys scaled to unit differences) below which a point is stationary.
 STATIONARY_FIELD = 1e-12
 
+#: A flow goes on to this many times the norm of its start at least: that far out, what reorders tokens happens after a
+#: time of the order of that norm.
+AWAY = 4.0
+
 
 @checked
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class Flow:
     atol: float = 1e-4
     rtol: float = 1e-9
     max_steps: int = 20_000
+    geometry = L2()  # not a field: every flow of a gradient moves in the Euclidean norm
 
     def __post_init__(self) -> None:
         """Check every number."""
@@ -137,7 +143,7 @@ class FlowEnd:
 
 
 def integrate(
-    systems: Sequence[Field], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
+    systems: Sequence[KeyField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
 ) -> Iterator[tuple[int, FlowEnd]]:
     """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
     lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
@@ -189,7 +195,7 @@ def _fresh(start: np.ndarray, method: Flow) -> _Lane:
     )
 
 
-def _put(batch: eqx.Module, lane: int, parts: list[np.ndarray]) -> None:
+def _put(batch: eqx.Module, lane: int, parts: list[Any]) -> None:
     """Overwrite one lane of stacked host arrays in place."""
     for whole, part in zip(jax.tree.leaves(batch), parts, strict=True):
         whole[lane] = part
@@ -207,12 +213,10 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
 
 
 @eqx.filter_jit
-def _advance(systems: Field, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
+def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
-    if _side_by_side(systems, len(states.finished)):
-        assert isinstance(systems, PairField)
-        side_by_side = LaneField.of(systems.keys, systems.scores, systems.log_multiplicity, systems.loss)
-        attempt, last = partial(_attempt, side_by_side), -1
+    if _are_small_and_many(systems, len(states.finished)):
+        attempt, last = partial(_attempt, side_by_side(systems)), -1
     else:
         attempt, last = partial(jax.vmap(_attempt), systems), 0
 
@@ -224,9 +228,9 @@ def _advance(systems: Field, states: _Lane, record: bool) -> tuple[_Lane, _Trail
     return _moved_axis(states, last, 0), trail
 
 
-def _side_by_side(systems: Field, lanes: int) -> bool:
+def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
     """Whether problems are many, and small, enough to be laid out along the last axis: then sums are written out."""
-    if not isinstance(systems, PairField) or lanes < LANES:
+    if not systems.has_fixed_scores or lanes < LANES:
         return False
     n, T, d = systems.keys.shape[1:]
     return d <= WRITTEN_OUT and n * T <= WRITTEN_OUT
@@ -237,9 +241,9 @@ def _moved_axis(batch: _Batch, source: int, target: int) -> _Batch:
     return moved
 
 
-def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
+def _attempt(system: KeyField | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
     """One step of one problem, or of many along the last axis, and what it passed."""
-    here, jacobian = system.field_and_jacobian(state.y)
+    here, jacobian = system.force_and_jacobian(state.y)
     norm, speed = (jnp.sqrt(jnp.sum(x**2, axis=0)) for x in (state.y, here))
     along = system.separation(state.y)
     on_its_way = (norm * speed >= SATURATED_GAP) & (along.lag <= CLOSING)
@@ -276,15 +280,15 @@ def _attempt(system: Field | LaneField, state: _Lane) -> tuple[_Lane, _Trail]:
 
 
 def _stepped(
-    system: Field | LaneField, y: AnyArray, here: AnyArray, jacobian: AnyArray, step: AnyArray
+    system: KeyField | LaneField, y: AnyArray, here: AnyArray, jacobian: AnyArray, step: AnyArray
 ) -> tuple[AnyArray, tuple[float, ...], AnyArray, int]:
     """(points passed, at which shares of the step, estimated error, its power): the method that suits the field.
 
     A high order is for what is smooth, as the field of a linear head is. Others may have kinks, or hold tokens level
     where their scores cross: there a step is short whatever its order, and the cheaper one gets further.
     """
-    if isinstance(system, PairField | LaneField):
-        passed, error = rodas_step(system.field, y, here, jacobian, step)
+    if system.has_fixed_scores:
+        passed, error = rodas_step(system.force, y, here, jacobian, step)
         return passed, PASSED, error, RODAS_POWER
-    end, error = rosenbrock_step(system.field, y, here, jacobian, step)
+    end, error = rosenbrock_step(system.force, y, here, jacobian, step)
     return end[None], (1.0,), error, ROSENBROCK_POWER

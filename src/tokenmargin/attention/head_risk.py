@@ -17,14 +17,12 @@ from jaxtyping import Array, Bool, Float
 
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNumbers, TokenNumbersJ, VectorJ
-from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
+from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNumbersJ, VectorJ
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decreasing
-from tokenmargin.attention._softmax import log_attention
-from tokenmargin.attention.field import Field, Seen
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
+from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
+from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Loss, logistic
@@ -34,7 +32,7 @@ TokenFlagsJ = Bool[Array | np.ndarray, "n T"]
 Numbers = Float[np.ndarray, "s"]
 
 
-class HeadField(Field):
+class HeadField(KeyField):
     """L(p) behind a head, as pure JAX."""
 
     tokens: TokensJ
@@ -72,10 +70,10 @@ class HeadField(Field):
         """(sign, log|L(p) - L_O(p)|, log q_max); see `HeadRisk.log_excess`."""
         logits = self.keys @ p + self.log_multiplicity
         inside, outside = jnp.where(allowed, logits, -jnp.inf), jnp.where(allowed, -jnp.inf, logits)
-        log_q = _log_sum(outside) - jax.nn.logsumexp(logits, axis=-1)
+        log_q = jax.nn.logsumexp(outside, axis=-1) - jax.nn.logsumexp(logits, axis=-1)
         q = jnp.exp(log_q)
-        o = jnp.einsum("nt,ntk->nk", _weights(inside), self.tokens)
-        away = jnp.einsum("nt,ntk->nk", _weights(outside), self.tokens) - o
+        o = jnp.einsum("nt,ntk->nk", jax.nn.softmax(inside, axis=-1, where=jnp.isfinite(inside)), self.tokens)
+        away = jnp.einsum("nt,ntk->nk", jax.nn.softmax(outside, axis=-1, where=jnp.isfinite(outside)), self.tokens) - o
         at = self.signed_output(o)
         # u = Y psi(o + q away) - Y psi(o) = q * rate, by quadrature where the difference would cancel
         steps = o[None] + (NODES[:, None, None] * q[None, :, None]) * away[None]
@@ -91,7 +89,7 @@ class HeadField(Field):
 
 @checked
 @dataclass(frozen=True, eq=False)
-class HeadRisk:
+class HeadRisk(Risk):
     """L(p) = (1/n) sum_i l(Y_i psi(X_i' softmax(K_i p))) for fixed tokens and head psi [M, (83)].
 
     Args:
@@ -115,38 +113,26 @@ class HeadRisk:
                 f"{self.sequences.tokens.shape[2]}: make the two equal."
             )
 
-    @property
-    def width(self) -> int:
-        """d, the width of p."""
-        return self.sequences.width
-
     @cached_property
     def field(self) -> HeadField:
-        """The same risk as pure JAX, in float64, with keys relative to a first token: a far origin costs no digits."""
+        """The same risk as pure JAX: tokens of one key merged, keys relative to a first token."""
         data = self.sequences
-        return self._field(data.relative_keys, data.tokens, np.where(data.mask, 0.0, -np.inf))
+        return self._field(*repeats_merged(data.relative_keys, data.tokens, data.mask))
 
     @cached_property
-    def own_field(self) -> HeadField:
-        """The same with tokens of one key merged: what is followed."""
-        data = self.sequences
-        tokens, log_multiplicity = repeats_merged(data.relative_keys, data.tokens, data.mask)
-        return self._field(data.relative_keys, tokens, log_multiplicity)
-
-    @cached_property
-    def in_span(self) -> tuple[HeadField, Coordinates]:
-        """The same again in the span of the key differences."""
-        return in_span_of_differences(self.own_field)
+    def every_token(self) -> HeadField:
+        """The same with tokens of one key apart, for what is asked of each of them."""
+        return self._field(self.sequences.tokens, np.where(self.sequences.mask, 0.0, -np.inf))
 
     @keep_precision
-    def _field(self, keys: np.ndarray, tokens: np.ndarray, log_multiplicity: np.ndarray) -> HeadField:
+    def _field(self, tokens: np.ndarray, log_multiplicity: np.ndarray) -> HeadField:
         tokens, labels = tokens.astype(np.float64), self.sequences.labels.astype(np.float64)
         gamma = np.where(np.isfinite(log_multiplicity), np.asarray(_scores(self.head, tokens, labels)), -np.inf)
         check_decreasing(self.loss, gamma)
         best = gamma >= (gamma.max(axis=1) - tie_widths(gamma))[:, None]
         return HeadField(
             tokens=tokens,
-            keys=keys.astype(np.float64),
+            keys=self.sequences.relative_keys,
             labels=labels,
             log_multiplicity=log_multiplicity,
             best=best,
@@ -158,25 +144,8 @@ class HeadRisk:
     @keep_precision
     def scores(self) -> np.ndarray:
         """gamma_it = Y_i psi(x_it), shape (n, T); masked tokens score -inf."""
-        gamma = np.asarray(_scores(self.head, self.field.tokens, self.field.labels))
+        gamma = np.asarray(_scores(self.head, self.every_token.tokens, self.every_token.labels))
         return np.where(self.sequences.mask, gamma, -np.inf)
-
-    @keep_precision
-    def value(self, p: ArrayLike) -> float:
-        """L(p)."""
-        return float(_value(self.field, self.point(p)))
-
-    @keep_precision
-    def gradient(self, p: ArrayLike) -> np.ndarray:
-        """grad L(p), shape (d,), free of cancellation."""
-        direction, log_scale = _direction(self.field, self.point(p))
-        return -np.exp(float(log_scale)) * np.asarray(direction)
-
-    @keep_precision
-    def descent_direction(self, p: ArrayLike) -> tuple[np.ndarray, float]:
-        """(D, c) with -grad L(p) = exp(c) D and D of order one: never under- or overflows."""
-        direction, log_scale = _direction(self.field, self.point(p))
-        return np.asarray(direction), float(log_scale)
 
     @checked
     @keep_precision
@@ -200,17 +169,13 @@ class HeadRisk:
             raise InvalidInputError(
                 f"points must be finite, of shape (s, {self.sequences.width}), got shape {array.shape}."
             )
-        sign, size, log_q = _log_excess(self.field, array, allowed.chosen)
+        sign, size, log_q = _log_excess(self.every_token, array, allowed.chosen)
         return np.asarray(sign), np.asarray(size), np.asarray(log_q)
-
-    def attention(self, p: ArrayLike) -> TokenNumbers:
-        """softmax(K_i p), shape (n, T); zero on masked tokens."""
-        return self.sequences.attention(p)
 
     @property
     def optimal(self) -> Selection:
         """The tokens of highest score, gamma_it = Y_i psi(x_it)."""
-        return Selection(np.asarray(self.field.best))
+        return Selection(np.asarray(self.every_token.best))
 
     @keep_precision
     def felt(self, p: ArrayLike) -> EmbeddedSequences:
@@ -219,33 +184,11 @@ class HeadRisk:
         Near a direction that saturates the softmax the flow behind the head is the flow of these scores, so it is their
         max-margin problem that a limit is to be compared with.
         """
-        gamma = np.asarray(_felt_scores(self.field, self.point(p)))
+        gamma = np.asarray(_felt_scores(self.every_token, self.point(p)))
         return EmbeddedSequences.from_scores(self.sequences.keys, gamma, self.sequences.mask)
-
-    @checked
-    def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
-        """p as a vector of float64, or an error that says what is wrong with it."""
-        return self.sequences.direction(p, name).astype(np.float64)
-
-
-def _weights(logits: TokenNumbersJ) -> TokenNumbersJ:
-    """softmax over the tokens whose logit is not -inf; zeros where there are none."""
-    top = jnp.max(logits, axis=-1, keepdims=True)
-    w = jnp.exp(logits - jnp.where(jnp.isfinite(top), top, 0.0))
-    total = jnp.sum(w, axis=-1, keepdims=True)
-    return w / jnp.where(total > 0, total, 1.0)
-
-
-def _log_sum(logits: TokenNumbersJ) -> InputNumbersJ:
-    """logsumexp that is -inf, not NaN, for an input without tokens."""
-    top = jnp.max(logits, axis=-1, keepdims=True)
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    return jnp.log(jnp.sum(jnp.exp(logits - top), axis=-1)) + top[:, 0]
 
 
 _scores = eqx.filter_jit(head_scores)
-_value = eqx.filter_jit(lambda field, p: field.value(p))
-_direction = eqx.filter_jit(lambda field, p: field.descent_direction(p))
 _felt_scores = eqx.filter_jit(lambda field, p: field.seen(p).scores)
 _log_excess = eqx.filter_jit(
     lambda field, points, allowed: jax.vmap(lambda p: field.log_excess_over(p, allowed))(points)

@@ -24,8 +24,6 @@ TokensJ = Float[Array | np.ndarray, "n T k"]
 SquareMatrix = Float[Array | np.ndarray, "k k"]
 HiddenMatrix = Float[Array | np.ndarray, "h k"]
 HiddenVector = Float[Array | np.ndarray, "h"]
-PieceMatrix = Float[Array | np.ndarray, "w w"]
-PieceVector = Float[Array | np.ndarray, "w"]
 ScalarOut = Float[Array | np.ndarray, ""]
 
 #: Eigenvalues of a quadratic head within this fraction of the largest in modulus are zero: eigvalsh is that accurate.
@@ -183,68 +181,6 @@ class ReLUHead(Head):
         if (output >= 0).all():
             return Curvature.CONVEX
         return Curvature.CONCAVE if (output <= 0).all() else Curvature.UNKNOWN
-
-
-class SmallTransformerHead(Head):
-    """A transformer layer behind the attention that is trained: z is cut into parts that attend to each other.
-
-    With Z the (parts, w) matrix of the pieces of z, H = Z + softmax(Z Q (Z K)' / sqrt(w)) Z V and
-    psi(z) = mean over parts of tanh(H) u: the smallest case of "a tunable prompt at the input layer" [M, App. D].
-
-    Args:
-        query: Q, shape (w, w).
-        key: K, shape (w, w).
-        value: V, shape (w, w).
-        output: u, shape (w,).
-        parts: number of pieces; k = parts * w.
-    """
-
-    query: PieceMatrix
-    key: PieceMatrix
-    value: PieceMatrix
-    output: PieceVector
-    parts: int = eqx.field(static=True)
-
-    def __init__(self, query: ArrayLike, key: ArrayLike, value: ArrayLike, output: ArrayLike, parts: int = 2) -> None:
-        """Check the shapes."""
-        self.query, self.key, self.value = (
-            _real(x, name, 2) for x, name in ((query, "query"), (key, "key"), (value, "value"))
-        )
-        self.output = _real(output, "output", 1)
-        w = self.output.shape[0]
-        for name, matrix in (("query", self.query), ("key", self.key), ("value", self.value)):
-            if matrix.shape != (w, w):
-                raise InvalidInputError(f"{name} has shape {matrix.shape} but output has {w} entries: give ({w}, {w}).")
-        if not (isinstance(parts, int) and parts > 0):
-            raise InvalidInputError(f"parts must be a positive integer, got {parts!r}.")
-        self.parts = parts
-
-    @classmethod
-    @checked
-    def random(cls, key: Array, width: int, parts: int = 2) -> SmallTransformerHead:
-        """Gaussian weights of standard deviation 1/sqrt(w), for tokens of `width` = parts * w."""
-        whole_number(width, "width", 1)
-        whole_number(parts, "parts", 1)
-        fits_in_memory(3 * (width // parts) ** 2, f"a head of width {width}", "take a smaller width")
-        if width % parts:
-            raise InvalidInputError(f"{parts} parts do not divide a width of {width}: choose a divisor.")
-        w = width // parts
-        keys = jax.random.split(key, 4)
-        q, k, v = (jax.random.normal(one, (w, w)) / sqrt(w) for one in keys[:3])
-        return cls(q, k, v, jax.random.normal(keys[3], (w,)) / sqrt(w), parts)
-
-    def __call__(self, z: TokenVector) -> ScalarOut:
-        """The mean over parts of tanh(Z + attention(Z)) u."""
-        w = self.output.shape[0]
-        pieces = jnp.reshape(z, (self.parts, w))
-        logits = (pieces @ self.query) @ (pieces @ self.key).T / sqrt(w)
-        mixed = pieces + jax.nn.softmax(logits, axis=-1) @ (pieces @ self.value)
-        return jnp.mean(jnp.tanh(mixed) @ self.output)
-
-    @property
-    def width(self) -> int:
-        """k = parts * w."""
-        return self.parts * self.output.shape[0]
 
 
 @checked

@@ -1,7 +1,7 @@
-"""Where a path of p goes: to infinity in a direction, to a finite point, part of it each, or unknown.
+"""The limit of a path: to infinity in a direction, to a finite point, part of it each, or unknown.
 
-Judged by the dynamics alone (`limits_of`): no max-margin problem is solved here, so that comparing the two later is a
-comparison of independent things.
+It is judged by the dynamics alone (`limits_of`): no max-margin problem is solved here, so that comparing the two later
+is a comparison of independent things.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._types import Vector
+from tokenmargin.attention._points import unit_rows
 from tokenmargin.attention._repeats import same_key
-from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention.blocks import Role, by_block
+from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 
 
@@ -28,12 +29,8 @@ class LimitKind(Enum):
     STALLED = "stalled"
 
 
-#: A risk that is a function of p alone.
-PointRisk = AttentionRisk | HeadRisk
-
-
 class LimitVerdict:
-    """What every limit says of itself."""
+    """The kind of a limit, as questions."""
 
     kind: LimitKind
 
@@ -54,13 +51,24 @@ class LimitVerdict:
 
     @property
     def stalled(self) -> bool:
-        """Whether neither could be certified."""
+        """Whether nothing could be certified; `reason` says why."""
         return self.kind is LimitKind.STALLED
 
 
 @dataclass(frozen=True, eq=False)
+class BlockLimit:
+    """The limit of one block of a point, each array of the block's shape."""
+
+    point: np.ndarray  #: its end
+    direction: np.ndarray  #: the end over its length, which approaches the limit like 1/length
+    velocity: np.ndarray  #: unit vector along which it moves; zeros where it does not
+    spread: float  #: weighted mean of |rate/mean rate - 1| over what carries weight in its gradient
+    finite_part: np.ndarray | None  #: where the part that converges stays, orthogonal to the velocity
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Limit(LimitVerdict):
-    """The limit of a trajectory with the numbers that certify it.
+    """The limit of a trajectory with the numbers that certify it. Numbers that its judge does not have are NaN.
 
     When p diverges and no two tokens of an input tie in score, the velocity and the support weights are a dual
     certificate of (ATT-SVM) for the selection. A token that ties with the selected one pulls on nothing, so it may fall
@@ -69,20 +77,40 @@ class Limit(LimitVerdict):
     """
 
     kind: LimitKind
-    risk: PointRisk = field(repr=False)
-    p: Vector  #: last point, shape (d,)
-    direction: Vector  #: p/|p|, which approaches the limit like 1/|p|
-    velocity: Vector  #: G/|G|, which approaches it exponentially; zeros where the field vanishes
-    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at p
-    support: tuple[tuple[int, int, int], ...]  #: weighted pairs (input, selected, other), when diverging
-    support_weights: np.ndarray = field(repr=False)  #: their weights, sum 1: the normalised duals, from the dynamics
-    gap_spread: float  #: weighted mean of |gap/mean gap - 1| over the weighted pairs
-    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
-    adverse_weight: float  #: total weight of pairs that pull to the lower score or join two unselected tokens
-    newton_step: float  #: |J^-1 G| / (1 + |p|), on the span of the differences
-    largest_eigenvalue: float  #: of J's symmetric part on that span, relative to its norm; negative if attracting
+    risk: Risk
+    point: Vector  #: the last point, shape (D,): all blocks one after the other
+    velocity: Vector  #: the unit velocity of each block, in one vector; zeros where nothing moves
+    selection: Selection  #: tokens of largest logit: along the velocity if diverging, else at the point
     reason: str  #: one sentence
-    finite_part: Vector | None = None  #: where the part that converges stays, shape (d,), orthogonal to the velocity
+    spreads: tuple[float, ...]  #: for each block, weighted mean of |gap/mean gap - 1|, or of rates where v moves too
+    least_excess: float  #: smallest gap/mean gap - 1 over tokens of another score; inf if there are none
+    support: tuple[tuple[int, int, int], ...] = ()  #: weighted pairs (input, selected, other), when diverging
+    support_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: normalised duals, from the dynamics
+    adverse_weight: float = float("nan")  #: of pairs that pull to the lower score or join two unselected tokens
+    newton_step: float = float("nan")  #: |J^-1 G| / (1 + |p|), on the span of the differences
+    largest_eigenvalue: float = float("nan")  #: of J on that span, relative to its norm; negative if attracting
+    finite_part: Vector | None = None  #: where the part that converges stays, shape (D,), orthogonal to the velocity
+
+    @property
+    def spread(self) -> float:
+        """The largest of `spreads`: how far from one common speed all that carries weight still is."""
+        return max(self.spreads)
+
+    @property
+    def direction(self) -> Vector:
+        """Each block of the last point over its length, in one vector: approaches the limit like 1/length."""
+        return np.concatenate([unit_rows(one.reshape(-1)) for one in by_block(self.risk.blocks, self.point).values()])
+
+    @property
+    def blocks(self) -> dict[str, BlockLimit]:
+        """The limit of each block by its name."""
+        own = self.risk.blocks
+        point, direction, velocity = (by_block(own, one) for one in (self.point, self.direction, self.velocity))
+        stays = {} if self.finite_part is None else by_block(own, self.finite_part)
+        return {
+            name: BlockLimit(point[name], direction[name], velocity[name], spread, stays.get(name))
+            for name, spread in zip(own, self.spreads, strict=True)
+        }
 
     @cached_property
     def sequences(self) -> EmbeddedSequences:
@@ -90,19 +118,27 @@ class Limit(LimitVerdict):
 
         Tokens of one key act as one, whatever p is: they all have their mean score. Tokens that tie in score with a
         selected one and are not selected are masked: nothing holds them back. In a mixed limit the selected tokens of
-        an input share its attention for ever, so they all have the score that they have together.
+        an input share its attention for ever, so they all have the score that they have together. Where a head is
+        trained too, the tokens themselves are asked for, and stay as they are.
         """
-        felt = _with_one_score_a_key(self.risk.felt(self.p))
+        felt = self.risk.felt(self.point)
+        if any(block.role is Role.HEAD for block in self.risk.blocks.values()):
+            return felt
+        felt = with_one_score_a_key(felt)
         if not self.mixed:
             return _without_tied(felt, self.selection.chosen)
         gamma = np.where(felt.mask, scores(felt), 0.0)
-        share = np.where(self.selection.chosen, self.risk.attention(self.p), 0.0)
+        share = np.where(self.selection.chosen, self.risk.attention(self.point), 0.0)
         together = (share * gamma).sum(axis=1) / share.sum(axis=1)
         gamma = np.where(self.selection.chosen, together[:, None], gamma)
         return EmbeddedSequences.from_scores(felt.keys, gamma, felt.mask)
 
+    def __repr__(self) -> str:
+        """The kind, the selected tokens and the reason."""
+        return f"Limit({self.kind.value}, {self.selection}: {self.reason})"
 
-def _with_one_score_a_key(data: EmbeddedSequences) -> EmbeddedSequences:
+
+def with_one_score_a_key(data: EmbeddedSequences) -> EmbeddedSequences:
     """The data, with their mean score for tokens of an input that share a key."""
     gamma = np.where(data.mask, scores(data), 0.0)
     same = same_key(data.relative_keys, data.mask)

@@ -1,10 +1,9 @@
 """What moves p, a step at a time: the contract of a method, and what a step is told.
 
-A method is a frozen value. `init` makes its state, `step` moves p; both are pure JAX and see one point, however many
+A method is a frozen value. `step` moves p, `init` makes its state; both are pure JAX and see one point, however many
 are followed at once. Subclass it to bring your own (see `docs/add-a-method.md`):
 
     class Polyak(Method):
-        def init(self, p): return ()
         def step(self, gradient, excess, state, p):
             return p - jnp.exp(excess.log_size - gradient.log_norm) * gradient.unit, state
 
@@ -21,12 +20,13 @@ import jax
 import jax.numpy as jnp
 
 from tokenmargin._types import AnyArray
+from tokenmargin.norms import Norm
 
 #: What a method keeps between steps: any tree of arrays, () for none.
 State = Any
 
 
-class Block(eqx.Module):
+class ScaledVector(eqx.Module):
     """A vector, exp(log_scale) times direction, whose size may underflow while its direction does not."""
 
     direction: AnyArray
@@ -55,7 +55,7 @@ class Gradient(eqx.Module):
     `descent` holds -grad L in blocks: one for p, or one for v and one for p where both are trained.
     """
 
-    descent: tuple[Block, ...]
+    descent: tuple[ScaledVector, ...]
 
     @property
     def value(self) -> AnyArray:
@@ -73,12 +73,12 @@ class Gradient(eqx.Module):
         return self._whole.log_norm
 
     @property
-    def _whole(self) -> Block:
+    def _whole(self) -> ScaledVector:
         if len(self.descent) == 1:
             return self.descent[0]
         largest = jnp.max(jnp.stack([block.log_scale for block in self.descent]))
         parts = [jnp.exp(block.log_scale - largest) * block.direction for block in self.descent]
-        return Block(jnp.concatenate(parts), largest)
+        return ScaledVector(jnp.concatenate(parts), largest)
 
 
 class Excess(eqx.Module):
@@ -103,17 +103,24 @@ class Method(eqx.Module):
     Numbers among the fields are handed to compiled code as data, so that another learning rate compiles nothing.
     """
 
-    #: Whether rotating p and moving it can be done in either order. Such a method is followed in the span of the key
-    #: differences, which is what makes wide problems cheap; one that looks at coordinates, as Adam, is not.
-    is_isotropic: ClassVar[bool] = False
-
     #: Whether `step` works on many points side by side along a last axis as it stands. Where it does not it is mapped
     #: over them, which turns arrays round and back: half the speed of a short step.
     takes_lanes: ClassVar[bool] = False
 
-    @abstractmethod
+    @property
+    def geometry(self) -> Norm | None:
+        """The norm in which short steps are steepest descent; None where it is not known, or is none.
+
+        It decides the max-margin problem that a limit is judged by. A method whose norm rotations leave alone is
+        followed in the span of the key differences, which is what makes wide problems cheap; one that looks at
+        coordinates, as Adam does, is not. Write `geometry = L2()` in a class that moves along the gradient.
+        """
+        return None
+
     def init(self, p: AnyArray) -> State:
-        """The state to begin with at p, shape (d,): any tree of arrays."""
+        """The state to begin with at p, shape (d,): any tree of arrays; () where nothing is kept."""
+        del p
+        return ()
 
     @abstractmethod
     def step(self, gradient: Gradient, excess: Excess, state: State, p: AnyArray) -> tuple[AnyArray, State]:

@@ -20,11 +20,10 @@ import numpy as np
 from tokenmargin._checks import checked, positive, real_array, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, Path
-from tokenmargin.attention._coordinates import in_span_of_differences
 from tokenmargin.attention._points import PathOfPoints, unit_rows
 from tokenmargin.attention._projected import Region, Stationary, minimise, risks
-from tokenmargin.attention.field import PairField
-from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention.attention_risk import AttentionRisk
+from tokenmargin.attention.pair_field import PairField
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Loss, logistic
@@ -51,7 +50,7 @@ _NO_CONE = -2.0
 class RegularizationPath(PathOfPoints):
     """p_bar(R) = argmin of L over |p| <= R (and a cone, for a local path), for increasing R."""
 
-    objective: AttentionRisk = field(repr=False)
+    risk: AttentionRisk = field(repr=False)
     radii: np.ndarray  #: R, shape (s,)
     points: Path = field(repr=False)  #: p_bar(R), shape (s, d)
     values: np.ndarray = field(repr=False)  #: L(p_bar(R)), shape (s,)
@@ -105,7 +104,7 @@ def regularization_path(
     """
     risk = AttentionRisk(sequences, loss)
     bounds = _checked_radii(radii)
-    system, coordinates = in_span_of_differences(risk.pair_field)
+    system, coordinates = risk.field.in_span()
     width = system.keys.shape[2]
     pool = _random_directions(random_starts, width, seed)
     given = np.zeros((0, width)) if starts is None else coordinates.inward(_checked_starts(sequences, starts))
@@ -158,8 +157,8 @@ def local_path(
         )
     q = q / length
     # The axis need not lie in the span of the differences, so the width is kept and only the unit is changed.
-    system = risk.pair_field
-    kappa = in_span_of_differences(system)[1].kappa
+    system = risk.field
+    kappa = system.in_span()[1].kappa
     system = eqx.tree_at(lambda f: f.keys, system, np.asarray(system.keys) / kappa)
     tried = _starts_in_cone(q, epsilon, random_starts, seed)
     region = Region(q, np.array(1 - epsilon), np.array(inner_radius * kappa), np.array(1.0))

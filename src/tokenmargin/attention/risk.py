@@ -1,197 +1,157 @@
-"""The training risk of attention on fixed tokens, as an objective to follow [M, (ERM)]."""
+"""The contract of a risk: what is descended, as a function of one or several blocks of numbers.
+
+A risk says which blocks a point has and what its field is; following, judging and comparing need nothing else. Subclass
+it to bring your own (see `docs/add-a-risk.md`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import AnyArray, ArrayLike, TokenNumbers
-from tokenmargin.attention._coordinates import Coordinates, in_span_of_differences
-from tokenmargin.attention._exact_logits import shifted_gaps
-from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention._risk_inputs import check_data_and_loss, check_decreasing
-from tokenmargin.attention.field import PairField
-from tokenmargin.attention.head_risk import HeadRisk, Numbers
-from tokenmargin.attention.heads import LinearHead
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
-from tokenmargin.losses import Loss, logistic
+from tokenmargin._types import TokenNumbers, Vector
+from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention.blocks import Block, Blocks, Role, are_many, as_written, by_block, one_vector
+from tokenmargin.attention.field import Field
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import Correlation, Exponential, Logistic, Loss
+from tokenmargin.norms import Norm
+
+#: Outputs between the lowest and the highest score at which a loss of the user's own is looked at.
+LOOKED_AT = 65
 
 
-@checked
-@dataclass(frozen=True, eq=False)
-class AttentionRisk:
-    """L(p) = (1/n) sum_i l(Y_i v'X_i' softmax(K_i p)) for fixed tokens and head [M, (ERM)].
+class Risk(ABC):
+    """A training risk of softmax attention on fixed tokens.
 
-    Args:
-        sequences: n inputs of T tokens, keys of width d.
-        loss: a decreasing loss; `logistic`, `exponential`, `correlation` or `CustomLoss(function)`.
+    A point is an array, or a tuple of arrays where there are several blocks; one vector with all of them is taken too.
     """
 
-    sequences: EmbeddedSequences
-    loss: Loss = logistic
-
-    def __post_init__(self) -> None:
-        """Refuse anything that is not a data set and a loss."""
-        check_data_and_loss(self.sequences, self.loss)
+    sequences: EmbeddedSequences  #: the data: n inputs of T tokens with keys
 
     @property
-    def width(self) -> int:
-        """d, the width of p."""
-        return self.sequences.width
-
-    @cached_property
-    def pair_field(self) -> PairField:
-        """The same risk as pure JAX: repeated tokens merged, tied scores made equal, keys relative to a first token."""
-        return _pair_field(self.sequences, self.loss)
+    def blocks(self) -> Blocks:
+        """The blocks of a point by name, in their order: p of shape (d,), unless a risk has others."""
+        return {"p": Block((self.sequences.width,))}
 
     @property
-    def own_field(self) -> PairField:
-        """`pair_field`, by the name that every risk has for the field in its own coordinates."""
-        return self.pair_field
+    @abstractmethod
+    def field(self) -> Field:
+        """The same risk as pure JAX: a function of one vector, in float64. Make it once (`cached_property`)."""
 
     @cached_property
-    def in_span(self) -> tuple[PairField, Coordinates]:
-        """The same again in the span of the key differences, where it is followed."""
-        return in_span_of_differences(self.pair_field)
+    def in_span(self) -> tuple[Any, Coordinates] | None:
+        """The field in the span outside which nothing moves, with its coordinates; None where there is no such span."""
+        return self.field.in_span()
 
-    @keep_precision
-    def value(self, p: ArrayLike) -> float:
-        """L(p)."""
-        return float(_value(self.pair_field, self.point(p)))
+    def limit_norm(self, moved: Norm) -> Norm | None:
+        """The norm of the max-margin problem of a limit, where a method moves points in the norm `moved`.
 
-    @keep_precision
-    def gradient(self, p: ArrayLike) -> np.ndarray:
-        """grad L(p), shape (d,), free of cancellation however saturated the softmax is (see `pair_field`)."""
-        return np.asarray(_gradient(self.pair_field, self.point(p)))
-
-    @keep_precision
-    def descent_direction(self, p: ArrayLike) -> tuple[np.ndarray, float]:
-        """(D, c) with -grad L(p) = exp(c) D and D of order one: never under- or overflows."""
-        direction, log_scale = _direction(self.pair_field, self.point(p))
-        return np.asarray(direction), float(log_scale)
-
-    @keep_precision
-    def descent_directions(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`descent_direction` at points of any norm, shape (s, d): (D of shape (s, d), c of shape (s,)).
-
-        Differences of logits are exact, so that it is right where rounding hides the logits themselves.
+        It is the same norm where logits are linear in the point. None says that it is not known.
         """
-        field = self.pair_field
-        present, scores = np.isfinite(field.log_multiplicity), np.asarray(field.scores)
-        parts = [shifted_gaps(self.sequences.keys, present, scores, point) for point in points]
-        log_multiplicity = np.stack([np.where(present, field.log_multiplicity - gaps, -np.inf) for gaps, _ in parts])
-        directions, log_scale = _directions(field, log_multiplicity)
-        return np.asarray(directions), np.asarray(log_scale) - np.array([shift for _, shift in parts])
+        return moved
 
-    @keep_precision
-    def field(self, p: ArrayLike) -> np.ndarray:
-        """G(p) = -grad L(p) / (sum of pair weights), shape (d,): never under- or overflows."""
-        return np.asarray(_field(self.pair_field, self.point(p)))
-
-    @keep_precision
-    def jacobian(self, p: ArrayLike) -> np.ndarray:
-        """Derivative of `field` at p, shape (d, d)."""
-        return np.asarray(_field_and_jacobian(self.pair_field, self.point(p))[1])
-
-    def attention(self, p: ArrayLike) -> TokenNumbers:
-        """softmax(K_i p), shape (n, T); zero on masked tokens. Each copy of a repeated token gets its own share."""
-        return self.sequences.attention(p)
-
-    @checked
-    def log_excess(self, points: ArrayLike, allowed: Selection | None = None) -> tuple[Numbers, Numbers, Numbers]:
-        """How much attention outside the allowed tokens costs, at any norm of p; see `HeadRisk.log_excess`.
-
-        Args:
-            points: shape (s, d).
-            allowed: shape (n, T); the tokens of highest score when absent, whose loss no p can beat.
-        """
-        chosen = optimal_selection(self.sequences) if allowed is None else allowed
-        return HeadRisk(self.sequences, LinearHead(self.sequences.head), self.loss).log_excess(points, chosen)
-
-    @cached_property
-    def smoothness(self) -> float:
-        """L_p, a Lipschitz constant of the gradient, so that descent with lr <= 1/L_p decreases the risk.
-
-        With keys tied to the tokens (K = X, W = I) it is [M, (6)],
-        (1/n) sum_i M0 |v|^2 |X_i|^4 + 3 M1 |v| |X_i|^3; with keys given beside X the step before it in the proof
-        [M, (29)], (1/n) sum_i M0 |gamma_i|^2 |K_i|^2 + 3 M1 |gamma_i| |K_i|^2. Spectral norms; M0 and M1 bound
-        l'' and |l'| over the range of the scores.
-        """
-        data = self.sequences
-        gamma = np.where(data.mask, scores(data), 0.0)
-        present = gamma[data.mask]
-        m0, m1 = self.loss.bounds(float(present.min()), float(present.max()))
-        size = np.linalg.norm(data.keys, ord=2, axis=(1, 2))
-        if data.keys_are_tokens:
-            head = float(np.linalg.norm(data.head))
-            return float(np.mean(m0 * head**2 * size**4 + 3 * m1 * head * size**3))
-        score_norm = np.linalg.norm(gamma, axis=1)
-        return float(np.mean(m0 * score_norm**2 * size**2 + 3 * m1 * score_norm * size**2))
+    def felt(self, point: Any) -> EmbeddedSequences:
+        """The problem that a point feels: the data itself, unless scores depend on the point."""
+        del point
+        return self.sequences
 
     @property
     def optimal(self) -> Selection:
-        """The tokens of highest score [M, Def. 1]."""
+        """The tokens of highest score [M, Def. 1], under the head of the data."""
         return optimal_selection(self.sequences)
 
-    def felt(self, p: ArrayLike) -> EmbeddedSequences:
-        """The problem that p feels: the data itself, whatever p is, as the head is linear."""
-        del p
-        return self.sequences
+    def attention(self, point: Any) -> TokenNumbers:
+        """softmax(K_i p), shape (n, T), zero on masked tokens. Each copy of a repeated token gets its own share."""
+        queries = [name for name, block in self.blocks.items() if block.role is Role.QUERY]
+        return self.sequences.attention(by_block(self.blocks, self.point(point))[queries[0]])
 
     @checked
-    def point(self, p: ArrayLike, name: str = "p") -> np.ndarray:
-        """p as a vector of float64, or an error that says what is wrong with it."""
-        return self.sequences.direction(p, name)
+    def point(self, point: Any, name: str = "point") -> Vector:
+        """The point as one vector of float64, or an error that says what is wrong with it."""
+        return one_vector(self.blocks, point, name)
+
+    def starts(self, start: Any) -> tuple[list[Vector], bool]:
+        """(points, whether there are many): a start has the shape of a point; many have one axis more, or are a list.
+
+        Several blocks make a point a tuple, so that many points are a list of tuples, or a matrix of vectors.
+        """
+        if not are_many(self.blocks, start):
+            return [self.point(start, "start")], False
+        if not len(start):
+            raise InvalidInputError("there are no starts: give at least one.")
+        return [self.point(one, "start") for one in start], True
+
+    @keep_precision
+    def value(self, point: Any) -> float:
+        """L at a point."""
+        return float(_value(self.field, self.point(point)))
+
+    @keep_precision
+    def gradient(self, point: Any) -> Any:
+        """grad L at a point, of the point's form, free of cancellation however saturated the softmax is."""
+        blocks = _descent(self.field, self.point(point))
+        return as_written(self.blocks, np.concatenate([-np.asarray(block.value) for block in blocks]))
+
+    @keep_precision
+    def descent_direction(self, point: Any) -> tuple[Any, Any]:
+        """(D, c) with -grad L = exp(c) D and D of order one: neither under- nor overflows.
+
+        For several blocks D and c are tuples, one entry for each.
+        """
+        blocks = _descent(self.field, self.point(point))
+        whole = as_written(self.blocks, np.concatenate([np.asarray(block.direction) for block in blocks]))
+        scales = tuple(float(block.log_scale) for block in blocks)
+        return whole, scales if len(scales) > 1 else scales[0]
+
+    @keep_precision
+    def force(self, point: Any) -> Any:
+        """The velocity of the flow at a point, of the point's form: never under- or overflows."""
+        return as_written(self.blocks, np.asarray(_force(self.field, self.point(point))))
 
 
-_value = eqx.filter_jit(lambda risk, p: risk.value(p))
-_gradient = eqx.filter_jit(lambda risk, p: risk.gradient(p))
-_direction = eqx.filter_jit(lambda risk, p: risk.descent_direction(p))
-_field = eqx.filter_jit(lambda risk, p: risk.field(p))
+_value = eqx.filter_jit(lambda field, y: field.value(y))
+_force = eqx.filter_jit(lambda field, y: field.force(y))
+_descent = eqx.filter_jit(lambda field, y: field.descent(y)[0].descent)
 
 
-@eqx.filter_jit
-def _directions(field: PairField, log_multiplicity: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Descent directions where the logits are those given in place of multiplicities."""
-
-    def one(given: AnyArray) -> tuple[AnyArray, AnyArray]:
-        moved = eqx.tree_at(lambda f: f.log_multiplicity, field, given)
-        return moved.descent_direction(jnp.zeros(field.keys.shape[2], field.keys.dtype))
-
-    return jax.vmap(one)(log_multiplicity)
-
-
-_field_and_jacobian = eqx.filter_jit(lambda risk, p: risk.field_and_jacobian(p))
-
-
-def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
-    keys = sequences.relative_keys
-    check_decreasing(loss, scores(sequences))
-    gamma = np.where(sequences.mask, scores(sequences), 0)
-    gamma = ties_made_equal(gamma, score_tie_widths(sequences)[:, None])
-    gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)
-    return PairField(keys=keys, scores=gamma[:, :, 0], log_multiplicity=log_multiplicity, loss=loss)
+def check_data_and_loss(sequences: object, loss: object) -> None:
+    """Raise unless these are a data set and a loss."""
+    if not isinstance(sequences, EmbeddedSequences):
+        raise InvalidInputError(
+            f"sequences must be EmbeddedSequences, got {type(sequences).__name__}: "
+            "wrap the arrays as EmbeddedSequences(tokens, labels, head)."
+        )
+    if not isinstance(loss, Loss):
+        raise InvalidInputError(
+            f"loss must be a Loss, got {type(loss).__name__}: use logistic, exponential, correlation, "
+            "or CustomLoss(function) for your own."
+        )
 
 
-def ties_made_equal(gamma: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Scores of one input, along the last axis, that differ by rounding become one number.
+@keep_precision
+def check_decreasing(loss: Loss, gamma: np.ndarray) -> None:
+    """Raise unless the slope of a loss of the user's own is negative, and its logarithm a number, over the scores.
 
-    A pair of selected tokens keeps its full weight for ever; with a score gap of 1e-17 it would outweigh, past a norm
-    of 39, everything that decides the direction.
+    An output is a mean of scores, so that is where the flow goes. A slope that is 0 there holds p for no reason of the
+    data, and one that is positive turns the flow round.
     """
-    order = np.argsort(gamma, axis=-1)
-    ordered = np.take_along_axis(gamma, order, axis=-1)
-    starts_group = np.diff(ordered, axis=-1, prepend=-np.inf) > width
-    if starts_group.all():
-        return gamma.copy()
-    leader = np.maximum.accumulate(np.where(starts_group, np.arange(gamma.shape[-1]), 0), axis=-1)
-    equal = np.empty_like(gamma)
-    np.put_along_axis(equal, order, np.take_along_axis(ordered, leader, axis=-1), axis=-1)
-    return equal
+    if isinstance(loss, Logistic | Exponential | Correlation):
+        return
+    scores = gamma[np.isfinite(gamma)]
+    at = np.linspace(float(scores.min()), float(scores.max()), LOOKED_AT)
+    bad = np.flatnonzero(~np.isfinite(np.asarray(loss.log_slope(jnp.asarray(at)))))
+    if bad.size:
+        raise InvalidInputError(
+            f"the loss must be strictly decreasing over the scores, {at[0]:.4g} to {at[-1]:.4g}, but log|l'| is not a "
+            f"number at {at[bad[0]]:.4g}: its slope there is 0, positive or infinite. If it only underflows, subclass "
+            "Loss and give log_slope in closed form."
+        )

@@ -1,24 +1,24 @@
-"""What following a risk returns: the points passed, why it stopped, and where it is going."""
+"""The path of a point under a method: the points passed, why it stopped, and where it is going."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from tokenmargin._types import HeadVector, Path, Vector
+from tokenmargin._types import Path, Vector
 from tokenmargin.attention._judging import limits_of
-from tokenmargin.attention._points import PathOfPoints, unit_rows
-from tokenmargin.attention.joint_limit import JointLimit, joint_limit
-from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import Limit, PointRisk
-from tokenmargin.data import Selection
-
-HeadPath = Float[np.ndarray, "s k"]
+from tokenmargin.attention._points import PathOfPoints
+from tokenmargin.attention._several_blocks import limit_by_rates, not_judged
+from tokenmargin.attention.blocks import as_written, by_block
+from tokenmargin.attention.flow import Flow
+from tokenmargin.attention.limit import Limit
+from tokenmargin.attention.method import Method
+from tokenmargin.attention.risk import Risk
+from tokenmargin.norms import L2, Norm
 
 
 class Outcome(Enum):
@@ -30,86 +30,79 @@ class Outcome(Enum):
     OUT_OF_REACH = "the start is so long that rounding hides its logits, and nearly ties beside its length"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(PathOfPoints):
-    """The path of p: `points` of shape (s, d), the first the start, the last the end.
+    """The path of a point under a method: the first of `points` is the start, the last the end.
 
-    `times` counts steps for descent. For the flow it is the parameter of dp/ds = G(p), the gradient flow with the
+    `times` counts steps for a method. For the flow it is the parameter of dy/ds = force(y), the gradient flow with the
     time changed so that the speed stays of order one; the orbit is the same.
     """
 
-    objective: PointRisk = field(repr=False)
-    points: Path = field(repr=False)
-    times: np.ndarray = field(repr=False)
+    risk: Risk
+    method: Method | Flow
+    points: Path  #: shape (s, D): each point as one vector, all blocks one after the other
+    times: np.ndarray  #: shape (s,)
     outcome: Outcome
     n_steps: int
     judged_at: Vector | None = None  #: where the limit is judged if not at the end: see `flows`
 
     @property
-    def start(self) -> Vector:
-        """The first point, shape (d,)."""
-        return self.points[0]
+    def blocks(self) -> dict[str, np.ndarray]:
+        """The path of each block by its name, shape (s, *that of the block)."""
+        return by_block(self.risk.blocks, self.points)
 
     @property
-    def final(self) -> Vector:
-        """The last point, shape (d,)."""
-        return self.points[-1]
+    def start(self) -> Any:
+        """The first point, as `follow` takes it: an array, or a tuple of arrays where there are several blocks."""
+        return as_written(self.risk.blocks, self.points[0])
+
+    @property
+    def final(self) -> Any:
+        """The last point, as `follow` takes it."""
+        return as_written(self.risk.blocks, self.points[-1])
 
     @cached_property
     def limit(self) -> Limit:
-        """Where the path goes, judged at its last point by the dynamics alone.
+        """Where the path goes, judged at its end by the dynamics alone, in the geometry of risk and method together.
 
         |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
         `continued(run).limit` says where the flow goes from where it ended.
         """
-        (limit,) = limits_of([self.objective], [self.final if self.judged_at is None else self.judged_at])
-        return limit if self.judged_at is None else replace(limit, p=self.final, direction=unit_rows(self.final))
+        norm, silent = geometry(self.risk, self.method)
+        found = self._judged()
+        if norm == L2() or found.finite:
+            return found
+        return not_judged(self.risk, self.points, self.times, silent)
+
+    def _judged(self) -> Limit:
+        if self.risk.in_span is None:
+            return limit_by_rates(self.risk, self.points, self.times)
+        (limit,) = limits_of([self.risk], [self.points[-1] if self.judged_at is None else self.judged_at])
+        return limit if self.judged_at is None else replace(limit, point=self.points[-1])
+
+    def __repr__(self) -> str:
+        """What was followed, by which method, how long, and why it ended."""
+        return f"Trajectory({type(self.risk).__name__}, {self.method}, {len(self.points)} points: {self.outcome.value})"
 
 
-@dataclass(frozen=True, eq=False)
-class JointTrajectory(PathOfPoints):
-    """The path of (v, p): `heads` of shape (s, k) and `points` of shape (s, d), the first the start."""
+def geometry(risk: Risk, method: Method | Flow) -> tuple[Norm | None, str]:
+    """(the norm of the max-margin problem that a limit is to be judged by, why no judge here knows it).
 
-    objective: JointRisk = field(repr=False)
-    heads: HeadPath = field(repr=False)
-    points: Path = field(repr=False)
-    times: np.ndarray = field(repr=False)
-    outcome: Outcome
-    n_steps: int
-
-    @property
-    def start(self) -> tuple[HeadVector, Vector]:
-        """The first v and p."""
-        return self.heads[0], self.points[0]
-
-    @property
-    def final(self) -> tuple[HeadVector, Vector]:
-        """The last v and p."""
-        return self.heads[-1], self.points[-1]
-
-    @property
-    def velocity_v(self) -> HeadVector:
-        """Unit vector along the second half (in time) of the path of v: sheds the start like 1/|v|^2."""
-        return self._secant(self.heads)
-
-    @property
-    def velocity_p(self) -> Vector:
-        """Unit vector along the second half (in time) of the path of p."""
-        return self._secant(self.points)
-
-    @property
-    def selection(self) -> Selection:
-        """The token of largest attention in each input at the end."""
-        attention = self.objective.attention(self.points[-1])
-        return Selection.from_indices(attention.argmax(axis=1), attention.shape[1])
-
-    @cached_property
-    def limit(self) -> JointLimit:
-        """Where v and p go, judged at the end of the path by the dynamics alone; see `continued` for a descent."""
-        return joint_limit(self.objective, self.final, (self.velocity_v, self.velocity_p), self.selection)
-
-    def _secant(self, path: Any) -> Any:
-        middle = int(np.searchsorted(self.times, 0.5 * self.times[-1]))
-        step = path[-1] - path[min(middle, len(path) - 2)]
-        length = float(np.linalg.norm(step))
-        return step / length if length > 0 else step
+    Risk and method name it together: a matrix and a product of two move differently under the same flow.
+    """
+    what, how = type(risk).__name__, type(method).__name__
+    if method.geometry is None:
+        return None, (
+            f"{how} names no norm, so that it is not known which max-margin problem its limit solves: write "
+            "`geometry = L2()` in the class if its short steps follow the gradient."
+        )
+    norm = risk.limit_norm(method.geometry)
+    if norm is None:
+        return None, (
+            f"It is not known in which norm {what} moves under {how}, which moves points in {method.geometry.name}: "
+            "`limit_norm` of the risk would name it."
+        )
+    return norm, (
+        f"{how} on {what} goes to a max-margin direction in the norm {norm.name}, for which no judge is written: "
+        "a dual certificate in that norm would be one. `points` and `velocity` are what the run itself shows."
+    )

@@ -105,7 +105,7 @@ class Recipe:
         object.__setattr__(self, "vocabulary", None if self.vocabulary is None else Path(self.vocabulary))
         if not _is_whole(self.minimum_count) or not 1 <= self.minimum_count < 2**63:
             raise InvalidInputError(
-                f"minimum_count={shown(self.minimum_count)}: give a whole number; a token that is kept occurs at least once."
+                f"minimum_count={shown(self.minimum_count)}: give a whole number; a kept token occurs at least once."
             )
         _demand(
             _is_whole(self.ngrams) and 1 <= self.ngrams <= LONGEST_NGRAM,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from tokenmargin._checks import checked, real_array
-from tokenmargin._types import ArrayLike, Vector
-from tokenmargin.attention import JointLimit, Limit
+from tokenmargin._types import ArrayLike
+from tokenmargin.attention import Limit, Role
+from tokenmargin.data import optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import (
     LabelSolution,
@@ -28,120 +30,150 @@ SAME_DIRECTION = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
+class BlockAgreement:
+    """One block of a limit beside the max-margin problem of its role."""
+
+    solution: MarginSolution | LabelSolution  #: (ATT-SVM) of the selected tokens for p, (SVM) of them for v
+    predicted: np.ndarray  #: the direction that theory names for the block; NaN where the problem has none
+    velocity_error: float  #: 1 - cos(velocity, predicted)
+    direction_error: float  #: 1 - cos(last point, predicted), of order 1/length^2
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Agreement:
-    """A limit that diverges, or a part of it does, beside (ATT-SVM) for the tokens it selects."""
+    """A limit beside the max-margin problems of the tokens that it selects; or why there is nothing to compare."""
 
     limit: Limit
-    solution: MarginSolution
-    direction_error: float  #: 1 - cos(p, p_mm), of order 1/|p|^2
-    velocity_error: float  #: 1 - cos(velocity, p_mm)
-    weight_error: float  #: largest |support weight - normalised dual|; NaN with ties, whose rows are split
-    is_lmm: bool  #: the selected tokens are locally optimal [M, Def. 2]
-    is_gmm: bool  #: they are the tokens of highest score [M, Def. 1], or with ties a minimiser of [M, (ATT-SVM')]
+    blocks: Mapping[str, BlockAgreement]  #: by the name of the block; empty where there is nothing to compare
+    weight_error: float = float("nan")  #: largest |support weight - normalised dual|; NaN with ties, or where v moves
+    is_lmm: bool = False  #: the selected tokens are locally optimal [M, Def. 2]
+    is_gmm: bool = False  #: they score highest [M, Def. 1], or with ties are a minimiser of [M, (ATT-SVM')]
+    missing: str = ""  #: why there is nothing to compare
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there was anything to compare: a limit that diverges, with a problem that theory names for it."""
+        return bool(self.blocks)
 
     @property
     def agrees(self) -> bool:
-        """Whether dynamics and max-margin problem name the same direction."""
-        return self.velocity_error <= SAME_DIRECTION
+        """Whether dynamics and max-margin problems name the same direction for every block."""
+        return self.is_compared and all(one.velocity_error <= SAME_DIRECTION for one in self.blocks.values())
+
+    @property
+    def solution(self) -> MarginSolution | None:
+        """(ATT-SVM) of the selected tokens; None where there is nothing to compare."""
+        found = [one.solution for one in self.blocks.values() if isinstance(one.solution, MarginSolution)]
+        return found[0] if found else None
+
+    @property
+    def velocity_error(self) -> float:
+        """Largest 1 - cos(velocity, predicted) over the blocks; NaN where there is nothing to compare."""
+        return float(np.max([one.velocity_error for one in self.blocks.values()] or [np.nan]))
+
+    @property
+    def direction_error(self) -> float:
+        """Largest 1 - cos(last point, predicted) over the blocks; NaN where there is nothing to compare."""
+        return float(np.max([one.direction_error for one in self.blocks.values()] or [np.nan]))
 
     def explain(self) -> str:
-        """One sentence."""
+        """One sentence, or two."""
+        if not self.is_compared:
+            return f"There is nothing to compare: {self.missing}"
+        if len(self.blocks) > 1:
+            return _of_both(self)
+        assert self.solution is not None
+        chosen, off = self.solution.selection, self.velocity_error
+        if not self.agrees:
+            return (
+                f"The flow selects {chosen} but does not go to its max-margin direction (1 - cos = {off:.1e}). "
+                f"{self.solution.explain()}"
+            )
+        if self.limit.mixed:
+            return (
+                f"Part of p converges, where tokens of {chosen} share their inputs' attention; the rest goes to the "
+                f"max-margin direction that keeps them level (1 - cos = {off:.1e})."
+            )
         kind = (
             "the globally optimal" if self.is_gmm else "a locally optimal" if self.is_lmm else "a not locally optimal"
         )
-        if self.agrees and self.limit.mixed:
-            return (
-                f"Part of p converges, where tokens of {self.solution.selection} share their inputs' attention; the "
-                f"rest goes to the max-margin direction that keeps them level (1 - cos = {self.velocity_error:.1e})."
-            )
-        if self.agrees:
-            return (
-                f"The flow goes to {kind} max-margin direction of {self.solution.selection} "
-                f"(1 - cos = {self.velocity_error:.1e} for the velocity, {self.direction_error:.1e} for p/|p|)."
-            )
         return (
-            f"The flow selects {self.solution.selection} but does not go to its max-margin direction "
-            f"(1 - cos = {self.velocity_error:.1e}). {self.solution.explain()}"
+            f"The flow goes to {kind} max-margin direction of {chosen} "
+            f"(1 - cos = {off:.1e} for the velocity, {self.direction_error:.1e} for p/|p|)."
         )
 
-
-@dataclass(frozen=True, eq=False)
-class JointAgreement:
-    """A diverging limit of v and p beside the max-margin problems of the tokens it selects [M, Sec. 3]."""
-
-    limit: JointLimit
-    head: LabelSolution  #: (SVM) of the selected tokens
-    attention: MarginSolution  #: (ATT-SVM) of the selected tokens, all margins asked for
-    predicted: Vector  #: where p should go at this ratio of speeds, shape (d,)
-    head_error: float  #: 1 - cos(velocity of v, v_mm)
-    attention_error: float  #: 1 - cos(velocity of p, predicted)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether dynamics and max-margin problems name the same two directions."""
-        return self.head_error <= SAME_DIRECTION and self.attention_error <= SAME_DIRECTION
-
-    def explain(self) -> str:
-        """One sentence."""
-        kind = (
-            "its max-margin direction"
-            if one_minus_cosine(self.predicted, self.attention.direction) <= SAME_DIRECTION
-            else "the direction that inputs with label margin to spare leave it"
-        )
-        verb = "go" if self.agrees else "do not both go"
-        return (
-            f"On {self.limit.selection}, v and p {verb} to the max-margin classifier and to {kind} "
-            f"(1 - cos = {self.head_error:.1e} and {self.attention_error:.1e})."
-        )
+    def __repr__(self) -> str:
+        """The sentence."""
+        return f"Agreement({self.explain()})"
 
 
-@overload
-def compare(limit: Limit) -> Agreement | None: ...
-@overload
-def compare(limit: JointLimit) -> JointAgreement | None: ...
-def compare(limit: Any) -> Agreement | JointAgreement | None:
-    """Solve the max-margin problem of what a limit selects and compare; None when the limit does not diverge.
+def _of_both(agreement: Agreement) -> str:
+    (v, head), (p, query) = agreement.blocks.items()
+    strict = one_minus_cosine(query.predicted, query.solution.direction) <= SAME_DIRECTION
+    kind = "its max-margin direction" if strict else "the direction that inputs with label margin to spare leave it"
+    verb = "go" if agreement.agrees else "do not both go"
+    return (
+        f"On {agreement.limit.selection}, {v} and {p} {verb} to the max-margin classifier and to {kind} "
+        f"(1 - cos = {head.velocity_error:.1e} and {query.velocity_error:.1e})."
+    )
+
+
+def compare(limit: Any) -> Agreement:
+    """Solve the max-margin problem of what a limit selects and compare the two.
 
     For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head; tokens that
     keep sharing their input's attention, where part of p converges, are asked level. Where v is
     trained too it is (SVM) for v, and for p what the ratio of their speeds makes of (ATT-SVM); see `rate_direction`.
 
-    An infeasible problem gives an agreement with errors NaN that does not agree: the limit then contradicts [M].
+    A limit that does not diverge gives an agreement without blocks, which says why there is nothing to compare. An
+    infeasible problem gives one with errors NaN that does not agree: the limit then contradicts [M].
+
+    Args:
+        limit: of a run, `follow(...).limit`.
     """
-    if not isinstance(limit, Limit | JointLimit):
+    if not isinstance(limit, Limit):
         raise InvalidInputError(f"limit must be the limit of a run, follow(...).limit, got {type(limit).__name__}.")
-    if not (limit.diverges or limit.mixed):
-        return None
-    if isinstance(limit, JointLimit):
-        return _joint_agreement(limit)
-    return compared_with(limit, att_svm(limit.sequences, limit.selection))
+    if limit.finite:
+        return Agreement(limit, {}, missing="p converges to a finite point, which has no max-margin direction.")
+    if limit.stalled:
+        return Agreement(limit, {}, missing=f"no limit was certified. {limit.reason}")
+    roles = [block.role for block in limit.risk.blocks.values()]
+    if roles == [Role.QUERY]:
+        return compared_with(limit, att_svm(limit.sequences, limit.selection))
+    if roles == [Role.HEAD, Role.QUERY]:
+        return _with_head(limit)
+    names = " and ".join(limit.risk.blocks)
+    return Agreement(limit, {}, missing=f"no max-margin problem is known here for the blocks {names} together.")
 
 
-def _joint_agreement(limit: JointLimit) -> JointAgreement:
-    head = selected_label_svm(limit.sequences, limit.selection)
-    attention = att_svm(limit.sequences, limit.selection)
-    if not (head.is_optimal() and attention.is_optimal()):
-        return JointAgreement(limit, head, attention, np.full_like(limit.p, np.nan), float("nan"), float("nan"))
-    predicted = rate_direction(limit.sequences, limit.selection, limit.rate)
-    return JointAgreement(
-        limit,
-        head,
-        attention,
-        predicted,
-        one_minus_cosine(limit.head_velocity, head.direction),
-        one_minus_cosine(limit.velocity, predicted),
-    )
+def _with_head(limit: Limit) -> Agreement:
+    """v beside (SVM) of the selected tokens, and p beside (ATT-SVM) as the ratio of their speeds makes it."""
+    data, selection = limit.sequences, limit.selection
+    (v, head), (p, query) = limit.risk.blocks.items()
+    labels, attention = selected_label_svm(data, selection), att_svm(data, selection)
+    predicted = np.full(head.shape, np.nan), np.full(query.shape, np.nan)
+    if labels.is_optimal() and attention.is_optimal():
+        predicted = labels.direction, rate_direction(data, selection, head.speed / query.speed)
+    blocks = {v: _beside(limit, v, labels, predicted[0]), p: _beside(limit, p, attention, predicted[1])}
+    best = optimal_selection(data)
+    return Agreement(limit, blocks, is_lmm=is_locally_optimal(attention), is_gmm=selection == best)
+
+
+def _beside(limit: Limit, name: str, solution: MarginSolution | LabelSolution, predicted: np.ndarray) -> BlockAgreement:
+    own = limit.blocks[name]
+    errors = [one_minus_cosine(one.reshape(-1), predicted.reshape(-1)) for one in (own.velocity, own.direction)]
+    return BlockAgreement(solution, predicted, *errors)
 
 
 @checked
 def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
-    """`compare` with the max-margin problem already solved."""
+    """`compare` for a limit of p alone with the max-margin problem already solved."""
+    ((name, block),) = limit.risk.blocks.items()
     solved = solution.status is Status.OPTIMAL
+    predicted = solution.direction.reshape(block.shape) if solved else np.full(block.shape, np.nan)
     return Agreement(
         limit,
-        solution,
-        one_minus_cosine(limit.direction, solution.direction) if solved else float("nan"),
-        one_minus_cosine(limit.velocity, solution.direction) if solved else float("nan"),
+        {name: _beside(limit, name, solution, predicted)},
         _weight_error(limit, solution) if solved else float("nan"),
         is_locally_optimal(solution),
         _is_global(limit),
@@ -155,7 +187,7 @@ def _is_global(limit: Limit) -> bool:
         return True
     if best.is_single or (limit.selection.chosen & ~best.chosen).any():
         return False
-    shortest = att_svm_any(limit.risk.felt(limit.p), best)
+    shortest = att_svm_any(limit.risk.felt(limit.point), best)
     return any(one_minus_cosine(limit.velocity, p) <= SAME_DIRECTION for p in shortest.minimisers)
 
 

@@ -14,7 +14,7 @@ from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, 
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
-from tokenmargin.theory.agreement import Agreement, compared_with
+from tokenmargin.theory.agreement import Agreement, compare, compared_with
 
 #: Entry of `BasinMap.basin` for a start whose flow ends at a finite point, and for one that was not decided.
 FINITE, STALLED = -1, -2
@@ -28,7 +28,7 @@ class BasinMap:
     basin: np.ndarray  #: shape (s,): index into `solutions`, or FINITE, or STALLED
     solutions: tuple[MarginSolution, ...]  #: (ATT-SVM) for each selection that was reached, most reached first
     limits: tuple[Limit, ...]
-    agreements: tuple[Agreement | None, ...]  #: None where the flow does not diverge
+    agreements: tuple[Agreement, ...]  #: of each limit, with or without anything to compare
 
     @property
     def counts(self) -> np.ndarray:
@@ -73,7 +73,7 @@ def basin_map(
         )
     risk = AttentionRisk(sequences, loss)
     ends = follow_all([risk] * len(points), points, Flow() if method is None else method, progress=progress)
-    limits = limits_of([risk] * len(points), [trajectory.final for trajectory in ends])
+    limits = limits_of([risk] * len(points), [run.final for run in ends])
     reached: dict[Selection, list[Limit]] = {}
     for limit in limits:
         if limit.diverges or limit.mixed:
@@ -85,6 +85,9 @@ def basin_map(
         [FINITE if limit.finite else STALLED if limit.stalled else place[limit.selection] for limit in limits]
     )
     agreements = tuple(
-        compared_with(limit, solutions[limit.selection]) if limit.diverges or limit.mixed else None for limit in limits
+        compared_with(limit, solutions[limit.selection])
+        if limit.selection in solutions and not (limit.finite or limit.stalled)
+        else compare(limit)
+        for limit in limits
     )
     return BasinMap(points, basin, tuple(solutions.values()), tuple(limits), agreements)

@@ -83,11 +83,15 @@ def _solution(solution: MarginSolution) -> dict[str, Any]:
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
+    if len(limit.risk.blocks) > 1:
+        raise InvalidInputError(
+            f"there is no certificate file for a limit of {' and '.join(limit.risk.blocks)} together: give one of p."
+        )
     if not limit.diverges:
         raise InvalidInputError(
             f"there is nothing to certify: the limit is {limit.kind.value}; give one that diverges."
         )
-    whole = limit.risk.felt(limit.p)
+    whole = limit.risk.felt(limit.point)
     problem = _problem(whole, limit.selection, np.ones(whole.n_inputs))
     gamma = _scores(whole, limit.selection)
     problem["scores"] = [_texts(row) for row in gamma]

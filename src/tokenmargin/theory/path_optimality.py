@@ -85,7 +85,7 @@ def certify_path(path: RegularizationPath, limit: int = ENUMERATION_LIMIT) -> Pa
     Raises:
         TooLargeError: when there are more than `limit` selections to try.
     """
-    sequences, loss = path.objective.sequences, path.objective.loss
+    sequences, loss = path.risk.sequences, path.risk.loss
     feasible = feasible_selections(sequences, limit)
     losses = np.array([_loss(sequences, loss, selection) for selection in feasible])
     best = int(losses.argmin()) if len(losses) else None

@@ -9,7 +9,6 @@ import pytest
 from tests.references import usual_gradient
 from tokenmargin import AttentionRisk, NormalizedDescent, follow
 from tokenmargin.attention import logistic
-from tokenmargin.attention.batch import textbook_descent
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
@@ -21,6 +20,7 @@ from tokenmargin.papers.maxmargin.trials import (
     Study,
     _compare,
     run_trials,
+    textbook_descent,
     trial,
     trials,
 )

@@ -121,7 +121,7 @@ def _if_descended(limit: Limit, start: np.ndarray) -> Limit:
     At scores of thousands the weight of a document changes by e^1000 while p moves by a thousandth.
     """
     risk = AttentionRisk(limit.risk.sequences)
-    if not limit.diverges or risk.value(limit.p) <= risk.value(start) * (1 + RISEN):
+    if not limit.diverges or risk.value(limit.point) <= risk.value(start) * (1 + RISEN):
         return limit
     return replace(limit, kind=LimitKind.STALLED, reason="The risk rose on the way: the flow was not followed.")
 
@@ -137,9 +137,9 @@ def _padded(case: EmbeddingCase) -> tuple[EmbeddedSequences, np.ndarray]:
 
 
 def _narrowed(limit: Limit, width: int) -> Limit:
-    if len(limit.p) == width:
+    if len(limit.point) == width:
         return limit
-    return replace(limit, p=limit.p[:width], direction=limit.direction[:width], velocity=limit.velocity[:width])
+    return replace(limit, point=limit.point[:width], velocity=limit.velocity[:width])
 
 
 def examine(

@@ -50,7 +50,7 @@ def test_lemma_9_what_descends_as_fast_as_p_itself_is_the_limit(wide_case):
     points = follow(risk, wide_case.step.query, Flow(until_norm=1e4)).points
     norms = np.linalg.norm(points, axis=1)
     late = points[np.searchsorted(norms, 10.0) :]
-    fields = np.array([risk.field(p) for p in late])
+    fields = np.array([risk.force(p) for p in late])
     norms = np.linalg.norm(late, axis=1)
     own = (fields * late).sum(axis=1) / norms  # the growth of |p|
     hat = att_svm(wide_case.sequences, wide_case.important).direction
@@ -134,7 +134,7 @@ class TestLemma13:
 def test_descent_with_small_steps_follows_the_flow_at_first_order(wide_case):
     """[E, below (7)] extends its results to descent with small steps: the distance at a fixed time is of order h."""
     risk, start = AttentionRisk(wide_case.sequences), wide_case.step.query
-    slope = jax.jit(lambda y: -risk.pair_field.gradient(y))
+    slope = jax.jit(lambda y: -risk.field.gradient(y))
     time = 64 / risk.smoothness * 100
     exact = solve_ivp(lambda _, y: np.asarray(slope(y)), (0, time), start, method="DOP853", rtol=1e-10, atol=1e-11)
     steps = np.array([64, 128, 256])
@@ -158,7 +158,7 @@ def test_descent_with_small_steps_goes_where_the_flow_goes(wide_case):
 
     def errors(rate: float) -> np.ndarray:
         points = follow(risk, start, Descent(rate / risk.smoothness), steps=100_000, every=1000).points
-        return np.array([one_minus_cosine(risk.field(points[k]), hat) for k in (1, 10, 100)])
+        return np.array([one_minus_cosine(risk.force(points[k]), hat) for k in (1, 10, 100)])
 
     small = errors(1.0)
     assert small[-1] < 1e-5

@@ -70,7 +70,7 @@ def test_padded_batch_agrees_with_following_one_case_alone():
         alone = follow(AttentionRisk(case.sequences), case.step.query, Flow()).limit
         assert together.selection == alone.selection == case.important
         np.testing.assert_allclose(together.velocity, alone.velocity, atol=1e-12)
-        assert together.p.shape == (narrow,)
+        assert together.point.shape == (narrow,)
         agreement = compare(alone)
         assert agreement is not None
         assert agreement.velocity_error <= SAME_VELOCITY

@@ -12,7 +12,6 @@ from scipy.stats import ortho_group
 from tests.instances import fig3
 from tests.references import exact_loss_rate, label_margins, loss_rates
 from tests.torture import assumption_c as torture
-from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import label_svm
@@ -83,7 +82,7 @@ def test_the_ray_refutes_every_nu():
     data, found = fig3(B), assumption_c(fig3(B), OPTIMAL)
     rates = []
     for scale in (5.0, 10.0, 15.0):
-        attention = JointRisk(data).attention(scale * found.violation)
+        attention = data.attention(scale * found.violation)
         margin = label_svm(np.einsum("nt,ntk->nk", attention, data.tokens), data.labels).label_margin
         rates.append((found.label_margin - margin) / (1 - attention[:, 1].min()))
     assert rates[0] > rates[1] > rates[2]

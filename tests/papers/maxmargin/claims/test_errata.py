@@ -107,7 +107,7 @@ class TestLemma7:
         bound = constants.margin / (16 * key_spread(data))
         q = 2 * constants.radius
         for p, holds in ((1e-3, False), (constants.radius, True)):
-            descent = AttentionRisk(data, correlation).field([p])
+            descent = AttentionRisk(data, correlation).force([p])
             assert bool(float(descent[0]) * q / (abs(float(descent[0])) * q) >= bound) is holds
         case = ConeCase(data, selection, (constants.radius,), (1.0,), correlation)
         assert LEMMA_7.check(case).holds is True
@@ -272,10 +272,10 @@ class TestTheorems5And6:
         data, selection = fig3((0.5, 1.5)), Selection.from_indices([1, 1, 1], 2)
         assert relaxing_rate(data, selection) == pytest.approx(1.0, abs=ROUNDING)
         run = follow(JointRisk(data, speeds=(rate, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
-        assert run.selection == selection
-        away = one_minus_cosine(run.velocity_p, relaxed_svm(data, selection).p)
+        assert run.limit.selection == selection
+        away = one_minus_cosine(run.limit.blocks["p"].velocity, relaxed_svm(data, selection).p)
         assert (away <= SAME_DIRECTION) is relaxed
-        assert one_minus_cosine(run.velocity_p, rate_direction(data, selection, rate)) <= SAME_DIRECTION
+        assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(data, selection, rate)) <= SAME_DIRECTION
 
     def test_76_needs_twice_the_longest_token(self):
         """There M is the longest token, not the longest difference: x_1 = -x_2 moves by 2 M q, and by no more."""
@@ -335,7 +335,7 @@ class TestAppendixE:
         assert decided["is_lmm"] == 1
 
     def test_the_counts_in_the_errata_are_those_of_the_saved_study(self):
-        docs = Path(__file__).resolve().parents[3] / "docs"
+        docs = Path(__file__).resolve().parents[4] / "docs"
         study = " ".join(json.loads((docs / "results" / "maxmargin-fig9" / "summary.json").read_text())["sentences"])
         found = re.findall(r"d = (\d+): of (\d+) saturated .*? (\d+) are finite local minima", study)
         finite = {int(d): (int(share), int(count)) for d, count, share in found}

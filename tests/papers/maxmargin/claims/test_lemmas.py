@@ -119,7 +119,7 @@ def test_lemma_4_the_max_margin_direction_descends_everywhere(seed, norm):
     solution = global_margin(sequences)
     assume(solution.status is Status.OPTIMAL)
     p = np.random.default_rng(seed + 1).normal(size=2)
-    field = AttentionRisk(sequences).field(p * norm / np.linalg.norm(p))
+    field = AttentionRisk(sequences).force(p * norm / np.linalg.norm(p))
     assert float(field @ solution.p) > 0
 
 
@@ -139,7 +139,7 @@ class TestLemma5:
     def test_a_radius_is_needed(self):
         """Near 0 the same data descend along the gradient 1.118 times as fast as along p_mm: pi = 0.1 fails."""
         sequences = planar([[(0, 1), (1, 0), (-2, 0)]], [[1.0, 0.0, 0.0]])
-        field = AttentionRisk(sequences).field([0.0, 0.0])
+        field = AttentionRisk(sequences).force([0.0, 0.0])
         p = tuple((1e-6 * field / np.linalg.norm(field)).tolist())
         case = CorrelationCase(sequences, 0.1, p)
         assert LEMMA_5.check(case).applies is Applies.NO
@@ -151,7 +151,7 @@ class TestLemma5:
         sequences = planar([[(0, 1), (1, 0), (-2, 0)]], [[1.0, 0.0, 0.0]])
         np.testing.assert_allclose(global_margin(sequences).p, [0, 1], atol=1e-12)
         angle = 0.1 / R
-        field = AttentionRisk(sequences).field([R * np.sin(angle), R * np.cos(angle)])
+        field = AttentionRisk(sequences).force([R * np.sin(angle), R * np.cos(angle)])
         gain = field @ np.array([np.sin(angle), np.cos(angle) - 1]) / np.linalg.norm(field)
         assert gain * R > 0.01
 
@@ -203,8 +203,8 @@ class TestLemma7:
         printed = 2.0 / constants.margin * np.log(64 * 2 * constants.score_spread * constants.key_norm / gap)
         assert printed < constants.radius
         loss_is_linear = AttentionRisk(sequences, correlation)
-        assert float(loss_is_linear.field([printed])[0]) < 0
-        assert float(loss_is_linear.field([constants.radius])[0]) > 0
+        assert float(loss_is_linear.force([printed])[0]) < 0
+        assert float(loss_is_linear.force([constants.radius])[0]) > 0
         assert LEMMA_7.check(ConeCase(sequences, selection, (constants.radius,), (1.0,))).applies is Applies.NO
 
 
@@ -310,9 +310,10 @@ def test_lemma_12_a_token_with_most_of_the_attention_has_the_largest_logit(seed,
 
 def test_lemmas_12_and_13_along_the_joint_path():
     """[M, Lemma 13] with |v| = |p|, which is enough on Fig. 3(b): selected tokens ahead, p to (10), v to (SVM)."""
-    from tokenmargin.attention import JointRisk, joint_path
+    from tokenmargin.attention import JointRisk
     from tokenmargin.data.toys import fig3
     from tokenmargin.margin import relaxed_svm
+    from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 
     data = fig3((0.5, 1.5))
     radii = 2.0 ** np.arange(1, 13)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from tests.instances import fig3
-from tokenmargin.attention import Flow, NormalizedDescent, Outcome, follow, joint_path
+from tokenmargin.attention import Flow, NormalizedDescent, follow
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c, on_support
+from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import (
     DRAWS,
     FLOW_5,
@@ -51,8 +52,9 @@ def test_theorem_6_as_printed_is_false():
     assert slow.bracket.least_direction_error(np.array([1.25, 0.25])) > 1e-3
     run = FLOW_6.outside()
     assert run.selects
-    np.testing.assert_allclose(run.trajectory.velocity_p, slow.bracket.point / slow.bracket.R, atol=1e-6)
-    np.testing.assert_allclose(run.trajectory.velocity_p, [0.995, 0.099], atol=5e-4)
+    velocity = run.trajectory.limit.blocks["p"].velocity
+    np.testing.assert_allclose(velocity, slow.bracket.point / slow.bracket.R, atol=1e-6)
+    np.testing.assert_allclose(velocity, [0.995, 0.099], atol=5e-4)
 
 
 @pytest.fixture(scope="module", params=[THEOREM_5, THEOREM_6, THEOREM_6_ONLY_IF], ids=lambda claim: claim.key)
@@ -133,8 +135,8 @@ def test_other_tokens_are_refused():
 def test_the_flow_goes_where_the_rates_say(rate):
     data = fig3(B)
     run = follow(JointRisk(data, speeds=(rate, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
-    assert run.selection == OPTIMAL
-    assert one_minus_cosine(run.velocity_p, rate_direction(data, OPTIMAL, rate)) <= SAME_DIRECTION
+    assert run.limit.selection == OPTIMAL
+    assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(data, OPTIMAL, rate)) <= SAME_DIRECTION
 
 
 def test_growth_is_measured_in_label_margins():
@@ -143,8 +145,8 @@ def test_growth_is_measured_in_label_margins():
     longer = EmbeddedSequences(2 * data.tokens, data.labels, data.head, data.keys)
     assert relaxing_rate(longer, OPTIMAL) == pytest.approx(0.5, abs=1e-12)
     run = follow(JointRisk(longer, speeds=(0.25, 1.0)), ((0.1, 1.0), (1.0, 0.1)), Flow())
-    assert one_minus_cosine(run.velocity_p, rate_direction(data, OPTIMAL, 0.5)) <= SAME_DIRECTION
-    assert one_minus_cosine(run.velocity_p, rate_direction(longer, OPTIMAL, 0.25)) <= SAME_DIRECTION
+    assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(data, OPTIMAL, 0.5)) <= SAME_DIRECTION
+    assert one_minus_cosine(run.limit.blocks["p"].velocity, rate_direction(longer, OPTIMAL, 0.25)) <= SAME_DIRECTION
 
 
 @pytest.mark.parametrize("rate", [0.5, 1.0, 2.0])
@@ -154,15 +156,15 @@ def test_so_do_the_minimisers_under_norm_constraints(rate):
     for third in (A, B):
         data = fig3(third)
         path = joint_path(JointRisk(data), START_V, START_P, rate * radii, radii)
-        assert path.outcome is Outcome.NORM_REACHED
+        assert path.found
         assert one_minus_cosine(path.points[-1], rate_direction(data, OPTIMAL, rate)) <= SAME_DIRECTION
         assert one_minus_cosine(path.heads[-1], [0, 1]) <= SAME_DIRECTION
 
 
 def test_descent_at_equal_steps_goes_to_the_relaxed_direction():
     run = follow(JointRisk(fig3(B)), (START_V, START_P), NormalizedDescent(0.1), steps=1000)
-    assert one_minus_cosine(run.points[-1], relaxed_svm(fig3(B), OPTIMAL).p) <= 1e-4
-    assert one_minus_cosine(run.heads[-1], [0, 1]) <= 1e-4
+    assert one_minus_cosine(run.blocks["p"][-1], relaxed_svm(fig3(B), OPTIMAL).p) <= 1e-4
+    assert one_minus_cosine(run.blocks["v"][-1], [0, 1]) <= 1e-4
 
 
 def test_a_run_that_selects_other_tokens_is_outside():

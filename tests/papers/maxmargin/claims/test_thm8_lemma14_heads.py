@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.attention.test_heads import TransformerHead
 from tests.instances import fig1c
 from tokenmargin import EmbeddedSequences, NormalizedDescent, global_margin
 from tokenmargin.attention import follow
 from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead, SmallTransformerHead
+from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead
 from tokenmargin.data import Selection, optimal_selection
 from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.papers.maxmargin.claims._convex_heads import mixing_by_convexity
@@ -92,7 +93,7 @@ def test_a_convex_relu_head_is_decided_and_a_transformer_is_not(rng):
     sequences = EmbeddedSequences(rng.normal(size=(2, 3, 2)), [1, 1], [1.0, 1.0])
     relu = ReLUHead(rng.normal(size=(4, 2)), rng.random(4), rng.random(4) + 0.1)
     assert mixing_hurts(best_tokens(sequences, relu))[0] is Applies.YES
-    transformer = SmallTransformerHead.random(jax.random.key(3), 2)
+    transformer = TransformerHead.random(jax.random.key(3), 2)
     shifted = best_tokens(sequences, transformer)
     assert mixing_constants(shifted) is None
     assert mixing_hurts(shifted)[0] is not Applies.YES

@@ -123,7 +123,9 @@ LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
     error=direction_error,
     inside=on_the_border,
     outside=_too_short_a_step,
-    mutate=lambda limit: replace(limit, velocity=limit.p / np.linalg.norm(limit.p) + 1e-3 * orthogonal(limit.velocity)),
+    mutate=lambda limit: replace(
+        limit, velocity=limit.point / np.linalg.norm(limit.point) + 1e-3 * orthogonal(limit.velocity)
+    ),
     correction="The proof cites Lemma 13 for what Lemma 14 says, that the important tokens are selected.",
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,

@@ -103,7 +103,7 @@ def _where_p_was(case: EmbeddingCase, limit: Limit) -> Limit:
     p = replace(case, eta0=NO_STEP).step.query
     logits = case.sequences.keys @ p
     chosen, u = Selection(logits == logits.max(axis=1, keepdims=True)), p / np.linalg.norm(p)
-    return replace(limit, p=p, velocity=u, direction=u, selection=chosen)
+    return replace(limit, point=p, velocity=u, selection=chosen)
 
 
 def _bounded(_: EmbeddingCase, limit: Limit) -> Limit:
@@ -111,7 +111,7 @@ def _bounded(_: EmbeddingCase, limit: Limit) -> Limit:
 
 
 def _turned_back(_: EmbeddingCase, limit: Limit) -> Limit:
-    return replace(limit, velocity=-limit.velocity, direction=-limit.direction)
+    return replace(limit, velocity=-limit.velocity, point=-limit.point)
 
 
 def _separation(rng: Stream) -> margin.Separation:

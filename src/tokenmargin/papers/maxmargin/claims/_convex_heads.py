@@ -51,8 +51,8 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
     rest = np.where(chosen, -np.inf, gamma).max(axis=1)
     if not _convex(risk) or not _constant_on_hulls(risk, allowed, nu) or not ((nu > 0) & (rest < nu)).all():
         return None
-    slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.field.tokens))
-    tokens = risk.field.tokens
+    slopes = data.labels[:, None, None] * np.asarray(_token_slopes(risk.head, risk.every_token.tokens))
+    tokens = risk.every_token.tokens
     # falls[i, o, t] = Y psi'(x_o)'(x_o - x_t)
     falls = np.einsum("nok,nok->no", slopes, tokens)[:, :, None] - np.einsum("nok,ntk->not", slopes, tokens)
     relevant = chosen[:, :, None] & (~chosen & data.mask)[:, None, :]
@@ -70,7 +70,7 @@ def is_resolved(risk: HeadRisk, allowed: Selection) -> bool:
 
 def score_widths(risk: HeadRisk) -> np.ndarray:
     """How near two scores of an input, or a score and 0, are one, shape (n,): relative to the terms of the sums."""
-    size, head = np.abs(risk.field.tokens), risk.head
+    size, head = np.abs(risk.every_token.tokens), risk.head
     if isinstance(head, LinearHead):
         return tie_widths(size @ np.abs(np.asarray(head.weights)))
     if isinstance(head, QuadraticHead):
@@ -97,7 +97,7 @@ def _constant_on_hulls(risk: HeadRisk, allowed: Selection, nu: np.ndarray) -> bo
         return True
     if not isinstance(risk.head, QuadraticHead):
         return False
-    tokens = risk.field.tokens
+    tokens = risk.every_token.tokens
     middle = (tokens[:, :, None] + tokens[:, None]) / 2
     values = risk.sequences.labels[:, None, None] * np.asarray(_pair_values(risk.head, middle))
     pairs = chosen[:, :, None] & chosen[:, None, :]

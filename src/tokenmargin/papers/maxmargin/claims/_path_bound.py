@@ -220,7 +220,7 @@ def known_levels(path: BoundedPath, levels: tuple[float, ...] = LEVELS) -> tuple
 def look(path: BoundedPath, levels: tuple[float, ...] = LEVELS, seed: int = 0) -> PathSeen:
     """Search for minimisers at each level, and look at the competitor and at many other points."""
     levels = known_levels(path, levels)
-    rng, margin, width = np.random.default_rng(seed), path.solution.margin, path.risk.width
+    rng, margin, width = np.random.default_rng(seed), path.solution.margin, path.risk.sequences.width
     directions = rng.normal(size=(_STARTS, width))
     goals = np.array(levels)
     axes = path.solution.minimisers * margin
@@ -336,7 +336,7 @@ def _values(path: BoundedPath, points: np.ndarray) -> _Values:
     count = len(points)
     padded = np.concatenate([points, np.repeat(points[-1:], -count % _POINTS, axis=0)])
     parts = [
-        _seen(path.risk.field, padded[first : first + _POINTS], path.allowed.chosen)
+        _seen(path.risk.every_token, padded[first : first + _POINTS], path.allowed.chosen)
         for first in range(0, len(padded), _POINTS)
     ]
     sign, size, log_q, force, scale = (

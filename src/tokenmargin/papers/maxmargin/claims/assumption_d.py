@@ -87,7 +87,7 @@ def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = N
     nothing = float("nan")
     if not (risk.sequences.mask & ~allowed.chosen).any():
         told = "There is nothing to mix: q is 0 at every p, and none is strictly better than another."
-        return AssumptionD(Applies.NO, told, nothing, nothing, violation=np.zeros(risk.width))
+        return AssumptionD(Applies.NO, told, nothing, nothing, violation=np.zeros(risk.sequences.width))
     if not allowed.is_single:
         return AssumptionD(Applies.NOT_DECIDED, "Some input has several optimal tokens.", nothing, nothing)
     order = OwnOrder(risk.sequences, allowed)  # the optimal tokens first

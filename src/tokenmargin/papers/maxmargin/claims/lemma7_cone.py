@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from tokenmargin._types import Vector
-from tokenmargin.attention import Loss, logistic
-from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention import AttentionRisk, Loss, logistic
 from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
 from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
 from tokenmargin.theory.claim import (

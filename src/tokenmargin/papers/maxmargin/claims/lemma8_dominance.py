@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin.attention import Correlation, Exponential, Logistic, Loss, logistic
-from tokenmargin.attention.risk import AttentionRisk
+from tokenmargin.attention import AttentionRisk, Correlation, Exponential, Logistic, Loss, logistic
 from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, toys
 from tokenmargin.margin import directional_margin, global_margin
 from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest, least, unless_slopes_known

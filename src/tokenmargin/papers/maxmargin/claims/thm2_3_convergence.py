@@ -84,7 +84,7 @@ def descent_limit(risk: AttentionRisk, start: np.ndarray, lr: float) -> Limit | 
 @keep_precision
 def hessian_norm(risk: AttentionRisk, p: np.ndarray) -> float:
     """Spectral norm of the Hessian of L at p."""
-    return float(np.linalg.norm(np.asarray(_hessian(risk.pair_field, risk.point(p))), ord=2))
+    return float(np.linalg.norm(np.asarray(_hessian(risk.field, risk.point(p))), ord=2))
 
 
 _hessian = eqx.filter_jit(lambda field, p: jax.hessian(field.value)(p))

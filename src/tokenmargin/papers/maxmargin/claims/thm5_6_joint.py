@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._types import HeadVector, Vector
-from tokenmargin.attention import Flow, JointRisk, JointTrajectory, follow
+from tokenmargin.attention import Flow, JointRisk, Trajectory, follow
 from tokenmargin.data import EmbeddedSequences, Selection, toys
 from tokenmargin.margin import att_svm
 from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, selected_label_svm
@@ -227,7 +227,7 @@ class JointRun:
     rate_p: float = 1.0
 
     @cached_property
-    def trajectory(self) -> JointTrajectory:
+    def trajectory(self) -> Trajectory:
         """The joint normalised flow from the start, until |v| is 1e6."""
         return follow(
             JointRisk(self.sequences, speeds=(self.rate_v, self.rate_p)), (self.start_v, self.start_p), Flow()
@@ -241,7 +241,7 @@ class JointRun:
     @property
     def selects(self) -> bool:
         """Whether the run ends with all attention on the selected tokens."""
-        attention = self.trajectory.objective.attention(self.trajectory.points[-1])
+        attention = self.trajectory.risk.attention(self.trajectory.points[-1])
         return bool(attention[self.selection.chosen].min() >= SELECTED)
 
 
@@ -254,7 +254,8 @@ class JointLimit:
 
 
 def _observe(run: JointRun) -> JointLimit:
-    return JointLimit(run.trajectory.velocity_v, run.trajectory.velocity_p)
+    limits = run.trajectory.limit.blocks
+    return JointLimit(limits["v"].velocity, limits["p"].velocity)
 
 
 def _run_applies(run: JointRun, of_support: bool) -> tuple[Applies, str]:

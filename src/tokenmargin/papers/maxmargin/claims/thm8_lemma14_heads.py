@@ -123,7 +123,7 @@ def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
 @keep_precision
 def _probed_outputs(case: HeadCase) -> np.ndarray:
     """Y_i psi(X_i's_i) at random points of norms up to `_PROBE_NORM` over the longest difference, shape (points, n)."""
-    field = case.risk.field
+    field = case.risk.every_token
     points = np.random.default_rng(0).normal(size=(_PROBES, field.keys.shape[2]))
     norms = np.linspace(0, _PROBE_NORM / _longest_difference(case), _PROBES)
     points *= (norms / np.linalg.norm(points, axis=1))[:, None]

@@ -35,7 +35,7 @@ def one_trial(study: Study, seed: int, which: str) -> Result:
     descent = follow(risk, np.zeros(d), NormalizedDescent(study.lr), steps=study.steps)
     limit = flow.limit
     agreement = compare(limit)
-    target = limit.velocity if limit.diverges else limit.p
+    target = limit.velocity if limit.diverges else limit.point
     chosen = limit.selection.representatives
     picked = np.arange(data.n_inputs)
     arrays = {
@@ -56,8 +56,8 @@ def one_trial(study: Study, seed: int, which: str) -> Result:
         "which": np.array([d, number]),
     }
     numbers = [
-        Number("norm at the end", float(np.linalg.norm(limit.p))),
-        Number("spread of the gaps", limit.gap_spread),
+        Number("norm at the end", float(np.linalg.norm(limit.point))),
+        Number("spread of the gaps", limit.spread),
         Number("Newton step", limit.newton_step),
     ]
     said = f"{limit.kind.value}: {limit.reason}"

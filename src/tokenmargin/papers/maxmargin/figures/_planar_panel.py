@@ -87,7 +87,7 @@ def planar_panel(
         "starts": {
             "basin": by_direction(from_starts),
             "errors": np.array([np.nan if a is None else a.velocity_error for a in from_starts.agreements]),
-            "spreads": np.array([limit.gap_spread for limit in from_starts.limits]),
+            "spreads": np.array([limit.spread for limit in from_starts.limits]),
         },
         "grid_basin": by_direction(on_grid).reshape(grid, grid),
         "window": np.array(window),

@@ -76,7 +76,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         for limit, error in zip(on_border.limits, errors, strict=True)
     ]
     risk = AttentionRisk(data)
-    pull = min(float(risk.field(p) @ solution.direction) for p in border)
+    pull = min(float(risk.force(p) @ solution.direction) for p in border)
     reach = 1.3 * found.lemma_7
     axis = np.linspace(-reach, reach, config.grid)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, Outcome, follow, joint_path
+from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, follow
+from tokenmargin.attention.blocks import by_block
 from tokenmargin.data import Selection, toys
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin import (
@@ -25,7 +26,7 @@ from tokenmargin.margin import (
     relaxing_rate,
     selected_label_svm,
 )
-from tokenmargin.papers.maxmargin.claims.joint_balls import LEVEL, JointBalls
+from tokenmargin.papers.maxmargin.claims.joint_balls import LEVEL, JointBalls, joint_path
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 
 START_V, START_P = (-1.0, 0.0), (0.0, -1.0)
@@ -97,7 +98,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     regimes, regime_numbers, sentence = _regimes(config)
     progress(3, 3, "joint training of Fig. 3")
     spare = int(relaxed_inputs(toys.fig3(THIRD["b"]), OPTIMAL).sum())
-    largest = float(JointRisk(toys.fig3(THIRD["a"])).attention(START_P).max(axis=1).mean())
+    largest = float(JointRisk(toys.fig3(THIRD["a"])).attention((START_V, START_P)).max(axis=1).mean())
     first = (
         "(a) Every selected token is a support vector of the classifier: v goes to v_mm and p to the max-margin "
         "direction of (ATT-SVM).",
@@ -112,18 +113,30 @@ def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
     data = toys.fig3(THIRD[name])
     risk = JointRisk(data)
     run = follow(risk, (START_V, START_P), NormalizedDescent(config.lr), steps=config.steps)
-    pairs = zip(run.heads[: config.drawn + 1], run.points[: config.drawn + 1], strict=True)
+    drawn = run.points[: config.drawn + 1]
     return {
         "keys": data.keys,
         "scores": data.labels[:, None] * (data.tokens @ selected_label_svm(data, OPTIMAL).v),
-        "heads": run.heads,
-        "points": run.points,
+        "heads": run.blocks["v"],
+        "points": run.blocks["p"],
         "v_mm": selected_label_svm(data, OPTIMAL).v,
         "p_mm": att_svm(data, OPTIMAL).p,
         "p_relax": relaxed_svm(data, OPTIMAL).p,
         "relaxed": relaxed_inputs(data, OPTIMAL),
-        "probabilities": np.array([risk.probabilities(v, p, OPTIMAL) for v, p in pairs]),
+        "probabilities": np.array([_probabilities(risk, point) for point in drawn]),
     }
+
+
+def _probabilities(risk: JointRisk, point: np.ndarray) -> tuple[float, float]:
+    """(mean attention of the optimal tokens, mean of 1/(1 + exp(-Y f))): the curves of [M, Fig. 3(c)].
+
+    The paper's formula takes the largest attention of each input instead; what it plots (and calls the curve) is that
+    of the optimal tokens, which is the smaller of the two until they are selected.
+    """
+    data, attention, v = risk.sequences, risk.attention(point), by_block(risk.blocks, point)["v"]
+    output = data.labels * (np.einsum("nt,ntk->nk", attention, data.tokens) @ v)
+    selected = np.where(OPTIMAL.chosen, attention, 0.0).sum(axis=1)
+    return float(selected.mean()), float(np.exp(-np.logaddexp(0.0, -output)).mean())
 
 
 def _panel_numbers(name: str, panel: dict[str, np.ndarray]) -> list[Number]:
@@ -167,11 +180,11 @@ def _regimes(config: Settings) -> tuple[dict[str, Any], list[Number], str]:
     for name, ratio in REGIMES.items():
         risk, start = JointRisk(data, speeds=(1.0, ratio)), (START_V, START_P)
         steps = follow(risk, start, NormalizedDescent(config.lr), steps=config.long_steps, every=every)
-        ends[name] = steps.points[-1]
+        ends[name] = steps.blocks["p"][-1]
         flow = follow(risk, start, Flow(until_norm=config.until_norm))
-        flows[name], velocities[name] = flow.points, flow.velocity_p
+        flows[name], velocities[name] = flow.blocks["p"], flow.limit.blocks["p"].velocity
         path = joint_path(risk, START_V, START_P, RADII / ratio, RADII)
-        minimisers[name] = path.points[-1] if path.outcome is Outcome.NORM_REACHED else np.full(2, np.nan)
+        minimisers[name] = path.points[-1] if path.found else np.full(2, np.nan)
     fixed = AttentionRisk(data)  # its head is v_mm
     ends["fixed"] = follow(fixed, START_P, NormalizedDescent(config.lr), steps=config.long_steps, every=every).final
     alone = follow(fixed, START_P, Flow(until_norm=config.until_norm))
