@@ -30,7 +30,7 @@ from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import manifest
 from tokenmargin.classify.baseline import fit_tfidf_logistic
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.comparing import RECORDED
 from tokenmargin.comparison.comparison import Interval
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
@@ -187,7 +187,7 @@ def _draw(settings: PlantedSettings, law: KLevel, n: int, noise: float, seed: Se
     targets[flipped] = 1 - targets[flipped]
     ours = fit_tokens(dataset.counts, targets, 2)
     tfidf = fit_tfidf_logistic(dataset.counts, targets, seed=seed[-1])
-    learnt = Learnt(dataset.counts, targets, 2, ours.model, ours.ridge_value, tfidf)
+    learnt = Learnt(dataset.counts, targets, 2, ours, tfidf)
     numbers = {key: method(learnt) for key, method in CORPUS_METHODS.items()}
     known = Knowledge(learnt, numbers, seed=seed[-1])
     found: Draw = {}

@@ -178,6 +178,7 @@ ALLOWED: dict[str, set[str]] = {
         "norms",
         "experiments",
     },
+    "text_fit": {"errors", "_checks", "_progress", "classify", "plots", "report", "text"},
     "report": {
         "errors",
         "_sentences",
@@ -222,6 +223,7 @@ ALLOWED: dict[str, set[str]] = {
         "theory",
         "classify",
         "parallel",
+        "text_fit",
     },
 }
 

@@ -67,6 +67,7 @@ from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, tr
 
 if TYPE_CHECKING:
     from tokenmargin.classify import AttentionClassifier, load
+    from tokenmargin.text_fit import fit
 
 __version__ = "0.1.0"
 
@@ -107,6 +108,7 @@ __all__ = [
     "data",
     "errors",
     "first_step",
+    "fit",
     "follow",
     "global_margin",
     "gram_step",
@@ -134,7 +136,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`AttentionClassifier`, which brings scikit-learn, and `load`, which brings what reads texts."""
+    """Find `AttentionClassifier`, which brings scikit-learn, and `fit` and `load`, which bring what reads texts."""
+    if name == "fit":
+        from tokenmargin.text_fit import fit
+
+        return fit
     if name not in ("AttentionClassifier", "load"):
         raise AttributeError(f"module 'tokenmargin' has no attribute {name!r}")
     return getattr(classify, name)

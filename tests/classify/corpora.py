@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.classify.fitting import FitSettings, FittedTexts, LabelledCorpus, fit_texts
+from tokenmargin.classify import FitSettings, FittedTexts, LabelledCorpus, fit_texts
 from tokenmargin.text import Recipe, plain_recipe
 
 TELLING = {

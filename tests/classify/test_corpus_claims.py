@@ -7,8 +7,8 @@ import pytest
 
 from tests.classify.test_deciding_tokens import planted, table_of
 from tokenmargin.classify._corpus_claims import corpus_claims
-from tokenmargin.classify._objective import log_idf_of
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.prior import Prior, log_idf_of
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.classify.token_model import TokenModel
 
 JUDGED = ("embeddings-values", "embeddings-scores", "embeddings-signs")
@@ -26,12 +26,17 @@ def reviews():
 
 def verdicts(counts, targets, model: TokenModel) -> dict[str, str]:
     table = table_of(counts, targets.astype(int), model=model)
-    return {row["key"]: row["holds"] for row in corpus_claims(table, len(targets), None)}
+    start = log_idf_of(np.bincount(counts.indices, minlength=counts.shape[1]), len(targets))
+    return {row["key"]: row["holds"] for row in corpus_claims(table, start, None)}
+
+
+def learnt(counts, targets):
+    return fit_tokens(counts, targets.astype(int), 2, prior=Prior.PLAIN, ridge_score=8.0).model
 
 
 def test_a_trained_model_passes(reviews):
     counts, targets = reviews
-    found = verdicts(counts, targets, fit_tokens(counts, targets.astype(int), 2).model)
+    found = verdicts(counts, targets, learnt(counts, targets))
     assert [found[key] for key in JUDGED] == ["holds"] * 3
 
 
@@ -47,13 +52,13 @@ def test_an_untrained_model_fails_every_verdict(reviews):
 def test_a_model_of_shuffled_labels_fails_every_verdict(reviews, seed):
     counts, targets = reviews
     shuffled = np.random.default_rng(seed).permutation(targets).astype(int)
-    found = verdicts(counts, targets, fit_tokens(counts, shuffled, 2).model)
+    found = verdicts(counts, targets, learnt(counts, shuffled))
     assert [found[key] for key in JUDGED] == ["fails"] * 3
 
 
 def test_a_wrong_sign_fails_what_has_a_sign(reviews):
     counts, targets = reviews
-    model = fit_tokens(counts, targets.astype(int), 2).model
+    model = learnt(counts, targets)
     found = verdicts(counts, targets, TokenModel(model.score, -model.value, model.intercept, model.power))
     assert found["embeddings-values"] == found["embeddings-signs"] == "fails"
 
@@ -61,4 +66,4 @@ def test_a_wrong_sign_fails_what_has_a_sign(reviews):
 def test_few_tokens_decide_nothing():
     counts, targets = planted(n=60, noise=2)
     table = table_of(counts, targets)
-    assert {row["applies"] for row in corpus_claims(table, 60, None)} <= {"not decided", "no"}
+    assert {row["applies"] for row in corpus_claims(table, np.zeros(counts.shape[1]), None)} <= {"not decided", "no"}

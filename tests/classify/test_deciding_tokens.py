@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tokenmargin.classify.deciding_tokens import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.prior import Prior
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.classify.token_model import TokenModel
+from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 
@@ -27,7 +28,7 @@ def planted(seed: int = 0, n: int = 800, K: int = 2, noise: int = 60) -> tuple[s
 
 def table_of(counts: sp.csr_array, targets: np.ndarray, K: int = 2, model: TokenModel | None = None) -> TokenTable:
     names = [f"t{j}" for j in range(counts.shape[1])]
-    chosen = model or fit_tokens(counts, targets, K, ridge_value=0.25).model
+    chosen = model or fit_tokens(counts, targets, K, prior=Prior.PLAIN, ridge_value=0.25, ridge_score=8.0).model
     return deciding_tokens(chosen, counts, targets, [f"c{k}" for k in range(K)], names)
 
 
@@ -125,7 +126,7 @@ def test_the_order_of_tokens_and_texts_does_not_matter():
     counts, targets = planted()
     rng = np.random.default_rng(9)
     rows, columns = rng.permutation(counts.shape[0]), rng.permutation(counts.shape[1])
-    model = fit_tokens(counts, targets, 2, ridge_value=0.25).model
+    model = fit_tokens(counts, targets, 2, prior=Prior.PLAIN, ridge_value=0.25, ridge_score=8.0).model
     moved = TokenModel(model.score[columns], model.value[columns], model.intercept, model.power)
     one, other = table_of(counts, targets, model=model), table_of(counts[rows][:, columns], targets[rows], model=moved)
     np.testing.assert_allclose(np.sort(one.decides), np.sort(other.decides), atol=1e-12)

@@ -29,9 +29,9 @@ def test_agrees_with_scikit_learn(K):
     np.testing.assert_array_equal(found.confusion, metrics.confusion_matrix(truth, guess))
     precision, recall, f1, support = metrics.precision_recall_fscore_support(truth, guess)
     for k, scores in enumerate(found.per_class.values()):
-        assert scores == pytest.approx(
-            {"precision": precision[k], "recall": recall[k], "f1": f1[k], "documents": support[k]}
-        )
+        area = metrics.roc_auc_score(truth == k, p[:, k])
+        expected = {"precision": precision[k], "recall": recall[k], "f1": f1[k], "documents": support[k], "auc": area}
+        assert scores == pytest.approx(expected)
 
 
 def test_ties_count_half_and_one_class_has_no_area():
@@ -41,7 +41,7 @@ def test_ties_count_half_and_one_class_has_no_area():
 
 def test_a_class_that_is_never_predicted_scores_0():
     found = evaluate(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]), ("a", "b"))
-    assert found.per_class["b"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "documents": 1}
+    assert found.per_class["b"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "documents": 1, "auc": 1.0}
 
 
 def test_the_interval_of_the_accuracy_holds_it_and_covers_about_95_percent():

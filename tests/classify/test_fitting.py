@@ -10,10 +10,9 @@ import pytest
 
 from tests.classify.corpora import TELLING, fitted, texts
 from tests.classify.test_token_model import corpus as counted
-from tokenmargin.classify import _repeated_fits, fit_embeddings, fit_tokens
+from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, _resampling, fit_embeddings, fit_texts, fit_tokens
 from tokenmargin.classify._plain_words import how_far_to_trust_it
 from tokenmargin.classify.evaluation import calibration_curve
-from tokenmargin.classify.fitting import FitSettings, LabelledCorpus, Origin, fit_texts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.report import fit_page
 from tokenmargin.text import plain_recipe
@@ -88,9 +87,7 @@ def test_texts_that_stand_once_are_said_to_be_unseen():
 
 def test_texts_without_a_token_that_is_known_are_counted_and_said():
     corpus = texts(n=100)
-    signs = LabelledCorpus(
-        (*corpus.texts, *("\N{GRINNING FACE}!", "...") * 50), (*corpus.labels, *("good", "bad") * 50)
-    )
+    signs = LabelledCorpus((*corpus.texts, *("!?", "...") * 50), (*corpus.labels, *("good", "bad") * 50))
     found = fit_texts(signs, FitSettings(PLAIN))
     unread = found.metrics["unread_test_documents"]
     assert unread == sum(all(piece.token < 0 for piece in view.pieces) for view in found.report.documents) > 0
@@ -163,6 +160,12 @@ def test_spread_over_resampled_texts():
     assert found.tokens.spread.shape == found.tokens.pull.shape
     telling = [row for name in ("bad", "good") for row in found.tokens.towards(name, 3)]
     assert (found.tokens.spread[telling] > 0).all()
+    low, high, first = found.tokens.rank_low, found.tokens.rank_high, found.tokens.first
+    assert (low >= 1).all()
+    assert (low <= high).all()
+    assert low[0] == 1
+    assert first.sum() == pytest.approx(1.0), "one token stands first in each fit"
+    assert (low[telling] <= len(telling)).all()
     assert fitted().tokens.spread is None
 
 
@@ -203,21 +206,20 @@ def stop_at(what, number):
     return progress
 
 
-@pytest.mark.parametrize("stage", [("choosing the ridge", 5), ("fitting again to resampled texts", 2)])
-def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch, stage):
+def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch):
     corpus, settings, calls = texts(), FitSettings(PLAIN, bootstrap=3), []
     whole = fit_texts(corpus, settings)
+    stop = stop_at("fitting again to resampled texts", 2)
     with pytest.raises(Stop):
-        fit_texts(corpus, settings, progress=stop_at(*stage), checkpoint=Checkpoint(tmp_path))
-    fit = _repeated_fits.fit_tokens
-    monkeypatch.setattr(_repeated_fits, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
+        fit_texts(corpus, settings, progress=stop, checkpoint=Checkpoint(tmp_path))
+    fit = _resampling.fit_tokens
+    monkeypatch.setattr(_resampling, "fit_tokens", lambda *a, **k: calls.append(k) or fit(*a, **k))
     again = fit_texts(corpus, settings, checkpoint=Checkpoint(tmp_path))
-    # Eight ridges, the fit and three on resampled texts; what was finished is not computed again, but for the fit.
-    assert len(calls) == (12 - 5 if stage[1] == 5 else 2)
+    assert len(calls) == 1, "of three fits to resampled texts two were finished"
     assert json.dumps(again.metrics) == json.dumps(whole.metrics)
     for name, column in whole.tokens.columns().items():
         assert (column == again.tokens.columns()[name]).all(), name
-    with pytest.raises(InvalidInputError, match="texts: saved"):
+    with pytest.raises(InvalidInputError, match="documents: saved"):
         fit_texts(texts(seed=1), settings, checkpoint=Checkpoint(tmp_path))
 
 
@@ -227,7 +229,7 @@ def test_a_fit_interrupted_in_its_steps_ends_in_the_same_bytes(tmp_path, early):
     held = np.arange(700) % 5 == 0 if early else None
     options = {"validation": held, "tol": 1e-9, "max_iter": 30}
     whole = fit_tokens(counts, targets, 2, **options)
-    assert len(whole.ridges_tried) > 1
+    assert len(whole.tried) > 1
     place = Checkpoint(tmp_path, every=2)
     with pytest.raises(Stop):
         fit_tokens(counts, targets, 2, **options, progress=stop_at("fitting", 8), checkpoint=place)
@@ -235,7 +237,7 @@ def test_a_fit_interrupted_in_its_steps_ends_in_the_same_bytes(tmp_path, early):
     again = fit_tokens(counts, targets, 2, **options, checkpoint=place)
     for name in ("score", "value", "intercept"):
         assert getattr(again.model, name).tobytes() == getattr(whole.model, name).tobytes()
-    for name in ("ridge_value", "ridges_tried", "losses", "held_out_losses", "n_iter", "converged"):
+    for name in ("prior", "ridge_value", "ridge_score", "tried", "losses", "held_out_losses", "n_iter", "converged"):
         assert getattr(again, name) == getattr(whole, name), name
     with pytest.raises(InvalidInputError, match=r"power: saved 0.5, now 1.0"):
         fit_tokens(counts, targets, 2, **options, power=1.0, checkpoint=place)
@@ -283,3 +285,44 @@ def test_how_far_probabilities_seem_off_stands_beside_what_chance_makes_of_as_ma
     evaluation = replace(fitted().evaluation, calibration=curves[0])
     (said,) = [s for s in how_far_to_trust_it(evaluation, fitted().metrics) if "give or take" in s]
     assert said.endswith(f"probabilities without fault would seem off by {seem.sum():.0f} points with so many texts.")
+
+
+def test_a_page_and_tables_of_many_tokens_hold_those_that_decide_most(monkeypatch, tmp_path):
+    from tokenmargin.classify import fit_folder, judging
+
+    whole = fitted(recipe=plain_recipe(minimum_count=1, ngrams=2))
+    monkeypatch.setattr(judging, "PAGE_NUMBERS", 20)
+    monkeypatch.setattr(fit_folder, "TABLE_BYTES", 3000)
+    found = fitted(recipe=plain_recipe(minimum_count=1, ngrams=2))
+    of_page = found.report.tokens
+    assert len(of_page) < len(found.tokens) == len(whole.tokens)
+    assert of_page.token[:10].tolist() == whole.tokens.token[:10].tolist()
+    for view, before in zip(found.report.documents, whole.report.documents, strict=True):
+        for piece, same in zip(view.pieces, before.pieces, strict=True):
+            assert (piece.token < 0) == (same.token < 0)
+            if piece.token >= 0:
+                assert of_page.token[piece.token] == whole.tokens.token[same.token]
+    fit_folder.write_fit(found, tmp_path / "out", fit_page(found.report))
+    assert (tmp_path / "out" / "tokens.csv").stat().st_size < 2 * 3000
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text())["tokens"] == len(found.tokens)
+
+
+def test_labels_that_look_alike_are_pointed_out():
+    corpus = texts(n=120)
+    labels = tuple("Good " if label == "good" and row % 4 == 1 else label for row, label in enumerate(corpus.labels))
+    found = fit_texts(LabelledCorpus(corpus.texts, labels), FitSettings(PLAIN))
+    (said,) = [sentence for sentence in found.report.reading if "capitals or blanks" in sentence]
+    assert "'Good ' and 'good'" in said
+    assert not any("capitals or blanks" in sentence for sentence in fitted().report.reading)
+
+
+def test_a_rare_class_has_its_own_numbers_in_the_first_sentences():
+    corpus = texts(n=600)
+    kept = [row for row, label in enumerate(corpus.labels) if label == "good" or row % 12 == 0]
+    skewed = LabelledCorpus(tuple(corpus.texts[row] for row in kept), tuple(corpus.labels[row] for row in kept))
+    found = fit_texts(skewed, FitSettings(PLAIN))
+    (said,) = [sentence for sentence in found.report.sentences if "is rare" in sentence]
+    own = found.metrics["per_class"]["bad"]
+    assert said.startswith("bad is rare")
+    assert f"{100 * own['recall']:.1f}% are found (recall)" in said
+    assert not any("is rare" in sentence for sentence in fitted().report.sentences)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.classify.corpora import texts
 from tokenmargin.classify import FitSettings, fit_parts, fitting_parts
-from tokenmargin.classify._objective import Documents, PenalisedLoss, log_idf
+from tokenmargin.classify._objective import Documents, PenalisedLoss
+from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import count_tokens, plain_recipe
 from tokenmargin.training import Checkpoint
@@ -42,7 +43,7 @@ def test_value_and_gradient_are_those_of_all_documents_at_once(corpus):
     whole = Documents(counted.counts.astype(float), targets, weights)
     cuts = [slice(0, 100), slice(100, 101), slice(101, 330)]
     both = [
-        PenalisedLoss(documents, 1, 0.5, log_idf(whole))
+        PenalisedLoss(documents, 1, 0.5, Prior.NAIVE_BAYES.belief(holders(*whole, 2)))
         for documents in (whole, lambda: (whole.rows(np.arange(330)[cut]) for cut in cuts))
     ]
     x = np.random.default_rng(1).normal(size=2 * counted.counts.shape[1] + 1)
@@ -104,7 +105,7 @@ def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path
     assert found.metrics == whole.metrics
     for name in ("score", "value", "intercept"):
         assert getattr(found.model.tokens, name).tobytes() == getattr(whole.model.tokens, name).tobytes()
-    with pytest.raises(InvalidInputError, match="texts: saved 330 of"):
+    with pytest.raises(InvalidInputError, match="documents: saved"):
         go_on(targets=np.roll(targets, 1))
 
 

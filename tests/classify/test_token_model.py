@@ -9,9 +9,10 @@ from scipy.optimize import rosen, rosen_der
 from tests import references
 from tokenmargin.classify import TokenModel, fit_embeddings, fit_tokens
 from tokenmargin.classify import token_model as module
+from tokenmargin.classify._choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Tried, simplest
 from tokenmargin.classify._lbfgs import minimise
-from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, log_idf
-from tokenmargin.classify.fit_tokens import RIDGE_SCORE, RIDGE_VALUE
+from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss
+from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.errors import InvalidInputError
 
 #: Sums of a few dozen terms of order one, in another order.
@@ -108,7 +109,8 @@ by_autodiff = jax.jit(jax.value_and_grad(references.penalised_token_loss))
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("power", [0.0, 0.5, 0.8])
-def test_loss_and_gradient_are_those_of_autodiff(classes, power):
+@pytest.mark.parametrize("prior", Prior)
+def test_loss_and_gradient_are_those_of_autodiff(classes, power, prior):
     counts, targets = corpus(classes=classes)
     # The dense version knows no empty document.
     counts = sp.csr_array(np.maximum(counts.toarray(), np.arange(30) == 0), dtype=float)
@@ -116,11 +118,12 @@ def test_loss_and_gradient_are_those_of_autodiff(classes, power):
     weights = rng.uniform(0.5, 2.0, size=120)
     documents = Documents(counts, targets, weights)
     c = 1 if classes == 2 else classes
-    objective = PenalisedLoss(documents, c, power, log_idf(documents))
+    believed = prior.belief(holders(*documents, classes))
+    objective = PenalisedLoss(documents, c, power, believed)
     objective.penalise(0.3, 2.0)
     there = Parameters(rng.normal(size=30), rng.normal(size=(30, c)), rng.normal(size=c))
     value, gradient = objective.value_and_gradient(objective.coordinates(there))
-    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), log_idf(documents))
+    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), believed.start, believed.unit.T)
     expected, slopes = by_autodiff(tuple(there), *slow)
     by_score, by_value, by_intercept = (np.asarray(slope) for slope in slopes)
     scaled = np.concatenate(
@@ -134,6 +137,15 @@ def test_loss_and_gradient_are_those_of_autodiff(classes, power):
     np.testing.assert_allclose(gradient, scaled, atol=ROUNDING)
     for back, given in zip(objective.parameters(objective.coordinates(there)), there, strict=True):
         np.testing.assert_allclose(back, given, atol=ROUNDING)
+    # With scores held, what is left of the gradient is the same at where they start.
+    there = there._replace(score=believed.start)
+    expected, (_, by_value, by_intercept) = by_autodiff(tuple(there), *slow)
+    objective.penalise(0.3, HELD)
+    value, gradient = objective.value_and_gradient(objective.coordinates(there))
+    np.testing.assert_allclose(value, expected, rtol=ROUNDING)
+    scaled = [(np.asarray(by_value).T * objective.value_scale).ravel(), by_intercept * objective.intercept_scale]
+    np.testing.assert_allclose(gradient, np.concatenate(scaled), atol=ROUNDING)
+    assert (objective.parameters(objective.coordinates(there)).score == believed.start).all()
 
 
 def test_lbfgs_finds_the_minimum_of_a_narrow_valley():
@@ -168,7 +180,7 @@ def test_lbfgs_backs_out_of_where_there_is_no_value():
 
 # --- the fit ----------------------------------------------------------------------------------------------------------
 
-EXACTLY = {"ridge_value": 0.3, "tol": 1e-13, "max_iter": 2000}
+EXACTLY = {"prior": Prior.PLAIN, "ridge_value": 0.3, "ridge_score": RIDGE_SCORE, "tol": 1e-13, "max_iter": 2000}
 
 
 def close(a, b, tokens=slice(None)):
@@ -183,7 +195,7 @@ def test_a_fit_ends_where_the_gradient_of_the_slow_loss_vanishes(classes):
     counts, targets = sp.csr_array(counts[kept]), targets[kept]
     fitted = fit_tokens(counts, targets, classes, **EXACTLY)
     weights = np.ones(len(targets))
-    start = log_idf(Documents(counts, targets, weights))
+    start = Prior.PLAIN.belief(holders(counts, targets, weights, classes)).start
     model = fitted.model
     slopes = jax.grad(references.penalised_token_loss)(
         (model.score, model.value, model.intercept), counts.toarray(), targets, weights, 0.5, (0.3, RIDGE_SCORE), start
@@ -214,7 +226,8 @@ def test_a_document_of_weight_two_is_two_documents_also_when_the_ridge_is_chosen
     repeated = np.repeat(np.arange(1000), weights)
     weighted = fit_tokens(counts, targets, 2, sample_weight=weights, tol=1e-13, max_iter=2000)
     copied = fit_tokens(counts[repeated], targets[repeated], 2, tol=1e-13, max_iter=2000)
-    assert weighted.ridges_tried
+    assert len(weighted.tried) > len(Prior)
+    assert weighted.prior is copied.prior
     np.testing.assert_allclose(weighted.ridge_value, copied.ridge_value, rtol=SAME_FIT)
     close(weighted.model, copied.model)
 
@@ -231,7 +244,7 @@ def test_the_chosen_ridge_is_stronger_where_there_is_less_to_learn():
     clean = fit_tokens(*corpus(n=800, V=400, clean=4.0), 2)
     assert noisy.ridge_value > 4 * clean.ridge_value
     for fitted in (noisy, clean):
-        losses = [loss for _, loss in fitted.ridges_tried]
+        losses = [loss for *_, loss in fitted.tried]
         assert len(losses) >= 3
         assert min(losses) < losses[0] or len(losses) == 3
     assert fit_tokens(*corpus(n=120), 2).ridge_value == RIDGE_VALUE
@@ -262,6 +275,55 @@ def test_progress_is_told_of_every_step():
     told = []
     fitted = fit_tokens(*corpus(), 2, progress=lambda *what: told.append(what))
     assert told == [(step, 200, "fitting") for step in range(1, fitted.n_iter + 1)]
+
+
+# --- what is chosen ---------------------------------------------------------------------------------------------------
+
+
+def tried(losses, weights=None):
+    losses = np.asarray(losses, float)
+    weights = np.ones(len(losses)) if weights is None else np.asarray(weights, float)
+    return Tried(0, Prior.PLAIN, 1.0, 8.0, losses, weights, Parameters(np.zeros(1), np.zeros((1, 1)), np.zeros(1)))
+
+
+def test_a_simpler_candidate_is_taken_within_one_standard_error_and_not_beyond():
+    rng = np.random.default_rng(0)
+    best, noise = rng.random(400), rng.normal(size=400)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)  # the standard error of its mean is 1 / 20
+    assert simplest([tried(best + noise + 0.049), tried(best)]) == 0
+    assert simplest([tried(best + noise + 0.051), tried(best)]) == 1
+    assert simplest([tried(best), tried(best + 1)]) == 0
+
+
+def test_a_document_of_weight_two_counts_twice_in_the_standard_error():
+    rng = np.random.default_rng(1)
+    one, two, weights = rng.random(50), rng.random(50), rng.integers(1, 4, size=50)
+    repeated = np.repeat(np.arange(50), weights)
+    weighted = tried(one, weights).excess(tried(two, weights))
+    np.testing.assert_allclose(weighted, tried(one[repeated]).excess(tried(two[repeated])), rtol=ROUNDING)
+
+
+def test_the_prior_that_generalises_is_chosen():
+    """Many rare tokens of which each tells its class alone: a naive-Bayes ratio is what is known of each."""
+    rng = np.random.default_rng(2)
+    n, V = 1500, 1200
+    targets = rng.integers(2, size=n)
+    rates = np.full((n, V), 0.5 / V)
+    rates[targets == 0, : V // 2] *= 12
+    rates[targets == 1, V // 2 :] *= 12
+    found = fit_tokens(sp.csr_array(rng.poisson(rates)), targets, 2)
+    losses = {prior: min(loss for own, _, _, loss in found.tried if own is prior) for prior in Prior}
+    assert losses[found.prior] == min(losses.values())
+    assert {own for own, *_ in found.tried} == set(Prior)
+
+
+def test_held_attention_stays_where_it_starts():
+    counts, targets = corpus(n=700)
+    found = fit_tokens(counts, targets, 2, ridge_score=HELD)
+    assert found.ridge_score == HELD
+    assert (found.model.score == found.start).all()
+    free = fit_tokens(counts, targets, 2, ridge_score=RIDGE_SCORE)
+    assert not np.allclose(free.model.score, free.start)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_several_classes_a_label_map_and_a_test_file(tmp_path, capsys):
     train, test = write("train.jsonl.gz", 400, 0), write("test.jsonl.gz", 90, 1)
     mapping = "negative=1,2;positive=4,5;middle=3"
     arguments = ("fit", train, "--test", test, "--label-map", mapping, "--out", tmp_path / "out", "--bootstrap", "2")
-    assert run(*arguments, "--ngrams", "2", "--quiet") == 0
+    assert run(*arguments, "--features", "pairs", "--quiet") == 0
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert set(metrics["per_class"]) == {"negative", "positive", "middle"}
     assert metrics["test_documents"] == 90
@@ -262,7 +262,7 @@ def test_without_a_file_the_corpus_in_the_package(tmp_path):
         (("fit", "--test", "2"), "between 0 and 1"),
         (("fit", "--test", "nowhere.csv"), "nowhere.csv"),
         (("fit", "--bootstrap", "-1"), "less than 0"),
-        (("fit", "--ngrams", "0"), "less than 1"),
+        (("fit", "--features", "letters"), "invalid choice"),
         (("fit", "--min-count", "0"), "less than 1"),
         (("fit", "--language", "klingon"), "klingon"),
         (("fit", "--out", __file__), "is a file"),
@@ -350,7 +350,7 @@ def test_a_file_is_explained_as_csv_and_html(folder, tmp_path):
     with (tmp_path / "words.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["text"] for row in rows} == {"1", "2"}
-    assert next(row for row in rows if row["word"] == "superb")["predicted"] == "good"
+    assert next(row for row in rows if row["unit"] == "superb")["predicted"] == "good"
     page = (tmp_path / "words.html").read_text()
     assert "<script>alert" not in page
     assert "superb</mark>" in page
@@ -360,9 +360,12 @@ def test_a_file_is_predicted(reviews, folder, tmp_path, capsys):
     assert run("predict", folder, reviews, "--column", "review") == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert len(rows) == 301
-    right = [row["predicted"] == label for row, label in zip(rows, texts(n=300).labels, strict=False)]
+    right = [row["label"] == label for row, label in zip(rows, texts(n=300).labels, strict=False)]
     assert np.mean(right) > 0.8
-    assert float(rows[0]["p(bad)"]) + float(rows[0]["p(good)"]) == pytest.approx(1.0, abs=2e-6)
+    assert list(rows[0]) == ["review", "label", "probability", "known_words"]
+    assert rows[0]["review"] == texts(n=300).texts[0]
+    assert all(0.5 <= float(row["probability"]) <= 1.0 for row in rows)
+    assert int(rows[0]["known_words"]) > 1
     assert run("predict", folder, reviews, "--out", tmp_path / "out.csv") == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 302
 
@@ -423,7 +426,7 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     code = (
         # A shell that starts a job in the background has it ignore Ctrl-C, and its children too.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import sys, tokenmargin.classify._repeated_fits as f\n"
+        "import sys, tokenmargin.classify.fitting as f\n"
         "def slow(*a, **k):\n    print('ready', flush=True)\n    import time; time.sleep(60)\n"
         "f.fit_tokens = slow\nfrom tokenmargin.cli import main\nsys.exit(main(sys.argv[1:]))"
     )

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.classify.baseline import fit_tfidf_logistic
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
 from tokenmargin.comparison.judged import judged_by
 from tokenmargin.comparison.text_methods import Knowledge
@@ -26,7 +26,7 @@ def counts(n=120, V=12, n_classes=2, seed=0):
 def learnt(n_classes=2, **sizes) -> Learnt:
     matrix, targets = counts(n_classes=n_classes, **sizes)
     ours = fit_tokens(matrix, targets, n_classes, ridge_value=0.2)
-    return Learnt(matrix, targets, n_classes, ours.model, 0.2, fit_tfidf_logistic(matrix, targets, C=3.0))
+    return Learnt(matrix, targets, n_classes, ours, fit_tfidf_logistic(matrix, targets, C=3.0))
 
 
 def knowledge(own: Learnt, **settings) -> Knowledge:

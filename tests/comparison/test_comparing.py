@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.classify.corpora import TELLING, texts
-from tokenmargin.classify.fitting import FitSettings, LabelledCorpus
+from tokenmargin.classify import FitSettings, LabelledCorpus
 from tokenmargin.comparison import CompareSettings, compare_texts, not_run, where_ours_loses, where_ours_wins
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
 from tokenmargin.comparison.text_methods import THIRD_PARTY

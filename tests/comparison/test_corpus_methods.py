@@ -11,7 +11,7 @@ from sklearn.feature_selection import chi2
 from sklearn.linear_model import LogisticRegression
 
 from tests.comparison.models import learnt
-from tokenmargin.classify.deciding_tokens import deciding_tokens
+from tokenmargin.classify.token_table import deciding_tokens
 from tokenmargin.comparison.corpus_methods import (
     CORPUS_METHODS,
     PRIOR_WORDS,

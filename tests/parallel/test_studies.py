@@ -12,7 +12,7 @@ import pytest
 from tests.classify.corpora import texts
 from tests.cli.test_reproduce import fake
 from tokenmargin import cli
-from tokenmargin.classify.fitting import FitSettings, fit_texts
+from tokenmargin.classify import FitSettings, fit_texts
 from tokenmargin.experiments import registry, store
 from tokenmargin.experiments.experiment import Result
 from tokenmargin.papers.embeddings import selection_study

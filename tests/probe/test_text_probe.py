@@ -14,6 +14,7 @@ from tests.classify.corpora import fitted, texts
 from tests.probe import small_models
 from tokenmargin import AdamW, train
 from tokenmargin.classify import TextModel, TokenModel, save
+from tokenmargin.classify.text_model import NO_TOKEN
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.probe import (
@@ -88,7 +89,7 @@ def test_agreement_is_that_of_a_slow_count(encoder, fit):
     for text in TEXTS:
         told = fit.model.explain(text)
         pulls = Counter()
-        for part in told.words():
+        for part in (part for part in told.parts if part.token != NO_TOKEN):
             pulls[part.text.lower()] += part.contribution
         first = max(pulls, key=lambda word: pulls[word])
         (batch,) = encoder.attend([text])

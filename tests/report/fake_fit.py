@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.classify.deciding_tokens import DEFINITIONS, TokenTable
 from tokenmargin.classify.fit_report import DocumentView, FitReport, Piece
+from tokenmargin.classify.token_table import DEFINITIONS, TokenTable
 
 PULLING = {
     "great": 1.9, "excel": 2.3, "perfect": 1.8, "wonder": 1.6, "favorit": 1.5, "amaz": 1.5, "best": 1.2, "love": 0.9,

@@ -13,7 +13,7 @@ import pytest
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
 from tokenmargin._sentences import ABSENT
-from tokenmargin.classify.deciding_tokens import Definition
+from tokenmargin.classify.token_table import Definition
 from tokenmargin.report import fit_page
 
 SCRIPT = "<script>document.title = 'run'</script>"

@@ -139,6 +139,7 @@ def test_places_by_hand():
     assert found == {
         "Don\u2019t": ("dont", (0, 1)),
         "go": ("go", (1,)),
+        "&not": ("\u00ac", ()),
         "&Eacute;T&eacute;": ("\u00e9t\u00e9", (2,)),
         "good": ("good", (3,)),
         "\u0130stanbul": ("i\u0307stanbul", (4,)),

@@ -6,6 +6,9 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.text import Alphabet, Markup, Recipe, count_tokens, plain_recipe
+from tokenmargin.text import Alphabet, Markup, Recipe, TokenCounter, count_tokens, plain_recipe
 from tokenmargin.text._language import CODES, ELIDED, STEMMED, UNLISTED, has_stemmer, has_stop_words
 from tokenmargin.text._word_lists import _listed
 from tokenmargin.text._wordpiece import BERT_SHA256
@@ -145,7 +148,7 @@ class TestLanguages:
         ("Фильм хорош", ["фильм", "хорош"]),
         (f"{PERSIAN} שלום", ["שלום", PERSIAN]),
         ("cafe\u0301 café", ["café"]),
-        ("naïve-ness_x 😀 1️⃣", ["1\ufe0f\u20e3", "naïve", "ness", "x"]),
+        ("naïve-ness_x 😀 1️⃣", ["1\u20e3", "naïve", "ness", "x", "😀"]),
     ],
 )
 def test_words_of_any_script(text, expected):
@@ -184,7 +187,7 @@ class TestToAFile:
         assert value["vocabulary"] == BERT_SHA256
         assert "somewhere" not in json.dumps(value)
         assert Recipe.from_json(value) == Recipe()
-        assert value["version"] == 1
+        assert value["version"] == 2
 
     def test_pieces_of_ones_own(self, tmp_path):
         path = tmp_path / "vocab.txt"
@@ -201,7 +204,7 @@ class TestToAFile:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"version": 2}, "version 1"),
+            ({"version": 1}, "version 2"),
             ({"colour": "red"}, "colour"),
             ({"markup": "NONE"}, "markup='NONE'"),
             ({"markup": ["KEEP"]}, "markup="),
@@ -214,3 +217,49 @@ class TestToAFile:
         del short["stem"]
         with pytest.raises(InvalidInputError, match="stem"):
             Recipe.from_json(short)
+
+
+def test_emoji_and_symbols_are_tokens_whole_with_what_belongs_to_them():
+    text = "I ❤️ it 👍🏽👍🏽 🇫🇷🇩🇪 👨‍👩‍👧 for $5 x=y +1 — ok… (no)"
+    found = count_tokens([text, "❤ ascii only = $5"], plain_recipe(minimum_count=1))
+    names = set(found.vocabulary)
+    assert {"❤", "👍🏽", "🇫🇷", "🇩🇪", "👨‍👩‍👧", "$", "=", "+"} <= names
+    assert not names & {"—", "…", "(", ")", "\ufe0f", "🏽"}
+    assert found.counts.toarray()[:, found.vocabulary.index("❤")].tolist() == [1, 1]
+    assert found.counts.toarray()[:, found.vocabulary.index("=")].tolist() == [1, 1]
+    counter = TokenCounter(found.recipe, found.vocabulary)
+    assert [text[word.start : word.end] for word in counter.located(text)][:4] == ["I", "❤️", "it", "👍🏽"]
+    with pytest.raises(InvalidInputError, match="UNICODE"):
+        Recipe(symbols=True)
+
+
+def test_runs_of_characters_are_those_of_the_slow_obvious_way():
+    texts = ["Unbelievable unbelief", "a to 👍 belief", "été"]
+    recipe = replace(plain_recipe(minimum_count=1, ngrams=2), characters=4)
+    found = count_tokens(texts, recipe)
+    counted = found.counts.toarray()
+    expected = []
+    for text in texts:
+        runs = Counter()
+        words = text.lower().split()
+        runs.update(words)
+        runs.update(f"{a} {b}" for a, b in pairwise(words))
+        for word in (word for word in words if word.isalnum()):
+            edged = f"|{word}|"
+            for size in (2, 3, 4):
+                for begin in range(len(edged) - size + 1):
+                    run = edged[begin : begin + size]
+                    if run != edged:
+                        left, right = ("" if edge == "|" else "…" for edge in (run[0], run[-1]))
+                        runs[left + run.strip("|") + right] += 1
+        expected.append(dict(runs))
+    got = [{found.vocabulary[j]: int(row[j]) for j in row.nonzero()[0]} for row in counted]
+    assert got == expected
+    counter = TokenCounter(recipe, found.vocabulary)
+    assert (counter.counts(texts * 3).toarray() == list(counted) * 3).all()
+    assert (counter.counts(texts[:1]).toarray() == counted[:1]).all()
+    assert found.word_map.words_of("…ief") == {"belief": 1, "unbelief": 1}
+    assert found.word_map.most_frequent(found.vocabulary.index("…ief"), 5) == ["belief", "unbelief"]
+    for wrong in ({"characters": 1}, {"characters": 99}, {"characters": 3, "word_piece": True, "ngrams": 1}):
+        with pytest.raises(InvalidInputError):
+            replace(recipe, **wrong)

@@ -182,7 +182,7 @@ class TestVocabulary:
 @pytest.mark.parametrize("punctuation", [True, False])
 @given(text=st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=[])))
 def test_texts_without_rare_characters_are_split_as_all_are(punctuation, text):
-    narrow, wide = (words._pattern(Alphabet.UNICODE, punctuation, is_wide) for is_wide in (False, True))
+    narrow, wide = (words._pattern(Alphabet.UNICODE, punctuation, False, is_wide) for is_wide in (False, True))
     assert narrow.findall(text) == wide.findall(text)
     recipe = Recipe(alphabet=Alphabet.UNICODE, punctuation=punctuation)
     assert words.word_pattern(text, recipe) is narrow

@@ -22,8 +22,8 @@ import numpy as np
 
 from tokenmargin import _archive
 from tokenmargin.classify import FitSettings, fit_parts
-from tokenmargin.classify.fit_embeddings import fit_embeddings
-from tokenmargin.classify.fit_tokens import Fitted, fit_tokens
+from tokenmargin.classify.embedding_fit import fit_embeddings
+from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.data import TokenDataset
 from tokenmargin.models import OneLayer, TwoLayer
 from tokenmargin.text import plain_recipe

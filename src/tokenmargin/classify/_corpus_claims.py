@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tokenmargin._intervals import NORMAL_95, wilson
-from tokenmargin.classify._objective import log_idf_of
-from tokenmargin.classify.deciding_tokens import TokenTable
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.data.synthetic import assumption4
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.correlation import pearson
@@ -25,18 +24,18 @@ ROUNDING = 1e-9
 FEWEST_TOKENS = 10
 
 
-def corpus_claims(table: TokenTable, n_texts: int, dataset: TokenDataset | None) -> tuple[dict[str, str], ...]:
+def corpus_claims(table: TokenTable, start: np.ndarray, dataset: TokenDataset | None) -> tuple[dict[str, str], ...]:
     """What the claims say of a fitted corpus, one row each: key, label, statement, applies, holds, because.
 
     Args:
         table: the tokens of the fitted model.
-        n_texts: how many texts were learnt from.
+        start: where the score of each token of the vocabulary started, shape (V,).
         dataset: those texts, where there are two classes.
     """
     known = (table.documents >= FEWEST_DOCUMENTS) & np.isfinite(table.posterior_difference).all(axis=1)
     rows = [
         _values_follow(table, known),
-        _scores_follow(table, known, table.score - log_idf_of(table.documents, n_texts)),
+        _scores_follow(table, known, table.score - start[table.column]),
         _signs_agree(table, known),
         _assumption(dataset),
     ]

@@ -19,6 +19,7 @@ from scipy.special import expit
 
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._types import Intercepts, Margins, Scores, Values
+from tokenmargin.classify.prior import Belief
 from tokenmargin.errors import InvalidInputError
 
 
@@ -60,26 +61,24 @@ def weighty(documents: Documents) -> Documents:
     return documents
 
 
-def log_idf(documents: Documents) -> Scores:
-    """Logarithm of the smoothed inverse document frequency, log(1 + log((1 + n) / (1 + n_s))), documents by weight."""
-    counts = documents.counts
-    holds = sp.csr_array((np.ones(counts.nnz), counts.indices, counts.indptr), shape=counts.shape)
-    held_by = holds.T @ documents.weights
-    return log_idf_of(held_by, float(documents.weights.sum()))
-
-
-def log_idf_of(held_by: np.ndarray, n: float) -> Scores:
-    """The same from the number of documents that hold each token, of n."""
-    return np.log1p(np.log((1 + n) / (1 + held_by)))
+def losses_of(margins: Margins, targets: np.ndarray) -> np.ndarray:
+    """The logistic loss (one margin) or the cross-entropy (one margin a class) of each document, shape (n,)."""
+    return _losses_and_slopes(np.ascontiguousarray(margins.T), targets, np.ones(len(targets)))[0]
 
 
 def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of the logistic loss (one margin), or of the cross-entropy (one margin a class)."""
-    return float(_loss_and_slopes(np.ascontiguousarray(margins.T), targets, weights)[0] / weights.sum())
+    """Return the weighted mean of the losses."""
+    return float((weights * losses_of(margins, targets)).sum() / weights.sum())
 
 
 def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Sum of the losses and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
+    """Sum of the losses, and w dloss/df."""
+    losses, slopes = _losses_and_slopes(margins, targets, weights)
+    return (weights * losses).sum(), slopes
+
+
+def _losses_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Losses and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
     if len(margins) == 1:
         of_other = np.where(targets == 1, -margins[0], margins[0])
         losses = np.logaddexp(0.0, of_other)
@@ -92,7 +91,7 @@ def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarr
         losses = np.log(sums) + top - margins[targets, here]
         slopes *= weights / sums
         slopes[targets, here] -= weights
-    return (weights * losses).sum(), slopes
+    return losses, slopes
 
 
 #: Documents that come in parts: called anew for every pass over them.
@@ -106,9 +105,18 @@ class _Block:
         """Products with several columns are fastest from the columns of what is multiplied, if that can be kept."""
         counts, self.targets, self.weights = documents
         self.W = sp.csr_array((_powers(counts.data, power), counts.indices, counts.indptr), shape=counts.shape)
-        self.W_by_token = sp.csc_array(self.W) if is_kept else self.W
+        self.is_kept, self._by_token = is_kept, None
         self.W_transposed = self.W.T
         self.roots = np.sqrt(np.diff(counts.indptr))
+        self._fixed: np.ndarray | None = None  # divisors of scores that are held
+
+    def times(self, rows: np.ndarray) -> np.ndarray:
+        """W with each row of (c, V), shape (c, n)."""
+        if len(rows) == 1:
+            return (self.W @ rows[0])[None]
+        if self.is_kept and self._by_token is None:
+            self._by_token = sp.csc_array(self.W)
+        return _by_rows(self._by_token if self.is_kept else self.W, rows)
 
     def curvature(self, u: np.ndarray) -> np.ndarray:
         """sum_i w_i (r_i W_is / D_i)^2, shape (V,)."""
@@ -118,7 +126,7 @@ class _Block:
 
     def flow(self, u: np.ndarray, value: np.ndarray, intercept: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """The sum of the losses, that of the slopes (c,), and T (c + 1, V)."""
-        both = _by_rows(self.W_by_token, np.concatenate([u * value, u[None]]))
+        both = self.times(np.concatenate([u * value, u[None]]))
         divisors = _divisors(both[-1])
         averages = both[:-1] / divisors
         loss, slopes = _loss_and_slopes(self.roots * averages + intercept[:, None], self.targets, self.weights)
@@ -126,11 +134,26 @@ class _Block:
         flow = _by_rows(self.W_transposed, np.concatenate([pulled, (pulled * averages).sum(axis=0)[None]]))
         return loss, slopes.sum(axis=1), flow
 
+    def held_flow(
+        self, u: np.ndarray, value: np.ndarray, intercept: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """The same for scores that never move, whose divisors are found once: T without its last row, (c, V)."""
+        if self._fixed is None:
+            self._fixed = self.roots / _divisors(self.W @ u)
+        margins = self._fixed * self.times(u * value) + intercept[:, None]
+        loss, slopes = _loss_and_slopes(margins, self.targets, self.weights)
+        pulled = self._fixed * slopes
+        flow = (self.W_transposed @ pulled[0])[None] if len(pulled) == 1 else _by_rows(self.W_transposed, pulled)
+        return loss, slopes.sum(axis=1), flow
+
 
 class PenalisedLoss:
-    """Mean loss + (ridge_value |value|^2 + ridge_score |score - start|^2) / 2n, in coordinates of like curvature."""
+    """Mean loss + (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, in coordinates of one curvature.
 
-    def __init__(self, documents: Documents | Parts, n_margins: int, power: float, start: Scores) -> None:
+    A ridge on scores that is infinite holds them where they start.
+    """
+
+    def __init__(self, documents: Documents | Parts, n_margins: int, power: float, believed: Belief) -> None:
         """Documents are kept as products need them; parts are read again for every product, one at a time."""
         if isinstance(documents, Documents):
             kept = (_Block(documents, power, True),)
@@ -138,33 +161,40 @@ class PenalisedLoss:
         else:
             parts = documents
             self._blocks = lambda: (_Block(part, power, False) for part in parts())
-        u = np.exp(start - start.max())
-        self.start, self.n_margins, self.total = start, n_margins, 0.0
-        curvature = np.zeros(len(start))
+        self.start, self.unit, self.n_margins, self.total = believed.start, believed.unit, n_margins, 0.0
+        self._u = np.exp(self.start - self.start.max())
+        curvature = np.zeros(len(self.start))
         for block in self._blocks():
             self.total += block.weights.sum()
-            curvature += block.curvature(u)
+            curvature += block.curvature(self._u)
         # The largest that p(1 - p) can be for K equal classes; curvature is for the length of steps alone.
         self.steepness = (1 / max(2, n_margins)) * (1 - 1 / max(2, n_margins))
-        self.curvature = self.steepness * u**2 * curvature
+        self.curvature = self.steepness * self._u**2 * curvature
 
     def penalise(self, ridge_value: float, ridge_score: float) -> None:
         """Set the ridges, and the scale of each coordinate with them."""
-        self.ridge_value, self.ridge_score = ridge_value, ridge_score
-        self.value_scale = 1 / np.sqrt(self.curvature + ridge_value)
+        self.is_free = bool(np.isfinite(ridge_score))
+        self.ridge_value, self.ridge_score = ridge_value / self.unit**2, ridge_score if self.is_free else 0.0
+        self.value_scale = 1 / np.sqrt(self.curvature + self.ridge_value)
         # A score acts through differences of values, and their squares are of the order of 1 / ridge_value.
-        self.score_scale = 1 / np.sqrt(self.curvature / ridge_value + ridge_score)
+        self.score_scale = 1 / np.sqrt(self.curvature / ridge_value + ridge_score) if self.is_free else np.zeros(0)
         self.intercept_scale = 1 / np.sqrt(self.steepness * self.total)
 
     def coordinates(self, parameters: Parameters) -> np.ndarray:
-        """Parameters as the vector that `value_and_gradient` takes: scores, values margin by margin, intercepts."""
+        """Parameters as the vector that `value_and_gradient` takes: free scores, values by margin, intercepts."""
+        moved = parameters.score - self.start
         return np.concatenate(
             [
-                (parameters.score - self.start) / self.score_scale,
+                moved / self.score_scale if self.is_free else np.zeros(0),
                 (parameters.value.T / self.value_scale).ravel(),
                 parameters.intercept / self.intercept_scale,
             ]
         )
+
+    def origin(self) -> np.ndarray:
+        """Coordinates of scores at their start and all else 0."""
+        V, c = len(self.start), self.n_margins
+        return np.zeros((V if self.is_free else 0) + V * c + c)
 
     def parameters(self, x: np.ndarray) -> Parameters:
         """And back."""
@@ -174,29 +204,28 @@ class PenalisedLoss:
     def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scores, values with one row a margin, intercepts."""
         V, c = len(self.start), self.n_margins
-        value = x[V:-c].reshape(c, V) * self.value_scale
-        return self.start + x[:V] * self.score_scale, value, x[-c:] * self.intercept_scale
+        value = x[-c * V - c : -c].reshape(c, V) * self.value_scale
+        score = self.start + x[:V] * self.score_scale if self.is_free else self.start
+        return score, value, x[-c:] * self.intercept_scale
 
     def value_and_gradient(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """The penalised loss and its gradient in the coordinates."""
         score, value, intercept = self._split(x)
-        u = np.exp(score - score.max())
-        loss, slopes, flow = 0.0, np.zeros(len(intercept)), np.zeros((len(intercept) + 1, len(score)))
+        u = np.exp(score - score.max()) if self.is_free else self._u
+        loss, slopes = 0.0, np.zeros(len(intercept))
+        flow = np.zeros((len(intercept) + self.is_free, len(score)))
         for block in self._blocks():
-            more, steeper, added = block.flow(u, value, intercept)
+            more, steeper, added = (block.flow if self.is_free else block.held_flow)(u, value, intercept)
             loss, slopes, flow = loss + more, slopes + steeper, flow + added
-        by_value = u * flow[:-1]
-        by_score = (value * by_value).sum(axis=0) - u * flow[-1]
-        moved = score - self.start
-        penalty = (self.ridge_value * (value**2).sum() + self.ridge_score * (moved**2).sum()) / 2
-        gradient = np.concatenate(
-            [
-                (by_score + self.ridge_score * moved) * self.score_scale,
-                ((by_value + self.ridge_value * value) * self.value_scale).ravel(),
-                slopes * self.intercept_scale,
-            ]
-        )
-        return float(loss / self.total) + penalty / self.total, gradient / self.total
+        by_value = u * flow[: len(intercept)]
+        penalty = (self.ridge_value * value**2).sum() / 2
+        gradient = [((by_value + self.ridge_value * value) * self.value_scale).ravel(), slopes * self.intercept_scale]
+        if self.is_free:
+            moved = score - self.start
+            by_score = (value * by_value).sum(axis=0) - u * flow[-1]
+            penalty += self.ridge_score * (moved**2).sum() / 2
+            gradient.insert(0, (by_score + self.ridge_score * moved) * self.score_scale)
+        return float(loss / self.total) + penalty / self.total, np.concatenate(gradient) / self.total
 
 
 def _by_rows(matrix: sp.csc_array | sp.csr_array, rows: np.ndarray) -> np.ndarray:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.classify.deciding_tokens import TokenTable
 from tokenmargin.classify.fit_report import DocumentView, Piece
 from tokenmargin.classify.text_model import NO_TOKEN, TextModel
+from tokenmargin.classify.token_table import TokenTable
 
 #: Texts on a page, and how many of them are mistakes where there are that many.
 DOCUMENTS, MISTAKES = 200, 100

@@ -9,14 +9,17 @@ from math import pi, sqrt
 from typing import Any
 
 from tokenmargin._sentences import listed, percent
-from tokenmargin.classify.deciding_tokens import TokenTable
 from tokenmargin.classify.evaluation import Evaluation
+from tokenmargin.classify.token_table import TokenTable
 
 #: Tokens named for each class.
 NAMED = 8
 
 #: With more classes than this the sentence names fewer tokens of each.
 MANY_CLASSES = 3
+
+#: Classes that are named in a sentence at most, and the share below which a class is rare.
+MOST_CLASSES, RARE = 8, 0.2
 
 #: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
 #: smaller share of texts that the model can read nothing of, accuracy moves by less.
@@ -29,20 +32,45 @@ def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[
     learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
     sentences = [
-        f"From {learnt:,} texts labelled {listed(table.classes, 'or')} the model learnt two numbers for each of "
+        f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
         f"On {judged:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
         f"(95% interval {percent(low)} to {percent(high)}).",
     ]
+    sentences.extend(_on_small_classes(evaluation))
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
+    if len(table.classes) > MOST_CLASSES:
+        worst = sorted(table.classes, key=lambda name: evaluation.per_class[name]["f1"])[:MOST_CLASSES]
+        told = ", ".join(f"{name} ({percent(evaluation.per_class[name]['f1'])})" for name in worst)
+        return (*sentences, f"It does worst, by F1, on {told}.")
     for name in table.classes:
         rows = table.towards(name, top)
         if rows:
-            told = ", ".join(f"“{shown_as(table, row)}”" for row in rows)
+            told = ", ".join(f"“{name}”" for name in dict.fromkeys(shown_as(table, row) for row in rows))
             sentences.append(f"What decides for {name} above all: {told}.")
         else:
             sentences.append(f"No token decides for {name} beyond what chance would explain.")
     return tuple(sentences)
+
+
+def _labels(classes: Sequence[str]) -> str:
+    """The classes by name, or their number where there are many."""
+    return listed(classes, "or") if len(classes) <= MOST_CLASSES else f"with one of {len(classes)} classes"
+
+
+def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
+    """How well the rarest class is found, where it is rare: accuracy says little of it."""
+    there = evaluation.confusion.sum(axis=1)
+    rarest = int(there.argmin())
+    name = evaluation.classes[rarest]
+    if 0 < there[rarest] < RARE * there.sum():
+        own = evaluation.per_class[name]
+        yield (
+            f"{name} is rare ({percent(there[rarest] / there.sum())} of the texts): of its texts "
+            f"{percent(own['recall'])} are found (recall), and of those that are called so "
+            f"{percent(own['precision'])} are (precision); F1 is {percent(own['f1'])}, the area under the ROC curve "
+            f"{own['auc']:.3f}."
+        )
 
 
 def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
@@ -52,9 +80,9 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     points = f"{abs(100 * mean):.1f} points {'more' if mean >= 0 else 'less'}"
     sure = "a difference that chance would explain" if low <= 0 <= high else "more than chance would explain"
     sentences = [
-        f"TF-IDF with logistic regression is right in {percent(baseline)} of the same texts, and always "
-        f"naming the most frequent class in {percent(majority)}: this model has {points} than the first "
-        f"(95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
+        f"The strongest of three usual classifiers ({metrics['baseline']}) is right in {percent(baseline)} of the "
+        f"same texts, and always naming the most frequent class in {percent(majority)}: this model has {points} than "
+        f"the first (95% interval {100 * low:+.1f} to {100 * high:+.1f}), {sure}.",
     ]
     if evaluation.accuracy_interval[0] <= majority:
         sentences.append("It is not clearly better than naming the most frequent class: do not read much into it.")
@@ -67,8 +95,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
     unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
     if unread > FEW * judged:
         sentences.append(
-            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows (signs and emoji "
-            "are none): of all these it says the same."
+            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it "
+            "says how frequent each class is."
         )
     sentences.append(
         "A token that decides is one that this model uses. It need not be the cause of anything, and another model may "

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import bounded, real_array, share, shown
 from tokenmargin._types import ArrayLike
-from tokenmargin.classify.deciding_tokens import TokenTable, deciding_tokens
-from tokenmargin.classify.fit_tokens import RIDGE_SCORE, Fitted, fit_tokens
+from tokenmargin.classify.prior import Prior
+from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import Contributions, TokenModel, checked_counts
+from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 from tokenmargin.data.labels import check_not_missing
 from tokenmargin.errors import InvalidInputError, MissingExtraError
 
@@ -67,8 +68,10 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         power: a token that occurs twice has 2^power times the weight.
-        ridge: on values; None chooses it on documents held out for that, the same ones every time.
-        ridge_score: on scores, which start at the logarithm of inverse document frequency.
+        prior: how values are measured when they are kept small: "plain", "idf" or "naive_bayes" (see `classify.Prior`).
+        ridge: on values.
+        ridge_score: on scores; infinite holds attention where it starts. What is None of these three is chosen on
+            documents held out for that, the same ones every time.
         class_weight: None, "balanced", or a dictionary of weights by class.
         early_stopping: hold out a part, and keep the step with the least loss on it.
         validation_fraction: the size of that part.
@@ -87,7 +90,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         score_: shape (V,). value_: shape (V, 1) for two classes, (V, K) for more. intercept_: shape (1,) or (K,).
         token_table_: a `TokenTable`: what each token's counts, attention, pull and interval are on the documents that
             were fitted, the most deciding tokens first.
-        ridge_: the ridge on values that was used.
+        prior_: the prior that was used. ridge_, ridge_score_: the ridges that were used.
         n_iter_: steps (or epochs) to the parameters kept.
     """
 
@@ -95,8 +98,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         power: Real = 0.5,
+        prior: Any = None,
         ridge: Real | None = None,
-        ridge_score: Real = RIDGE_SCORE,
+        ridge_score: Real | None = None,
         class_weight: Any = None,
         early_stopping: Flag = False,
         validation_fraction: Real = 0.1,
@@ -109,6 +113,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Keep the parameters; they are checked by `fit`."""
         self.power = power
+        self.prior = prior
         self.ridge = ridge
         self.ridge_score = ridge_score
         self.class_weight = class_weight
@@ -141,7 +146,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         else:
             fitted = self._fit_embeddings(self.width, counts, targets, sample_weight)
         self.token_model_ = fitted.model
-        self.ridge_ = fitted.ridge_value
+        self.prior_ = fitted.prior.name.lower()
+        self.ridge_, self.ridge_score_ = fitted.ridge_value, fitted.ridge_score
         self.n_iter_ = fitted.n_iter
         self._table: TokenTable | None = None
         self._of_table: tuple[sp.csr_array, np.ndarray] | None = (counts, targets)
@@ -166,6 +172,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             len(self.classes_),
             sample_weight=weights,
             power=self.power,
+            prior=_prior(self.prior),
             ridge_value=self.ridge,
             ridge_score=self.ridge_score,
             max_iter=self.max_iter,
@@ -181,7 +188,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         # JAX is asked for by this alone: a fit without a width starts no compiler.
         import jax
 
-        from tokenmargin.classify.fit_embeddings import fit_embeddings
+        from tokenmargin.classify.embedding_fit import fit_embeddings
 
         if len(self.classes_) > 2:
             raise InvalidInputError(
@@ -325,6 +332,14 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
             tokens = ", ".join(escape(str(table.token[row])) for row in table.towards(name, SHOWN))
             rows.append(f"<tr><th scope='row'>{escape(name)}</th><td>{tokens}</td></tr>")
         return f"<table><caption>Tokens that decide most often for each class</caption>{''.join(rows)}</table>"
+
+
+def _prior(name: Any) -> Prior | None:
+    """The prior of that name."""
+    known = {prior.name.lower(): prior for prior in Prior}
+    if name is not None and name not in known:
+        raise InvalidInputError(f"prior={shown(name)}: give None, or one of {', '.join(map(repr, known))}.")
+    return None if name is None else known[name]
 
 
 def _both_signs(matrix: sp.csr_array) -> sp.csr_array:

@@ -51,9 +51,8 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
     confusion = np.zeros((K, K), np.int64)
     np.add.at(confusion, (truth, predicted), 1)
     right = int(np.trace(confusion))
-    per_class = {name: _scores_of_class(confusion, k) for k, name in enumerate(classes)}
-    columns = [1] if K == 2 else range(K)
-    areas = [area_under_curve(probabilities[:, k], truth == k) for k in columns]
+    areas = [area_under_curve(probabilities[:, k], truth == k) for k in range(K)]
+    per_class = {name: _scores_of_class(confusion, k) | {"auc": areas[k]} for k, name in enumerate(classes)}
     own = np.clip(probabilities[np.arange(len(truth)), truth], SMALLEST, 1.0)
     return Evaluation(
         tuple(classes),
@@ -61,7 +60,7 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
         right / len(truth),
         wilson(right, len(truth)),
         float(np.mean([scores["f1"] for scores in per_class.values()])),
-        float(np.mean(areas)),
+        areas[1] if K == 2 else float(np.mean(areas)),
         float(-np.log(own).mean()),
         per_class,
         calibration_curve(probabilities.max(axis=1), predicted == truth),

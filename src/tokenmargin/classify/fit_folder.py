@@ -16,7 +16,9 @@ from tokenmargin._atomic import complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._plain_json import write_json
-from tokenmargin.classify.fitting import COMPUTED_BY, FittedTexts, Origin
+from tokenmargin.classify.fit_settings import Origin
+from tokenmargin.classify.fitting import COMPUTED_BY
+from tokenmargin.classify.judging import FittedTexts
 from tokenmargin.classify.saved_model import save
 from tokenmargin.sources import write_parquet
 from tokenmargin.training.checkpoint import Checkpoint, computed_by
@@ -24,6 +26,9 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 #: Digits of a number in tokens.csv; tokens.parquet has all of them.
 DIGITS = 6
 
+
+#: Tables hold the most deciding tokens, as many as so many bytes hold; the model knows all. A cell has about so many.
+TABLE_BYTES, CELL_BYTES = 5_000_000, 8
 
 #: What a cell begins with that a spreadsheet takes for a formula; and ', so that what is added can be taken away again.
 FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
@@ -43,7 +48,9 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
         folder: new, or one that holds a fit and nothing else.
         page: the HTML of report.html; without it there is none.
     """
-    columns = fitted.tokens.columns()
+    table = fitted.tokens
+    width = len(table.only([]).columns())
+    columns = table.only(range(min(len(table), max(1, TABLE_BYTES // (CELL_BYTES * width))))).columns()
     with complete_folder(folder, only=FILES) as place:
         _write_csv(place / "tokens.csv", columns)
         write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])

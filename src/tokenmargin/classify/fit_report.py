@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.classify.deciding_tokens import Definition, TokenTable
+from tokenmargin.classify.token_table import Definition, TokenTable
 
 
 @dataclass(frozen=True)

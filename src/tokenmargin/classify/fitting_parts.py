@@ -7,6 +7,7 @@ everything is measured on all texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,19 +15,16 @@ import scipy.sparse as sp
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
+from tokenmargin.classify._choosing import RIDGE_GROWTH
 from tokenmargin.classify._lbfgs import Search, minimise
-from tokenmargin.classify._objective import Documents, Parameters, Parts, PenalisedLoss, log_idf_of
-from tokenmargin.classify.fit_tokens import RIDGE_GROWTH, RIDGE_SCORE, Fitted
-from tokenmargin.classify.fitting import (
-    COMPUTED_BY,
-    CountedPart,
-    FitSettings,
-    FittedTexts,
-    Origin,
-    judged_fit,
-    train_tokens,
-)
+from tokenmargin.classify._objective import Documents, Parameters, Parts, PenalisedLoss
+from tokenmargin.classify._peers import strongest_peer
+from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
+from tokenmargin.classify.fitting import COMPUTED_BY
+from tokenmargin.classify.judging import FittedTexts, judged_fit
+from tokenmargin.classify.prior import Belief, Holders, holders
 from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import TokenCounter
@@ -74,28 +72,32 @@ def fit_parts(
         if len(np.unique(part.targets)) < 2:
             raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
     stages = Stages(checkpoint, dealt.belongs_to)
-    first = train_tokens(learnt, 2, settings.seed, progress, stages)
-    grown, start = dealt.n_learnt / len(learnt.targets), log_idf_of(dealt.held_by, dealt.n_learnt)
+    first = fit_tokens(learnt.counts, learnt.targets, 2, progress=progress, checkpoint=stages.checkpoint("fit"))
+    grown, believed = dealt.n_learnt / len(learnt.targets), first.prior.belief(dealt.held)
     keeper = Keeper(stages.checkpoint("all"), dealt.belongs_to)
-    tokens = fitted_to_parts(dealt.learnt, first, grown, start, progress, keeper)
-    model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary))
+    tokens = fitted_to_parts(dealt.learnt, first, grown, believed, progress, keeper)
+    base = dealt.held.documents / dealt.held.documents.sum()
+    model = TextModel(TokenCounter(settings.recipe, vocabulary), tokens, classes, ("",) * len(vocabulary), base)
+    fitted = replace(first, model=tokens, start=believed.start)
     known = {"train_documents": dealt.n_learnt}
     told = origin or Origin()
     if dealt.n_learnt > len(learnt.targets):
         known["measured_documents"] = len(learnt.targets)
         sampled = (
-            f"tokens were measured, and TF-IDF with logistic regression learnt, on {len(learnt.targets):,} of the "
-            f"{dealt.n_learnt:,} texts learnt from"
+            f"tokens were measured, and the classifier that this one is compared with learnt, on "
+            f"{len(learnt.targets):,} of the {dealt.n_learnt:,} texts learnt from"
         )
-        told = Origin(told.title, told.command, (*told.reading, sampled), told.rows_left_out, told.files)
-    return judged_fit(model, learnt, judged, settings, told, dealt.repeated(judged), known, progress=progress)
+        told = replace(told, reading=(*told.reading, sampled))
+    peer = strongest_peer(learnt.counts, learnt.targets, settings.seed), judged.counts
+    seen = dealt.repeated(judged)
+    return judged_fit(model, learnt, judged, settings, told, seen, known, fitted=fitted, peer=peer)
 
 
 def fitted_to_parts(
     parts: Parts,
     sample: Fitted,
     grown: float,
-    start: np.ndarray,
+    believed: Belief,
     progress: Progress = silent,
     keeper: Keeper | None = None,
 ) -> TokenModel:
@@ -105,13 +107,13 @@ def fitted_to_parts(
         parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
         sample: a fit to some of the documents: where this one begins, and the ridge of theirs.
         grown: how many times the documents of the sample there are; the ridge grows with its root.
-        start: log idf of all documents, where the ridge pulls scores to, shape (V,).
+        believed: by the prior of the sample, of all documents.
         progress: called as progress(steps, most, "fitting").
         keeper: of the newest steps.
     """
     model = sample.model
-    objective = PenalisedLoss(parts, model.value.shape[1], model.power, start)
-    objective.penalise(sample.ridge_value * grown**RIDGE_GROWTH, RIDGE_SCORE)
+    objective = PenalisedLoss(parts, model.value.shape[1], model.power, believed)
+    objective.penalise(sample.ridge_value * grown**RIDGE_GROWTH, sample.ridge_score)
 
     def stop(step: int, _: np.ndarray) -> bool:
         progress(step, MOST_STEPS, "fitting")
@@ -138,7 +140,7 @@ class _Dealt:
         self.parts, self.n_documents, self.V, self.seed = parts, n_documents, V, settings.seed
         self.judged_share = min(settings.test_share, JUDGED / n_documents)
         self.sampled_share = self.judged_share + min(1.0, SAMPLE / n_documents)
-        self.held_by = np.zeros(V)
+        self.held = Holders(np.zeros((2, V)), np.zeros(2))
         self.n_learnt = 0
         self.content = ""  # of all parts seen
 
@@ -152,8 +154,10 @@ class _Dealt:
         done = 0
         for counts, targets, draw in self._dealt():
             is_judged = draw < self.judged_share
-            self.held_by += np.bincount(sp.csr_array(counts[~is_judged]).indices, minlength=self.V)
-            self.n_learnt += int((~is_judged).sum())
+            own = sp.csr_array(counts[~is_judged]), targets[~is_judged]
+            self.n_learnt += len(own[1])
+            more = holders(*own, np.ones(len(own[1])), 2)
+            self.held = Holders(self.held.by_token + more.by_token, self.held.documents + more.documents)
             for kept, chosen in zip(picked, (~is_judged & (draw < self.sampled_share), is_judged), strict=True):
                 kept.append((sp.csr_array(counts[chosen]), targets[chosen]))
             self.content = fingerprint(self.content, counts.indptr, counts.indices, counts.data, targets)

@@ -1,65 +1,157 @@
-"""A fitted model of texts: predicts their classes, and says which words decided and by how much.
+"""A fitted model of texts: predicts their classes, and says which words and phrases decided and by how much.
 
-A text's log-odds are the sum of what its words contribute, and a constant. A token's contribution is shared equally by
-the places where it stands, a word's is the sum over its tokens, so that pieces of words, stems and runs of words all
-come back to the words of the text.
+The log-odds of two classes are the sum of what the tokens of a text contribute, and a constant. A phrase is a unit like
+a word: "not good" contributes what the pair does, beside what "not" and "good" contribute alone. NumPy is enough.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin.classify.token_model import TokenModel
+from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.text.counter import Places, TokenCounter
+from tokenmargin.text import CUT
+from tokenmargin.text.counter import Places, Rows, TokenCounter
 
 #: Texts whose contributions are computed together.
-BATCH = 1024
+BATCH = 4096
 
 #: In place of a token, for what stands between words and for words that the model does not know.
 NO_TOKEN = -1
 
+#: The lowest probability whose logarithm is taken.
+TINY = np.finfo(float).tiny
 
-class WordPart(NamedTuple):
-    """A stretch of a text, and what it contributed to the predicted class."""
 
-    text: str
-    token: int  #: column of the vocabulary, of several tokens the one that contributes most; -1 for none
-    contribution: float  #: to the log-odds of the predicted class
+class Unit(NamedTuple):
+    """A word or a phrase that stands in a text, and what it contributed."""
+
+    name: str  #: as the model calls it
+    token: int  #: column of the vocabulary; of a word that is known by its runs of characters alone, one of those
+    places: tuple[tuple[int, int], ...]  #: start and end of each place in the text
+    contribution: float  #: to the log-odds of the class told, all places together, its runs of characters included
     attention: float  #: share of the text's attention
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """A prediction as the sum of its words: `constant` plus the contributions is `log_odds`.
+class WordPart(NamedTuple):
+    """A stretch of a text with its part of the contributions: a phrase is shared equally by its words."""
 
-    With two classes the log-odds are those of the predicted class against the other; with more, its logarithm of
-    probability less the mean over classes.
+    text: str
+    token: int  #: column of the vocabulary, of several tokens the one that contributes most; -1 for none
+    contribution: float
+    attention: float
+
+
+class Left(NamedTuple):
+    """A text with a word or a phrase left out, all its places together."""
+
+    name: str
+    probability: float  #: of the predicted class, by the model evaluated again
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """A prediction as a sum: `constant` and the contributions of `units` add up to `log_odds`.
+
+    The log-odds are log P(predicted) / P(against): with two classes the other one, with more the runner-up unless
+    another was asked for. `odds_against_rest` is log P(predicted) / (1 - P(predicted)), which is no sum.
     """
 
     text: str
     predicted: str
+    against: str
     probabilities: dict[str, float]
     log_odds: float
     constant: float
-    parts: tuple[WordPart, ...]  #: joined, they are the text
+    is_known: bool  #: False where the model knows no word of the text: it is predicted by the base rate
+    _of: _Evidence
 
     @property
     def probability(self) -> float:
-        """Of the predicted class."""
+        """The probability of the predicted class."""
         return self.probabilities[self.predicted]
 
-    def words(self) -> list[WordPart]:
-        """The words that the model knows, the most deciding first."""
-        known = [part for part in self.parts if part.token != NO_TOKEN]
-        return sorted(known, key=lambda part: -abs(part.contribution))
+    @property
+    def odds_against_rest(self) -> float:
+        """log P(predicted) / P(any other class)."""
+        others = sum(p for name, p in self.probabilities.items() if name != self.predicted)
+        return float(np.log(max(self.probability, TINY)) - np.log(max(others, TINY)))
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """The words and phrases that the model knows, the most deciding first."""
+        starts, ends = self._of.places.starts, self._of.places.ends
+        units = []
+        for name, own in self._of.gathered().items():
+            spans = tuple([(starts[first], ends[first + size - 1]) for first, size in own.places])
+            units.append(Unit(name, own.token, spans, own.pull, own.attention))
+        return tuple(sorted(units, key=lambda unit: -abs(unit.contribution)))
+
+    @cached_property
+    def parts(self) -> tuple[WordPart, ...]:
+        """The text cut at its words, for colouring; joined, they are the text, and their contributions the sum."""
+        own = self._of
+        facts = zip(own.columns.tolist(), own.pulls.tolist(), own.attention.tolist(), strict=True)
+        return _parts(self.text, own.places, {token: (pulled, given) for token, pulled, given in facts})
+
+    def without(self) -> tuple[Left, ...]:
+        """For each word and phrase of the text, the probability of the prediction when it is left out of the text.
+
+        Exact: the model is evaluated again on what is left, in which every token that needs the words is missing, and
+        phrases do not close over the gap. It differs from the contribution because attention moves to what is left.
+        """
+        return self._of.model.left_out(self)
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A word or a phrase: its places as (first word, words), and what they amount to."""
+
+    token: int
+    places: dict[tuple[int, int], None]
+    pull: float = 0.0
+    attention: float = 0.0
+
+
+class _Evidence(NamedTuple):
+    """What an explanation is made of, in arrays."""
+
+    model: TextModel
+    places: Places
+    columns: np.ndarray
+    counts: np.ndarray
+    pulls: np.ndarray
+    attention: np.ndarray
+
+    def gathered(self) -> dict[str, _Gathered]:
+        """Words and phrases by name; runs of characters come back to the words in which they stand."""
+        names, found = self.model.counter.vocabulary, self.places
+        facts = zip(self.counts.tolist(), self.pulls.tolist(), self.attention.tolist(), strict=True)
+        shares = {
+            token: (pull / n, given / n) for token, (n, pull, given) in zip(self.columns.tolist(), facts, strict=True)
+        }
+        units: dict[str, _Gathered] = {}
+        has_runs = self.model.counter.recipe.characters > 0
+        for column, first, size in zip(found.columns, found.firsts, found.sizes, strict=True):
+            name = names[column]
+            if has_runs and size == 1 and CUT in name:
+                own = names[found.tokens[first][0]]
+                name = found.words[first] if CUT in own else own
+            unit = units.get(name)
+            if unit is None:
+                unit = units[name] = _Gathered(column, {})
+            unit.places[first, size] = None
+            pull, given = shares[column]
+            unit.pull += pull
+            unit.attention += given
+        return units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,12 +163,15 @@ class TextModel:
         tokens: scores and values of those tokens.
         classes: names, in the order of the model's columns.
         words: the words behind each token, for people; "" where it is its own word.
+        base_rate: the share of each class among the texts learnt from, shape (K,): what is said of a text without a
+            word that the model knows.
     """
 
     counter: TokenCounter
     tokens: TokenModel
     classes: tuple[str, ...]
     words: tuple[str, ...]
+    base_rate: np.ndarray
 
     @checked
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
@@ -84,72 +179,122 @@ class TextModel:
         names = np.array(self.classes, dtype=object)
         return names[self.predict_proba(texts).argmax(axis=1)]
 
-    @checked
     def predict_proba(self, texts: Iterable[Any]) -> np.ndarray:
         """The probability of each class, shape (n, K), columns as in `classes`."""
-        parts = [self.tokens.probabilities(self.counter.counts(some)) for some in _batches(texts)]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)))
+        return self.predict_all(texts)[0]
 
-    def explain(self, text: Any) -> Explanation:
-        """The words that decided one text."""
+    def predict_all(self, texts: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """The probability of each class, shape (n, K), and how many words or phrases the model knows, shape (n,)."""
+        parts = [(np.zeros((0, len(self.classes))), np.zeros(0, np.int64))]
+        for some in _batches(texts):
+            rows = self.counter.rows(some)
+            parts.append((self._probabilities(rows), np.diff(rows.indptr)))
+        probabilities, known = zip(*parts, strict=True)
+        return np.concatenate(probabilities), np.concatenate(known)
+
+    def probabilities(self, counts: Any) -> np.ndarray:
+        """The same from counts of tokens, shape (n, V), sparse."""
+        return self._with_base_rate(self.tokens.probabilities(counts), counts.indptr)
+
+    def _probabilities(self, rows: Rows) -> np.ndarray:
+        return self._with_base_rate(probabilities_of(self.tokens.margins_of(*rows)), rows.indptr)
+
+    def _with_base_rate(self, probabilities: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+        is_empty = np.diff(indptr) == 0
+        return np.where(is_empty[:, None], self.base_rate, probabilities) if is_empty.any() else probabilities
+
+    def explain(self, text: Any, against: str | None = None) -> Explanation:
+        """The words and phrases that decided one text, against the runner-up or against a class that is named."""
         if not isinstance(text, str):
             raise InvalidInputError(f"a {type(text).__name__} is no text: give a string, or a list to explain_all.")
-        return next(self.explain_all([text]))
+        return next(self.explain_all([text], against))
 
-    def explain_all(self, texts: Iterable[Any]) -> Iterator[Explanation]:
+    def explain_all(self, texts: Iterable[Any], against: str | None = None) -> Iterator[Explanation]:
         """An explanation of each text."""
+        if against is not None and against not in self.classes:
+            raise InvalidInputError(f"no class is called {against!r}: there are {', '.join(self.classes)}.")
+        other = None if against is None else self.classes.index(against)
         for some in _batches(texts):
-            counts = self.counter.counts(some)
-            attention = self.tokens.attention(counts)
-            shares = self.tokens.contributions(counts)  # of the same pattern
-            odds = _directed(self.tokens.margins(counts))
-            probabilities = self.tokens.probabilities(counts)
+            rows = self.counter.rows(some)
+            told = self.tokens.contributions_of(*rows)
+            attention = self.tokens.weights(*rows)
+            probabilities = self._probabilities(rows)
+            order = np.argsort(-probabilities, axis=1, kind="stable")
+            best, second = order[:, 0].tolist(), order[:, 1].tolist()
+            pairs = [(a, b if other is None or other == a else other) for a, b in zip(best, second, strict=True)]
+            pulls, constants = self._differences(told, pairs)
+            sums = constants + np.bincount(np.repeat(np.arange(len(some)), np.diff(rows.indptr)), pulls, len(some))
             for row, text in enumerate(some):
-                own = slice(attention.indptr[row], attention.indptr[row + 1])
-                best = int(probabilities[row].argmax())
-                towards = _directed(shares.data[own])[:, best]
-                facts = dict(
-                    zip(
-                        attention.indices[own].tolist(),
-                        zip(towards.tolist(), attention.data[own].tolist(), strict=True),
-                        strict=True,
-                    )
-                )
+                own = slice(rows.indptr[row], rows.indptr[row + 1])
+                shown = (rows.indices[own], rows.data[own], pulls[own], attention[own])
+                a, b = pairs[row]
+                constant = float(constants[row])
+                if not len(shown[0]):
+                    constant = float(np.log(max(self.base_rate[a], TINY)) - np.log(max(self.base_rate[b], TINY)))
                 yield Explanation(
                     text,
-                    self.classes[best],
+                    self.classes[a],
+                    self.classes[b],
                     dict(zip(self.classes, probabilities[row].tolist(), strict=True)),
-                    float(odds[row, best]),
-                    float(_directed(self.tokens.intercept[None])[0, best]),
-                    _parts(text, self.counter.places(text), facts),
+                    float(sums[row]) if len(shown[0]) else constant,
+                    constant,
+                    len(shown[0]) > 0,
+                    _Evidence(self, self.counter.places(text), *shown),
                 )
+
+    def _differences(self, told: Contributions, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """What each stored count adds to the margin of one class less that of another, and the constants, (n,)."""
+        a, b = np.array(pairs, int).reshape(-1, 2).T
+        lengths = np.diff(told.indptr)
+        if len(self.classes) == 2:
+            sign = np.where(a == 1, 1.0, -1.0)
+            return np.repeat(sign, lengths) * told.data[:, 0], sign * self.tokens.intercept[0]
+        here = np.arange(len(told.data))
+        pulls = told.data[here, np.repeat(a, lengths)] - told.data[here, np.repeat(b, lengths)]
+        return pulls, self.tokens.intercept[a] - self.tokens.intercept[b]
+
+    def left_out(self, told: Explanation) -> tuple[Left, ...]:
+        """For each unit of an explanation, what is predicted when its words are left out of the text."""
+        own, found, units = told._of, told._of.places, told._of.gathered()
+        if not units:
+            return ()
+        columns, firsts, sizes = (np.array(each, np.int64) for each in found[4:])
+        occurs = np.searchsorted(own.columns, columns)  # the columns of a text are in their order
+        # Which words each unit needs, and which occurrences need one of them.
+        needs = np.zeros((len(units), len(found.words) + 1), np.int64)
+        for row, unit in enumerate(units.values()):
+            for first, size in unit.places:
+                needs[row, first + 1 : first + size + 1] = 1
+        before = np.cumsum(needs, axis=1)
+        is_lost = before[:, firsts + sizes] > before[:, firsts]  # (units, occurrences)
+        lost = np.zeros((len(own.columns), len(units)), np.int64)
+        np.add.at(lost, occurs, is_lost.T)
+        left = own.counts - lost.T
+        kept = left > 0
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        rows = Rows(starts, np.broadcast_to(own.columns, kept.shape)[kept], left[kept])
+        chances = self._probabilities(rows)[:, self.classes.index(told.predicted)]
+        return tuple(Left(name, chance) for name, chance in zip(units, chances.tolist(), strict=True))
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""
         return f"TextModel({len(self.counter.vocabulary)} tokens, classes {', '.join(self.classes)})"
 
 
-def _directed(margins: np.ndarray) -> np.ndarray:
-    """A column a class from the model's own columns: +- for two classes, less the mean over classes for more."""
-    if margins.shape[1] == 1:
-        return np.concatenate([-margins, margins], axis=1)
-    return margins - margins.mean(axis=1, keepdims=True)
-
-
-def _parts(text: str, words: Places, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
+def _parts(text: str, found: Places, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
     """The text cut at its words, each with its part of what its tokens contribute."""
-    places = Counter(chain.from_iterable(words.tokens))
-    # What a token contributes in each of its places.
-    shares = {token: (facts[token][0] / times, facts[token][1] / times) for token, times in places.items()}
+    times: dict[int, int] = {}
+    for tokens in found.tokens:
+        for token in tokens:
+            times[token] = times.get(token, 0) + 1
+    # What a token contributes in each of its places, a word of a phrase being one.
+    shares = {token: (facts[token][0] / n, facts[token][1] / n) for token, n in times.items()}
     parts: list[WordPart] = []
     done = 0
-    for start, end, tokens in zip(words.starts, words.ends, words.tokens, strict=True):
+    for start, end, tokens in zip(found.starts, found.ends, found.tokens, strict=True):
         if start > done:
             parts.append(WordPart(text[done:start], NO_TOKEN, 0.0, 0.0))
-        if len(tokens) == 1:  # the usual case, and most of the time is spent here
-            contribution, attention = shares[tokens[0]]
-            parts.append(WordPart(text[start:end], tokens[0], contribution, attention))
-        elif tokens:
+        if tokens:
             main = max(tokens, key=lambda token: abs(shares[token][0]))
             total, given = (sum(column) for column in zip(*(shares[token] for token in tokens), strict=True))
             parts.append(WordPart(text[start:end], main, total, given))
@@ -161,17 +306,14 @@ def _parts(text: str, words: Places, facts: dict[int, tuple[float, float]]) -> t
     return tuple(parts)
 
 
-def _batches(texts: Iterable[Any]) -> Iterator[list[str]]:
+def _batches(texts: Iterable[Any]) -> Iterator[tuple[str, ...]]:
     """Some texts at a time; what is no text is refused by its place."""
     if isinstance(texts, str | bytes):
         raise InvalidInputError("one text was given where several are expected: put it into a list.")
-    some: list[str] = []
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InvalidInputError(f"text {place} is a {type(text).__name__}: give strings.")
-        some.append(text)
-        if len(some) == BATCH:
-            yield some
-            some = []
-    if some:
+    left, place = iter(texts), 0
+    while some := tuple(islice(left, BATCH)):
+        for row, text in enumerate(some, start=place):
+            if not isinstance(text, str):
+                raise InvalidInputError(f"text {row} is a {type(text).__name__}: give strings.")
+        place += len(some)
         yield some

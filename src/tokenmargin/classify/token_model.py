@@ -6,22 +6,23 @@ s in a document, m the number of distinct tokens in it and t the power,
 
     margin = intercept + sqrt(m) * sum_s attention_s value_s,   attention_s ~ c_s^t exp(score_s), of sum one.
 
-[E] has t = 1 and no root. With more than two classes a token has one score and a value a class.
+[E] has t = 1 and no root. With more than two classes a token has one score and a value a class. What predicts needs
+NumPy alone; SciPy is imported where sparse matrices are given or asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import expit, softmax
 
 from tokenmargin._checks import bounded, checked
-from tokenmargin._types import Intercepts, Margins, Probabilities, Scores, Values
 from tokenmargin.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: Counts whose contributions are held at once while margins are summed; a matter of memory alone.
 BLOCK = 1 << 20
@@ -53,14 +54,16 @@ class Contributions:
         """The contributions to one margin as a sparse matrix, shape (n, V)."""
         if not 0 <= column < self.data.shape[1]:
             raise InvalidInputError(f"there are {self.data.shape[1]} margins, counted from 0; got {column}.")
+        import scipy.sparse as sp
+
         return sp.csr_array(
             (self.data[:, column], self.indices, self.indptr), shape=(self.n_documents, self.vocabulary_size)
         )
 
-    def sums(self) -> Margins:
+    def sums(self) -> np.ndarray:
         """The sum over each document's tokens, in the order of their columns, one after the other; shape (n, c)."""
-        ones = np.ones(self.vocabulary_size)
-        columns = [self.matrix(column) @ ones for column in range(self.data.shape[1])]
+        rows = np.repeat(np.arange(self.n_documents), np.diff(self.indptr))
+        columns = [np.bincount(rows, column, self.n_documents) for column in self.data.T]  # adds one after the other
         return np.stack(columns, axis=1)
 
 
@@ -78,9 +81,9 @@ class TokenModel:
         root_length: whether margins are multiplied by the root of the number of distinct tokens.
     """
 
-    score: Scores
-    value: Values
-    intercept: Intercepts
+    score: np.ndarray
+    value: np.ndarray
+    intercept: np.ndarray
     power: float
     root_length: bool = True
 
@@ -91,51 +94,77 @@ class TokenModel:
 
     def attention(self, counts: Any) -> sp.csr_array:
         """The attention that each document gives to each of its tokens, shape (n, V): rows of sum one, or empty."""
+        import scipy.sparse as sp
+
         matrix = checked_counts(counts, len(self.score))
-        return sp.csr_array((self._weights(matrix), matrix.indices, matrix.indptr), shape=matrix.shape)
+        weights = self.weights(matrix.indptr, matrix.indices, matrix.data)
+        return sp.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
 
     def contributions(self, counts: Any) -> Contributions:
-        """What each token adds to each margin: sqrt(m) attention_s value_s."""
+        """Compute what each token adds to each margin: sqrt(m) attention_s value_s."""
         matrix = checked_counts(counts, len(self.score))
-        lengths = np.diff(matrix.indptr)
-        loudness = self._weights(matrix)
-        if self.root_length:
-            loudness = loudness * np.repeat(np.sqrt(lengths), lengths)
-        data = loudness[:, None] * self.value[matrix.indices]
-        return Contributions(matrix.indptr, matrix.indices, data, matrix.shape[1])
+        return self.contributions_of(matrix.indptr, matrix.indices, matrix.data)
 
-    def margins(self, counts: Any) -> Margins:
+    def margins(self, counts: Any) -> np.ndarray:
         """The sum of a document's contributions, and then the intercept: to the last bit that sum; shape (n, c)."""
         matrix = checked_counts(counts, len(self.score))
-        parts = [self.contributions(block).sums() for block in _blocks(matrix)]
-        return np.concatenate([*parts, np.zeros((0, self.value.shape[1]))]) + self.intercept
+        return self.margins_of(matrix.indptr, matrix.indices, matrix.data)
 
-    def probabilities(self, counts: Any) -> Probabilities:
+    def probabilities(self, counts: Any) -> np.ndarray:
         """The probability of each class, shape (n, K): logistic function of the margin, or softmax of the margins."""
         return probabilities_of(self.margins(counts))
 
-    def _weights(self, matrix: sp.csr_array) -> np.ndarray:
+    # --- the same from the three arrays of compressed rows, sorted and without zeros ----------------------------------
+
+    def margins_of(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Margins, shape (n, c); rows are taken in runs of about `BLOCK` counts, so that many need no room."""
+        cuts = np.searchsorted(indptr, np.arange(BLOCK, indptr[-1], BLOCK))
+        edges = np.unique([0, *cuts, len(indptr) - 1])
+        parts = [np.zeros((0, self.value.shape[1]))]
+        for low, high in pairwise(edges):
+            own = slice(indptr[low], indptr[high])
+            parts.append(self.contributions_of(indptr[low : high + 1] - indptr[low], indices[own], data[own]).sums())
+        return np.concatenate(parts) + self.intercept
+
+    def contributions_of(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> Contributions:
+        """Contributions, one row a stored count."""
+        lengths = np.diff(indptr)
+        loudness = self.weights(indptr, indices, data)
+        if self.root_length:
+            loudness = loudness * np.repeat(np.sqrt(lengths), lengths)
+        return Contributions(indptr, indices, loudness[:, None] * self.value[indices], len(self.score))
+
+    def weights(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> np.ndarray:
         """Softmax over each row's stored counts, of logits t log c + score."""
-        lengths = np.diff(matrix.indptr)
-        logits = self.score[matrix.indices] + self.power * np.log(matrix.data)
+        lengths = np.diff(indptr)
+        logits = self.score[indices] + self.power * np.log(data)
         filled = lengths > 0
-        starts, of_filled = matrix.indptr[:-1][filled], lengths[filled]
+        starts, of_filled = indptr[:-1][filled], lengths[filled]
         if not of_filled.size:
             return logits
         weights = np.exp(logits - np.repeat(np.maximum.reduceat(logits, starts), of_filled))
         return weights / np.repeat(np.add.reduceat(weights, starts), of_filled)
 
 
-def probabilities_of(margins: Margins) -> Probabilities:
+def probabilities_of(margins: np.ndarray) -> np.ndarray:
     """Margins as probabilities of all classes, shape (n, K)."""
     if margins.shape[1] > 1:
-        return softmax(margins, axis=1)
+        powers = np.exp(margins - margins.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
     # Each from its own margin: one minus the other would lose the digits of a small one.
-    return np.concatenate([expit(-margins), expit(margins)], axis=1)
+    return np.concatenate([_logistic(-margins), _logistic(margins)], axis=1)
+
+
+def _logistic(margins: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-margin)), from powers that never overflow."""
+    small = np.exp(-np.abs(margins))
+    return np.where(margins >= 0, 1.0, small) / (1.0 + small)
 
 
 def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_array:
     """Counts as sorted float64 rows without stored zeros; the given matrix is left as it is."""
+    import scipy.sparse as sp
+
     bounded(counts, "counts")
     try:
         matrix = sp.csr_array(counts, dtype=np.float64)
@@ -162,12 +191,3 @@ def checked_counts(counts: Any, vocabulary_size: int | None = None) -> sp.csr_ar
         matrix = matrix.copy()
         matrix.eliminate_zeros()
     return matrix
-
-
-def _blocks(matrix: sp.csr_array) -> list[sp.csr_array]:
-    """The rows in runs of about `BLOCK` stored counts, so that contributions of a large corpus need no room."""
-    if matrix.nnz <= BLOCK:
-        return [matrix]
-    cuts = np.searchsorted(matrix.indptr, np.arange(BLOCK, matrix.nnz, BLOCK))
-    edges = np.unique([0, *cuts, matrix.shape[0]])
-    return [sp.csr_array(matrix[low:high]) for low, high in pairwise(edges)]

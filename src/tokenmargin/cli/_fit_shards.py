@@ -20,7 +20,7 @@ from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
-    from tokenmargin.classify.fitting import FittedTexts
+    from tokenmargin.classify.judging import FittedTexts
     from tokenmargin.text import Recipe
 
 #: Tokens seen less often than this in all files are left out.
@@ -42,8 +42,8 @@ def fitted_shards(
     say: Callable[[str], None],
 ) -> FittedTexts:
     """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
+    from tokenmargin.classify import Features, FitSettings, Origin
     from tokenmargin.classify.fit_folder import fit_checkpoint
-    from tokenmargin.classify.fitting import FitSettings, Origin
     from tokenmargin.classify.fitting_parts import fit_parts
     from tokenmargin.parallel import map_of
     from tokenmargin.parallel.shards import count_shards
@@ -53,7 +53,8 @@ def fitted_shards(
         if getattr(known, flag):
             raise Misuse(f"--{flag.replace('_', '-')} is for a table, and {known.file} is a folder of Parquet files")
     least = known.min_count or SHARDS_MINIMUM
-    recipe = plain_recipe(language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=least)
+    base = plain_recipe(language=known.language, word_piece=known.wordpiece)
+    recipe = Features[(known.features or "words").upper()].recipe(base, least)
     columns: dict[str, Any] = {"text": known.text or "text", "label": known.label or "label"}
     if known.scheduler is None and not unfinished.exists():
         _expect(known.file, columns, recipe, progress)

@@ -54,7 +54,7 @@ def add_to(commands: Commands) -> None:
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    sizes = dict.fromkeys(("explained", "permutations", "samples", "resamples", "top", "ngrams", "min_count"), 1)
+    sizes = dict.fromkeys(("explained", "permutations", "samples", "resamples", "top", "min_count"), 1)
     check_at_least(known, **sizes, seed=0)
     check_extras("tokenmargin compare")
     return write_page(known, "comparison", partial(_compared, known))

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from tokenmargin.classify.text_model import Explanation, TextModel
     from tokenmargin.cli._parse import Commands
 
-#: Words of a text that are listed beside it.
-LISTED = 8
+#: Words of a text that are listed beside it, and of those that it is read without.
+LISTED, WITHOUT = 8, 3
+
+#: A smaller change of the probability is not shown.
+LEAST_CHANGE = 0.01
 
 #: A word that ends so is the name of a file, and not a text.
 ENDINGS = frozenset((".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".xz", ".bz2"))
@@ -32,13 +35,15 @@ def add_to(commands: Commands) -> None:
     )
     explain.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
     explain.add_argument("text", metavar="TEXT|FILE", help="a text, or a table or a file with a text a line")
-    explain.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each word that decided")
+    explain.add_argument("--against", metavar="CLASS", help="why not this class (default: the second most likely)")
+    explain.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each word or phrase that decided")
     explain.add_argument("--html", type=Path, metavar="FILE", help="write a page with the words highlighted")
     explain.set_defaults(run=_explain)
     predict = commands.add_parser(
         "predict",
         help="the class of every text of a file",
-        description="Print the predicted class of every text of a file and the probability of each class, as CSV.",
+        description="Print every text of a file with its predicted class (label), the probability of that, and how "
+        "many of its words and phrases the model knows (known_words), as CSV.",
     )
     predict.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
     predict.add_argument("file", type=Path, metavar="FILE", help="a table, or a file with a text a line")
@@ -53,7 +58,7 @@ def _explain(known: Arguments, rest: list[str]) -> int:
     from tokenmargin.classify import load
 
     model = load(known.model)
-    told = model.explain_all(_texts(known.text, known.column))
+    told = model.explain_all(_texts(known.text, known.column), known.against)
     if known.csv is None and known.html is None:
         for each in told:
             _show(each)
@@ -77,9 +82,15 @@ def _predict(known: Arguments, rest: list[str]) -> int:
     if not known.file.is_file():
         raise Misuse(f"{known.file} is not there; tokenmargin explain takes a text itself")
     texts = list(_texts(str(known.file), known.column))
-    probabilities = model.predict_proba(texts)
-    rows = ((model.classes[row.argmax()], *(f"{p:.6f}" for p in row.tolist())) for row in probabilities)
-    header = ("predicted", *(f"p({name})" for name in model.classes))
+    probabilities, known_words = model.predict_all(texts)
+    best = probabilities.argmax(axis=1)
+    added = {
+        "label": [model.classes[k] for k in best.tolist()],
+        "probability": [f"{p:.6f}" for p in probabilities.max(axis=1).tolist()],
+        "known_words": known_words.tolist(),
+    }
+    columns = {known.column or "text": texts} | added
+    header, rows = tuple(columns), zip(*columns.values(), strict=True)
     if known.out is None:
         told = io.StringIO()
         write_rows(told, [header, *rows])
@@ -108,23 +119,36 @@ def _texts(given: str, column: str | None) -> Iterable[str]:
 
 
 def _show(told: Explanation) -> None:
-    """The text with its deciding words coloured, and the most deciding ones with sign and share."""
+    """The text with its deciding words coloured, and the most deciding words and phrases with sign and share."""
     largest = max((abs(part.contribution) for part in told.parts), default=0.0) or 1.0
     _console.highlighted((part.text, part.contribution / largest) for part in told.parts)
-    total = sum(abs(part.contribution) for part in told.parts) or 1.0
+    total = sum(abs(unit.contribution) for unit in told.units) or 1.0
     words = ", ".join(
-        f"{part.text} {part.contribution:+.2f} ({abs(part.contribution) / total:.0%})" for part in told.words()[:LISTED]
+        f"{unit.name} {unit.contribution:+.2f} ({abs(unit.contribution) / total:.0%})" for unit in told.units[:LISTED]
     )
-    _console.paragraph(f"  {told.predicted} ({told.probability:.0%}): {words or 'no word that the model knows'}")
+    if not told.is_known:
+        words = "no word that the model knows: this is how frequent the class is"
+    _console.paragraph(f"  {told.predicted} ({told.probability:.0%}), not {told.against}: {words}")
+    left = sorted(told.without(), key=lambda own: own.probability)[:WITHOUT]
+    left = [own for own in left if own.probability < told.probability - LEAST_CHANGE]
+    if left:
+        told_so = ", ".join(f"{own.name} {told.probability:.0%} → {own.probability:.0%}" for own in left)
+        _console.paragraph(f"  without: {told_so}")
 
 
 def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: TextIO) -> None:
     from tokenmargin.classify.fit_folder import write_rows
 
-    write_rows(stream, [("text", "predicted", "probability", "word", "contribution", "attention")])
+    header = ("text", "predicted", "probability", "against", "unit", "contribution", "attention", "without")
+    write_rows(stream, [header])
     for place, each in enumerate(told, start=1):
-        numbers = ((part.text, f"{part.contribution:.6g}", f"{part.attention:.6g}") for part in each.words())
-        write_rows(stream, ((place, each.predicted, f"{each.probability:.6f}", *row) for row in numbers))
+        start = (place, each.predicted, f"{each.probability:.6f}", each.against)
+        without = {own.name: own.probability for own in each.without()}
+        numbers = (
+            (unit.name, f"{unit.contribution:.6g}", f"{unit.attention:.6g}", f"{without[unit.name]:.6f}")
+            for unit in each.units
+        )
+        write_rows(stream, ((*start, *row) for row in numbers))
 
 
 def _write_html(model: TextModel, told: list[Explanation], path: Path) -> None:

@@ -18,7 +18,8 @@ from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse, wi
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
-    from tokenmargin.classify.fitting import FitSettings, FittedTexts, LabelledCorpus, Origin
+    from tokenmargin.classify.fit_settings import FitSettings, LabelledCorpus, Origin
+    from tokenmargin.classify.judging import FittedTexts
     from tokenmargin.cli._parse import Commands, Parser
     from tokenmargin.sources.labelled import TextChunk
 
@@ -27,7 +28,7 @@ examples:
   tokenmargin fit                                     6,000 sentences of film reviews that come with tokenmargin
   tokenmargin fit reviews.csv                         guesses the columns, and says what it guessed
   tokenmargin fit reviews.csv --text body --label stars --label-map 'positive=4,5;negative=1,2'
-  tokenmargin fit tickets.parquet --ngrams 2 --language german --bootstrap 20
+  tokenmargin fit tickets.parquet --features pairs --language german --bootstrap 20
   tokenmargin fit train.jsonl --test test.jsonl --no-texts
   tokenmargin fit shards                              a folder of Parquet files, of any size, in bounded memory
 
@@ -42,6 +43,10 @@ writes a folder (--out) with
 
 #: What rows are called in a column of splits that are there to judge by, and those that are there to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
+#: Rows of tokens that the terminal shows at most.
+MOST_LINES = 24
+#: What `--features` takes: the names of `tokenmargin.classify.Features`.
+FEATURES = ("words", "pairs", "triples", "characters")
 #: The share that is held out where no row is there to judge by.
 SHARE = 0.2
 
@@ -84,16 +89,16 @@ def add_reading(parser: Parser) -> None:
         help="the table; for fit, or a folder of Parquet (default: reviews)",
     )
     add_columns(parser)
-    add("--ngrams", type=int, default=1, metavar="N", help="tokens of up to N words (default: 1)")
+    add("--features", choices=FEATURES, help="what texts are counted in (default: chosen on held-out texts)")
     add("--language", metavar="NAME", help="drop its stop words and cut words to stems (default: neither)")
     add("--wordpiece", action="store_true", help="cut words into the pieces of bert-base-uncased")
-    add("--min-count", type=int, metavar="N", help="tokens seen less often are left out (default: by size, at least 2)")
+    add("--min-count", type=int, metavar="N", help="tokens seen less often are left out (default: chosen, from 2 to 5)")
     add("--test", metavar="FILE|SHARE", help="texts to judge by: a table or a share (default: the split, or 0.2)")
 
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
-    check_at_least(known, ngrams=1, bootstrap=0, seed=0, min_count=1)
+    check_at_least(known, bootstrap=0, seed=0, min_count=1)
     check_extras("tokenmargin fit")
     from tokenmargin.classify.fit_folder import FILES
 
@@ -153,7 +158,7 @@ class Prepared(NamedTuple):
 
 def prepared(known: Arguments, progress: Progress, say: Say, bootstrap: int = 0) -> Prepared:
     """Read what the flags name, and say what was guessed."""
-    from tokenmargin.classify.fitting import FitSettings, Origin
+    from tokenmargin.classify import Candidates, Features, FitSettings, Origin
     from tokenmargin.text import plain_recipe
 
     read = _read(known.file, known, progress)
@@ -162,13 +167,15 @@ def prepared(known: Arguments, progress: Progress, say: Say, bootstrap: int = 0)
     share, test = _test_part(known, progress)
     for sentence in test.said if test else ():
         say(sentence)
-    minimum = known.min_count or default_minimum(len(read.corpus.texts))
-    recipe = plain_recipe(
-        language=known.language, ngrams=known.ngrams, word_piece=known.wordpiece, minimum_count=minimum
-    )
+    recipe = plain_recipe(language=known.language, word_piece=known.wordpiece)
     for note in recipe.notes:
         say(note)
-    settings = FitSettings(recipe, share, known.seed, bootstrap, not known.no_texts)
+    free = Candidates()
+    candidates = Candidates(
+        free.features if known.features is None else (Features[known.features.upper()],),
+        free.minimums if known.min_count is None else (known.min_count,),
+    )
+    settings = FitSettings(recipe, share, known.seed, bootstrap, not known.no_texts, candidates)
     origin = Origin(
         read.title,
         command=shlex.join(["tokenmargin", *without_scheduler(known.words)]),
@@ -177,11 +184,6 @@ def prepared(known: Arguments, progress: Progress, say: Say, bootstrap: int = 0)
         files=read.digests | (test.digests if test else {}),
     )
     return Prepared(read.corpus, test.corpus if test else read.test, settings, origin)
-
-
-def default_minimum(n_texts: int) -> int:
-    """Tokens seen less often are left out: 2, and more for large corpora, where a page of all of them is of no use."""
-    return max(2, n_texts // 5000)
 
 
 class _Read(NamedTuple):
@@ -232,7 +234,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
 
 def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None, tuple[str, ...]]:
     """The texts to learn from, those to judge by where the table tells them and it is asked for, and what is said."""
-    from tokenmargin.classify.fitting import LabelledCorpus
+    from tokenmargin.classify import LabelledCorpus
 
     splits = [split.lower() for split in chunk.splits or ()]
     is_test = [by_split and split in TEST_SPLITS for split in splits] or [False] * len(chunk.texts)
@@ -299,7 +301,7 @@ def _write(fitted: FittedTexts, out: Path) -> None:
 
 def _show(fitted: FittedTexts, out: Path) -> None:
     """What was learnt, the tokens that decide, and where everything lies."""
-    for sentence in (*fitted.report.sentences, *fitted.report.trust):
+    for sentence in (*fitted.chosen, *fitted.report.sentences, *fitted.report.trust):
         _console.paragraph(sentence)
-    _console.table(*fitted.tokens.shown())
+    _console.table(*fitted.tokens.shown(max(1, min(10, MOST_LINES // len(fitted.tokens.classes)))))
     _console.line(f"page: {out / 'report.html'}")

@@ -15,7 +15,7 @@ from tokenmargin.cli import _console
 from tokenmargin.cli._exit import Misuse
 from tokenmargin.cli._page_command import Page, Say, add_output, write_page
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import add_columns, check_at_least, check_extras, default_minimum
+from tokenmargin.cli.fit import add_columns, check_at_least, check_extras
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -210,16 +210,16 @@ def _decides(
 
 def _learnt(known: Arguments, pairs: list[tuple[str, str]], progress: Progress) -> tuple[TextModel, str]:
     """A fit to some of the texts: their number is bounded, whatever the size of the file."""
-    from tokenmargin.classify.fitting import FitSettings, LabelledCorpus, fit_texts
+    from tokenmargin.classify import FitSettings, LabelledCorpus, fit_texts
     from tokenmargin.text import plain_recipe
 
     corpus = LabelledCorpus(tuple(text for text, _ in pairs), tuple(label for _, label in pairs))
-    recipe = plain_recipe(minimum_count=default_minimum(len(pairs)))
+    recipe = plain_recipe(minimum_count=2)
     fitted = fit_texts(corpus, FitSettings(recipe, seed=known.seed, show_texts=False), progress=progress)
     metrics = fitted.metrics
     return fitted.model, (
         f"Which words decide is said by a fit of tokenmargin to {metrics['train_documents']:,} of the texts, right in "
-        f"{metrics['accuracy']:.1%} of {metrics['test_documents']:,} others (TF-IDF with logistic regression: "
+        f"{metrics['accuracy']:.1%} of {metrics['test_documents']:,} others ({metrics['baseline']}: "
         f"{metrics['baseline_accuracy']:.1%})."
     )
 

@@ -14,7 +14,8 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import manifest
 from tokenmargin.classify.baseline import fit_tfidf_logistic
 from tokenmargin.classify.evaluation import evaluate, paired_interval
-from tokenmargin.classify.fitting import CountedPart, FitSettings, LabelledCorpus, Origin, counted_parts, train_tokens
+from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
+from tokenmargin.classify.fitting import Counted, counted_parts, train_tokens
 from tokenmargin.comparison.agreement import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
 from tokenmargin.comparison.comparison import (
     ClassifierPart,
@@ -86,11 +87,9 @@ def compare_texts(
         progress: called as progress(done, total, what).
     """
     settings, origin = settings or CompareSettings(), origin or Origin()
-    classes = tuple(sorted(set(corpus.labels)))
-    if len(classes) < 2:
-        raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
-    counted, part, held = counted_parts(corpus, test, classes, fit, progress)
-    learnt, seconds_to_fit = _learnt(part, len(classes), fit.seed, progress)
+    ready = counted_parts(corpus, test, fit, progress)
+    classes, held = ready.classes, ready.judged
+    learnt, seconds_to_fit = _learnt(ready, fit.seed, progress)
     known, corpus_seconds = _known(learnt, settings, fit.seed)
     chosen = _explained(held, settings.explained, fit.seed)
     all_judged = (
@@ -99,14 +98,14 @@ def compare_texts(
     )
     keys = tuple(key for key in METHODS if key in settings.methods or key == OURS)
     outcomes = {judged.key: _run_all(judged, known, keys, settings, progress) for judged in all_judged}
-    study = _Study(classes, counted.vocabulary, known, held, chosen, all_judged, outcomes, settings)
+    study = _Study(classes, ready.counted.vocabulary, known, held, chosen, all_judged, outcomes, settings)
     rows, compared = _corpus_rows(study, corpus_seconds, progress)
     correlation, overlap = over_a_corpus(compared, settings.top)
     right = [judged.classifier.probabilities(held.counts).argmax(axis=1) == held.targets for judged in all_judged]
     return Comparison(
         origin.title,
         classes,
-        part.counts.shape[0],
+        learnt.counts.shape[0],
         len(chosen),
         len(study.tokens),
         settings,
@@ -128,14 +127,15 @@ def _manifest(fit: FitSettings, settings: CompareSettings, origin: Origin) -> di
     return manifest(origin.command, origin.files, own, RECORDED)
 
 
-def _learnt(part: CountedPart, n_classes: int, seed: int, progress: Progress) -> tuple[Learnt, dict[str, float]]:
+def _learnt(ready: Counted, seed: int, progress: Progress) -> tuple[Learnt, dict[str, float]]:
     """Both classifiers, and the seconds that each took, the choice of its penalty included."""
+    part = ready.learnt
     begin = time.perf_counter()
-    ours = train_tokens(part, n_classes, seed, progress)
+    ours = train_tokens(ready, progress)
     middle = time.perf_counter()
     tfidf = fit_tfidf_logistic(part.counts, part.targets, seed=seed)
     end = time.perf_counter()
-    learnt = Learnt(part.counts, part.targets, n_classes, ours.model, ours.ridge_value, tfidf)
+    learnt = Learnt(part.counts, part.targets, len(ready.classes), ours, tfidf)
     return learnt, {"attention": middle - begin, "tfidf": end - middle}
 
 

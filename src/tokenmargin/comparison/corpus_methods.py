@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.classify.baseline import TfidfLogistic, fit_tfidf_logistic
-from tokenmargin.classify.deciding_tokens import class_signs, mean_pull, occurrence_difference, signed_frequency
-from tokenmargin.classify.fit_tokens import fit_tokens
+from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import TokenModel
+from tokenmargin.classify.token_table import class_signs, mean_pull, occurrence_difference, signed_frequency
 
 #: As if so many more words had been read in each class, spread over tokens as in the whole corpus.
 PRIOR_WORDS = 1000.0
@@ -25,24 +25,27 @@ class Learnt:
         counts: shape (n, V).
         targets: the number of each text's class, shape (n,).
         n_classes: K.
-        attention: our classifier.
-        ridge: the ridge of its values.
+        fitted: our classifier, and the penalties that were chosen for it.
         tfidf: TF-IDF with logistic regression.
     """
 
     counts: sp.csr_array
     targets: np.ndarray
     n_classes: int
-    attention: TokenModel
-    ridge: float
+    fitted: Fitted
     tfidf: TfidfLogistic
 
     def again(self, rows: np.ndarray) -> Learnt:
         """The same, learnt from other rows of the texts, with the penalties that were chosen before."""
         counts, targets = sp.csr_array(self.counts[rows]), self.targets[rows]
-        ours = fit_tokens(counts, targets, self.n_classes, ridge_value=self.ridge)
+        ours = fit_tokens(counts, targets, self.n_classes, **self.fitted.penalties)
         tfidf = fit_tfidf_logistic(counts, targets, C=self.tfidf.C)
-        return Learnt(counts, targets, self.n_classes, ours.model, self.ridge, tfidf)
+        return Learnt(counts, targets, self.n_classes, ours, tfidf)
+
+    @property
+    def attention(self) -> TokenModel:
+        """Our classifier."""
+        return self.fitted.model
 
 
 def pull(learnt: Learnt) -> np.ndarray:

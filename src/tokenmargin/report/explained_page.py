@@ -26,7 +26,7 @@ def _shown(told: Explanation) -> dict[str, Any]:
             (part.text, "for" if part.contribution > 0 else "against", _shade(abs(part.contribution) / strongest))
             for part in told.parts
         ],
-        "words": [(part.text, part.contribution) for part in told.words()[:8]],
+        "words": [(unit.name, unit.contribution) for unit in told.units[:8]],
     }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._sentences import ABSENT, fixed, percent
-from tokenmargin.classify.deciding_tokens import TokenTable
 from tokenmargin.classify.fit_report import DocumentView, FitReport
+from tokenmargin.classify.token_table import TokenTable
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 

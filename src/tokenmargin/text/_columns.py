@@ -12,7 +12,7 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import _ngrams
 from tokenmargin.text._clean import cleaned
-from tokenmargin.text._lexicon import Lexicon
+from tokenmargin.text._lexicon import CUT, Lexicon
 from tokenmargin.text._ngrams import GAP, NGrams, stems_of
 from tokenmargin.text._words import split_words
 from tokenmargin.text.recipe import Recipe
@@ -81,20 +81,21 @@ def of_vocabulary(lexicon: Lexicon, vocabulary: Sequence[str]) -> Columns:
             tokens[numbers[name]] = column
     if lexicon.recipe.ngrams == 1:
         return Columns(tuple(vocabulary), tokens, np.zeros(0, np.int64))
-    runs, columns = _runs(vocabulary, numbers)
-    grams, which = _ngrams.given(runs, lexicon.recipe.ngrams)
+    runs, sizes, columns = _runs(vocabulary, numbers)
+    grams, which = _ngrams.given(runs, sizes, lexicon.recipe.ngrams)
     return Columns(tuple(vocabulary), tokens, lexicon.token_of_word(), grams, tuple(columns[own] for own in which))
 
 
-def _runs(vocabulary: Sequence[str], numbers: dict[str, int]) -> tuple[list[list[int]], np.ndarray]:
-    """The n-grams of a vocabulary whose words are all known, as numbers; their columns, and last what a gap is."""
-    runs, columns = [], []
+def _runs(vocabulary: Sequence[str], numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The n-grams of a vocabulary whose words are all known, as numbers and sizes; their columns, and last a gap."""
+    runs, sizes, columns = [], [], []
     for column, name in enumerate(vocabulary):
         words = name.split(" ") if " " in name else []
         if words and all(word in numbers for word in words):
-            runs.append([numbers[word] for word in words])
+            runs += [numbers[word] for word in words]
+            sizes.append(len(words))
             columns.append(column)
-    return runs, np.array([*columns, GAP], np.int64)
+    return np.array(runs, np.int64), np.array(sizes, np.int64), np.array([*columns, GAP], np.int64)
 
 
 def checked_names(vocabulary: Sequence[Any], recipe: Recipe) -> tuple[str, ...]:
@@ -119,7 +120,8 @@ def checked_names(vocabulary: Sequence[Any], recipe: Recipe) -> tuple[str, ...]:
             f"{longest!r} of the vocabulary has {longest.count(' ') + 1} words, but the recipe makes n-grams of at "
             f"most {recipe.ngrams}: give the recipe that the vocabulary was made with."
         )
-    _demand_possible(sorted({word for name in names for word in name.split(" ")}), recipe)
+    words = {word for name in names for word in name.split(" ")}
+    _demand_possible(sorted(word for word in words if not (recipe.characters and CUT in word)), recipe)
     return names
 
 

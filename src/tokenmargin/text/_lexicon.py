@@ -10,9 +10,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError, MissingExtraError
@@ -22,6 +22,14 @@ from tokenmargin.text._word_lists import stop_words_of
 from tokenmargin.text._wordpiece import WordPieces, find_vocabulary, read_vocabulary
 from tokenmargin.text._words import NumberedWords
 from tokenmargin.text.recipe import Alphabet, Recipe
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+#: Stands for the rest of a word in the name of a run of its characters; no word holds it.
+CUT = "…"
+#: The end of a word, in place of a character that no word holds; and what follows an emoji that is drawn in colour.
+_END, _COLOURED = "\0", "\ufe0f"
 
 
 class Spelling:
@@ -40,11 +48,24 @@ class Spelling:
         """The stem of each word; letters that can be written in two ways (é, or e and an accent) become one."""
         same = list(words)
         if self.recipe.alphabet is Alphabet.UNICODE:
-            same = [word if word.isascii() else unicodedata.normalize("NFC", word) for word in same]
+            same = [word if word.isascii() else _one_way(word) for word in same]
         if not self.recipe.cuts_stems or not same:
             return same
         found = stem(same, str(self.recipe.language))
         return [root or word for root, word in zip(found, same, strict=True)]
+
+    def characters(self, stem: str) -> list[str]:
+        """The runs of 2 to `recipe.characters` characters of a stem, its ends counted, but for the stem itself."""
+        if not stem[0].isalnum():  # an emoji has no beginning and no end
+            return []
+        whole, longest = f"{_END}{stem}{_END}", self.recipe.characters
+        found = []
+        for size in range(2, min(longest, len(whole) - 1) + 1):
+            for begin in range(len(whole) - size + 1):
+                run = whole[begin : begin + size]
+                first = run[1:] if run[0] == _END else CUT + run
+                found.append(first[:-1] if run[-1] == _END else first + CUT)
+        return found
 
     def pieces(self) -> WordPieces | None:
         """The WordPieces that stems are cut into, where they are."""
@@ -52,6 +73,11 @@ class Spelling:
             return None
         path = find_vocabulary(self.recipe.vocabulary)
         return WordPieces(read_vocabulary(path, any_vocabulary=self.recipe.any_vocabulary))
+
+
+def _one_way(word: str) -> str:
+    """A word in composed letters, an emoji without the mark that asks for colour."""
+    return unicodedata.normalize("NFC", word).replace(_COLOURED, "")
 
 
 @checked
@@ -76,11 +102,14 @@ class Lexicon:
         self.names: list[str] = []  #: of tokens
         self.foreign = 0  #: documents most of whose letters are none of the alphabet's
         self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)  #: a new word gets the next number
+        self._runs: dict[str, int] = {}  #: of characters, with their tokens
         self._split = self._splitter()
         self._sequences: list[tuple[np.ndarray, np.ndarray]] = []  #: words in their order, where n-grams need it
 
     def count(self, batch: NumberedWords) -> sp.csr_array:
         """How often each token occurs in each document of a batch, shape (documents, tokens known so far)."""
+        import scipy.sparse as sp
+
         own = self._add(batch.words)
         self.totals[own] += np.bincount(batch.ids, minlength=len(own))
         self.foreign += batch.foreign
@@ -99,10 +128,11 @@ class Lexicon:
             yield parted(words, starts), starts
 
     def token_of_word(self) -> np.ndarray:
-        """The one token of each word, or a gap for a stop word; where a word may have several, none has one."""
+        """The token that each word is, before those of its characters, or a gap for a stop word."""
+        starts = np.array(self.starts, np.int64)
+        has_one = np.diff(starts) > 0
         result = np.full(len(self.words), GAP, np.int64)
-        has_one = np.diff(np.array(self.starts, np.int64)) == 1
-        result[has_one] = np.array(self.tokens, np.int64)
+        result[has_one] = np.array(self.tokens, np.int64)[starts[:-1][has_one]]
         return result
 
     def is_stop_word(self) -> np.ndarray:
@@ -127,6 +157,8 @@ class Lexicon:
 
     def _tokens_of_words(self) -> sp.csr_array:
         """How often each token stands in each word, shape (words, tokens)."""
+        import scipy.sparse as sp
+
         tokens, starts = np.array(self.tokens, np.int32), np.array(self.starts, np.int32)
         shape = (len(self.words), len(self.names))
         return sp.csr_array((np.ones(len(tokens), np.int32), tokens, starts), shape=shape)
@@ -135,7 +167,7 @@ class Lexicon:
         """From a stem to the numbers of its tokens."""
         pieces = self.spelling.pieces()
         if pieces is None:
-            return self._own_token
+            return self._with_characters if self.recipe.characters else self._own_token
         self.names = list(pieces.pieces)
         return pieces.split
 
@@ -143,6 +175,15 @@ class Lexicon:
         """A stem as a token of its own."""
         self.names.append(root)
         return [len(self.names) - 1]
+
+    def _with_characters(self, root: str) -> list[int]:
+        """A stem as a token of its own, and its runs of characters."""
+        own = self._own_token(root)
+        for run in self.spelling.characters(root):
+            if run not in self._runs:
+                self._runs[run] = self._own_token(run)[0]
+            own.append(self._runs[run])
+        return own
 
 
 def ragged_take(values: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

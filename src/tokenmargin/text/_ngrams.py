@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: In place of a word that no run goes across: one that was dropped or is not known, or the end of a document.
 GAP = -1
@@ -121,17 +124,21 @@ def frequent(sequences: Sequences, longest: int, minimum: int) -> tuple[NGrams, 
     return grams, distinct
 
 
-def given(runs: Sequence[Sequence[int]], longest: int) -> tuple[NGrams, list[np.ndarray]]:
-    """These runs of word numbers and all their beginnings; for each length, which of `runs` a number is, or a gap."""
-    sizes = np.fromiter(map(len, runs), np.int64, len(runs))
-    words = np.full((len(runs), longest), GAP, np.int64)
-    for row, run in enumerate(runs):
-        words[row, : len(run)] = run
+def given(words: np.ndarray, sizes: np.ndarray, longest: int) -> tuple[NGrams, list[np.ndarray]]:
+    """Some runs and all their beginnings; for each length, which of the runs a number is, or a gap.
+
+    Args:
+        words: the numbers of the words of all runs, one run after another.
+        sizes: the number of words of each run.
+        longest: of all of them.
+    """
+    ends = np.cumsum(sizes)
+    padded = np.append(words, GAP)
     tables, which = [], []
-    prefixes = words[:, 0] if longest else sizes
+    prefixes = padded[ends - sizes]
     for size in range(2, longest + 1):
         is_long = sizes >= size
-        wanted = np.where(is_long, (prefixes << _BITS) | words[:, size - 1], GAP)
+        wanted = np.where(is_long, (prefixes << _BITS) | padded[np.minimum(ends - sizes + size - 1, len(words))], GAP)
         table = np.unique(wanted[is_long])
         prefixes = find(table, wanted)
         own = np.full(len(table), GAP, np.int64)
@@ -180,10 +187,10 @@ def places(words: np.ndarray, longest: int) -> int:
     return total
 
 
-def count_runs(
-    words: np.ndarray, starts: np.ndarray, grams: NGrams, columns: Sequence[np.ndarray], width: int
-) -> sp.csr_array:
-    """How often each run occurs in each document, shape (documents, width); `columns` has each run's, or a gap."""
+def runs_at(
+    words: np.ndarray, starts: np.ndarray, grams: NGrams, columns: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The document and the column of every run that stands in `parted` words; `columns` has each run's, or a gap."""
     documents = np.repeat(np.arange(len(starts) - 1), np.diff(starts) + 1)
     rows, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for numbers, own in zip(grams.numbers(words), columns, strict=True):
@@ -191,7 +198,17 @@ def count_runs(
         column = own[numbers[at]]
         rows.append(documents[at[column != GAP]])
         found.append(column[column != GAP])
-    where = (np.concatenate(rows).astype(np.int32), np.concatenate(found).astype(np.int32))
-    counts = sp.coo_array((np.ones(len(where[0]), np.int32), where), shape=(len(starts) - 1, width)).tocsr()
+    return np.concatenate(rows), np.concatenate(found)
+
+
+def count_runs(
+    words: np.ndarray, starts: np.ndarray, grams: NGrams, columns: Sequence[np.ndarray], width: int
+) -> sp.csr_array:
+    """How often each run occurs in each document, shape (documents, width)."""
+    import scipy.sparse as sp
+
+    rows, found = runs_at(words, starts, grams, columns)
+    where = (rows.astype(np.int32), found.astype(np.int32))
+    counts = sp.coo_array((np.ones(len(rows), np.int32), where), shape=(len(starts) - 1, width)).tocsr()
     counts.sort_indices()
     return counts

@@ -25,6 +25,9 @@ _SPACE = 32
 _ONLY_ASCII_WORDS = bytes(b if chr(b).isalnum() and b < 128 else _SPACE for b in range(256))
 #: The same, but bytes of other letters stay: for texts in which all that is not ASCII is part of a word already.
 _ASCII_MARKS_OUT = bytes(b if chr(b).isalnum() or b >= 128 else _SPACE for b in range(256))
+#: Symbols that ASCII has (Unicode's categories Sc, Sm and Sk), and the table that leaves them too.
+_ASCII_SYMBOLS = "$+<=>^`|~"
+_PUNCTUATION_OUT = bytes(b if chr(b) in _ASCII_SYMBOLS else kept for b, kept in enumerate(_ASCII_MARKS_OUT))
 
 #: Scripts that are written without spaces, katakana apart (UAX 29): Thai and Lao, Burmese, Khmer, Han with its
 #: repetition marks, hiragana, Tangut, Nushu, and the rarer ideographs.
@@ -33,10 +36,16 @@ _UNSPACED = (
     *((0x3005, 0x3007), (0x3021, 0x3029), (0x3038, 0x303B), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)),
     *((0x3041, 0x309F), (0x1B150, 0x1B152), (0x17000, 0x18DFF), (0x1B170, 0x1B2FF), (0x20000, 0x3FFFF)),
 )
+#: Letters that make flags in pairs, and marks of skin, which follow the emoji that they colour.
+_FLAGS, _SKIN_TONES = "\U0001f1e6-\U0001f1ff", "\U0001f3fb-\U0001f3ff"
 #: Zero-width joiner and non-joiner, which Persian and the scripts of India write inside words.
 _JOINERS = "\u200c\u200d"
 #: The last of the first plane, and above which there are no letters; marks of variants are far behind.
 _LAST_NARROW, _LAST_LETTER, _VARIANTS = 0xFFFF, 0x3FFFF, (0xE0100, 0xE01EF)
+
+
+#: Words that are numbered without pyarrow.
+FEW_WORDS = 2**17
 
 
 class NumberedWords(NamedTuple):
@@ -51,16 +60,19 @@ class NumberedWords(NamedTuple):
 def word_pattern(text: str, recipe: Recipe) -> re.Pattern[str]:
     """What matches the words of a cleaned text, one after another."""
     is_wide = recipe.alphabet is not Alphabet.ASCII and len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
-    return _pattern(recipe.alphabet, recipe.punctuation, is_wide)
+    return _pattern(recipe.alphabet, recipe.punctuation, recipe.symbols, is_wide)
 
 
 @cache
-def _pattern(alphabet: Alphabet, punctuation: bool, is_wide: bool) -> re.Pattern[str]:
+def _pattern(alphabet: Alphabet, punctuation: bool, symbols: bool, is_wide: bool) -> re.Pattern[str]:
     """For texts with characters above U+FFFF, or without: `re` looks those below up ten times as fast when alone."""
     if alphabet is Alphabet.ASCII:
         return re.compile("[A-Za-z0-9]+" + (r"|[^\w\s]|_" if punctuation else ""))
-    letters, unspaced, marks = _character_classes(_LAST_LETTER if is_wide else _LAST_NARROW)
+    letters, unspaced, marks, signs = _character_classes(_LAST_LETTER if is_wide else _LAST_NARROW)
     word = f"[{letters}][{letters}{marks}]*(?:[{_JOINERS}]+[{letters}{marks}]+)*|[{unspaced}][{marks}]*"
+    if symbols:
+        one = f"[{signs}][{marks}{_SKIN_TONES}]*"
+        word += f"|[{_FLAGS}]{{2}}|{one}(?:\u200d{one})*"
     return re.compile(word + (rf"|[^\w\s{marks}{_JOINERS}]|_" if punctuation else ""))
 
 
@@ -69,24 +81,25 @@ def split_words(text: str, recipe: Recipe) -> list[str]:
     return word_pattern(text, recipe).findall(text)
 
 
-def _character_classes(last: int) -> tuple[str, str, str]:
-    """Letters and digits, letters of scripts without spaces, and combining marks, as the insides of [...]."""
+def _character_classes(last: int) -> tuple[str, str, str, str]:
+    """Letters and digits, letters of scripts without spaces, combining marks, and symbols, as the insides of [...]."""
     unspaced = {code for first, last in _UNSPACED for code in range(first, last + 1)}
-    kinds: dict[str, list[int]] = {"letters": [], "unspaced": [], "marks": []}
+    kinds: dict[str, list[int]] = {"letters": [], "unspaced": [], "marks": [], "symbols": []}
     for code in (*range(last + 1), *(range(_VARIANTS[0], _VARIANTS[1] + 1) if last > _LAST_NARROW else ())):
         character = chr(code)
         if character.isalnum():
             is_digit = character.isdecimal()
             kinds["unspaced" if code in unspaced and not is_digit else "letters"].append(code)
-        elif unicodedata.category(character).startswith("M"):
-            kinds["marks"].append(code)
-    return _ranges(kinds["letters"]), _ranges(kinds["unspaced"]), _ranges(kinds["marks"])
+        elif (kind := unicodedata.category(character)[0]) in "MS":
+            kinds["marks" if kind == "M" else "symbols"].append(code)
+    letters, spaceless, marks, symbols = map(_ranges, kinds.values())
+    return letters, spaceless, marks, symbols
 
 
 def _ranges(codes: Iterable[int]) -> str:
-    """Ascending code points as ranges of a character class; none of them has a meaning there."""
+    """Ascending code points as ranges of a character class."""
     runs = [[code for _, code in run] for _, run in itertools.groupby(enumerate(codes), lambda pair: pair[1] - pair[0])]
-    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
+    return "".join(f"{re.escape(chr(run[0]))}-{re.escape(chr(run[-1]))}" for run in runs)
 
 
 def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:
@@ -98,12 +111,18 @@ def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:
     elif is_ascii:
         split = ready
     else:  # in a text that is all ASCII, words end where letters and digits do, whatever the alphabet
-        split = [text if text.isascii() else " ".join(split_words(text, recipe)) for text in ready]
+        marked = _ASCII_SYMBOLS if recipe.symbols else ""
+        split = [
+            text if text.isascii() and not any(map(text.__contains__, marked)) else " ".join(split_words(text, recipe))
+            for text in ready
+        ]
     # A lone surrogate (half a character) has no UTF-8; it is no letter either, so a question mark stands for it.
     documents = [text.encode("utf-8", errors="replace") for text in split]
     block = b" " + b" ".join(documents) + b" "
     if not recipe.punctuation:
-        block = block.translate(_ONLY_ASCII_WORDS if is_ascii else _ASCII_MARKS_OUT)
+        block = block.translate(
+            _ONLY_ASCII_WORDS if is_ascii else _PUNCTUATION_OUT if recipe.symbols else _ASCII_MARKS_OUT
+        )
     begins, ends, letters = _word_edges(block)
     sizes = np.fromiter((len(document) + 1 for document in documents), np.int64, len(documents))
     starts = np.searchsorted(begins, np.concatenate([[0], np.cumsum(sizes)]) + 1)
@@ -134,7 +153,8 @@ def _number(letters: np.ndarray, lengths: np.ndarray) -> tuple[list[bytes], np.n
     """Number the words that stand one after another in `letters`, by first appearance."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    arrow = _pyarrow()
+    # pyarrow pays off on many words: loading it takes longer than numbering a few.
+    arrow = _pyarrow() if len(lengths) > FEW_WORDS else None
     return _number_by_dictionary(letters, offsets) if arrow is None else _number_by_arrow(arrow, letters, offsets)
 
 

@@ -14,9 +14,11 @@ from tokenmargin.text._language import ELIDED, has_stemmer, has_stop_words, lang
 from tokenmargin.text._wordpiece import BERT_SHA256, find_vocabulary, fingerprint, read_vocabulary
 
 #: Of what `Recipe.to_json` writes.
-JSON_VERSION = 1
+JSON_VERSION = 2
 #: Longer runs of words hardly repeat.
 LONGEST_NGRAM = 5
+#: Longer runs of characters are mostly words.
+LONGEST_CHARACTERS = 8
 
 
 class Markup(Enum):
@@ -61,6 +63,10 @@ class Recipe:
             two, that step does nothing and `notes` says so. None is a language without either.
         ngrams: 2 makes a token of every two words that follow each other ("not good"), beside the words themselves,
             3 of every three too, and so on. A word that is dropped parts its neighbours; punctuation does not.
+        characters: 5 adds the runs of 2 to 5 characters within each word, its two ends counted as characters: "…ing" is
+            a word's end, "un…" its beginning, "…eve…" stands inside. 0 adds none.
+        symbols: emoji and other symbols (currency, arrows, mathematics) are words of their own, whole with skin tone
+            and joiners; only for the alphabet UNICODE.
     """
 
     markup: Markup = Markup.BREAKS
@@ -78,6 +84,8 @@ class Recipe:
     minimum_count: int = 50
     language: str | None = "english"
     ngrams: int = 1
+    characters: int = 0
+    symbols: bool = False
 
     def __post_init__(self) -> None:
         """Refuse values of a wrong type and switches that contradict each other."""
@@ -97,7 +105,7 @@ class Recipe:
         object.__setattr__(self, "vocabulary", None if self.vocabulary is None else Path(self.vocabulary))
         if not _is_whole(self.minimum_count) or not 1 <= self.minimum_count < 2**63:
             raise InvalidInputError(
-                f"minimum_count={shown(self.minimum_count)}: give a whole number of at least 1; a kept token occurs."
+                f"minimum_count={shown(self.minimum_count)}: give a whole number; a kept token occurs at least once."
             )
         _demand(
             _is_whole(self.ngrams) and 1 <= self.ngrams <= LONGEST_NGRAM,
@@ -105,16 +113,23 @@ class Recipe:
             self.ngrams,
             f"a whole number from 1 to {LONGEST_NGRAM}",
         )
+        _demand(
+            _is_whole(self.characters) and (self.characters == 0 or 2 <= self.characters <= LONGEST_CHARACTERS),
+            "characters",
+            self.characters,
+            f"0, or a whole number from 2 to {LONGEST_CHARACTERS}",
+        )
+        if self.symbols and self.alphabet is not Alphabet.UNICODE:
+            raise InvalidInputError("symbols=True is for alphabet=Alphabet.UNICODE: the alphabet ASCII has no emoji.")
         self._check_language()
         if self.word_piece and not self.lower_case and not self.any_vocabulary:
             raise InvalidInputError(
                 "bert-base-uncased has no capitals: with lower_case=False pass word_piece=False, "
                 "or a vocabulary of your own with any_vocabulary=True."
             )
-        if self.word_piece and self.ngrams > 1:
-            raise InvalidInputError(
-                f"ngrams={self.ngrams} are of words, and word_piece=True cuts words up: pass word_piece=False."
-            )
+        if self.word_piece and (self.ngrams > 1 or self.characters):
+            which = f"ngrams={self.ngrams}" if self.ngrams > 1 else f"characters={self.characters}"
+            raise InvalidInputError(f"{which} are of words, and word_piece=True cuts words up: pass word_piece=False.")
 
     def _check_language(self) -> None:
         if self.language is not None:
@@ -203,7 +218,16 @@ class Recipe:
         return cls(**given)
 
 
-_SWITCHES = ("fold_accents", "lower_case", "punctuation", "stop_words", "stem", "word_piece", "any_vocabulary")
+_SWITCHES = (
+    "fold_accents",
+    "lower_case",
+    "punctuation",
+    "stop_words",
+    "stem",
+    "word_piece",
+    "any_vocabulary",
+    "symbols",
+)
 
 
 def _is_whole(value: object) -> bool:
@@ -219,7 +243,7 @@ def _demand(is_right: bool, name: str, value: object, wanted: str) -> None:
 def plain_recipe(
     language: str | None = None, ngrams: int = 1, word_piece: bool = False, minimum_count: int = 3
 ) -> Recipe:
-    """A recipe for texts of any language: lower-case words of any script, tags and entities of HTML undone.
+    """A recipe for texts of any language: lower-case words of any script, emoji, tags and entities of HTML undone.
 
     Args:
         language: given, its stop words are dropped and its stemmer is used; without it every word stays as it is.
@@ -243,4 +267,5 @@ def plain_recipe(
         minimum_count=minimum_count,
         language=name,
         ngrams=ngrams,
+        symbols=True,
     )

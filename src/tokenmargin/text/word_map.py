@@ -54,6 +54,12 @@ class WordMap:
         found = sorted(zip(row.data.tolist(), row.indices.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))
         return {self.words[j]: count for count, j in found}
 
+    def most_frequent(self, column: int, most: int) -> list[str]:
+        """The words that a token came from, the most frequent first, at most so many: faster than `words_of`."""
+        own = slice(self._sources.indptr[column], self._sources.indptr[column + 1])
+        order = np.argsort(-self._sources.data[own], kind="stable")[:most]
+        return [self.words[j] for j in self._sources.indices[own][order].tolist()]
+
     @cached_property
     def incidence(self) -> sp.csr_array:
         """How often each token stands in each word, shape (W, V), purged tokens left out.

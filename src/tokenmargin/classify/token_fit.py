@@ -1,7 +1,4 @@
-"""Scores and values of tokens from labelled counts, by L-BFGS; the ridge is chosen on documents that are held out.
-
-The constants below are what a rule makes of *training* parts alone (`python -m benchmarks.classifier_defaults`).
-"""
+"""Scores and values of tokens from labelled counts, by L-BFGS; what is not given is chosen on documents held out."""
 
 from __future__ import annotations
 
@@ -9,46 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from tokenmargin._archive import Archive
 from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
+from tokenmargin.classify._choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice, Chooser
 from tokenmargin.classify._lbfgs import Minimum, Search, minimise
-from tokenmargin.classify._objective import (
-    Documents,
-    Parameters,
-    PenalisedLoss,
-    content_of,
-    log_idf,
-    mean_loss,
-    weighty,
-)
+from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, content_of, mean_loss, weighty
+from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, computed_by
 
-#: The ridge on scores.
-RIDGE_SCORE = 8.0
-
-#: The ridge on values where there are too few documents to hold some out, and where the search for it begins.
-RIDGE_VALUE = 0.25
-
-#: The search multiplies and divides the ridge by this, so often at most.
-RIDGE_FACTOR, RIDGE_STEPS = 4.0, 5
-
-#: Fewer distinct documents than this say too little when a fifth of them is held out.
-FEWEST_TO_CHOOSE = 500
-
-#: The search fits at most this many distinct documents, and judges on a quarter as many.
-MOST_TO_CHOOSE = 20_000
-
-#: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
-RIDGE_GROWTH = 0.5
-
-#: A ridge is judged long before its minimum is exact.
-CHOOSING_TOL = 1e-3
+#: A token that occurs twice has 2^POWER times the weight.
+POWER = 0.5
 
 #: Steps without a new best on the held-out documents before early stopping gives up.
 PATIENCE = 10
@@ -60,8 +32,11 @@ class Fitted:
 
     Args:
         model: scores and values.
+        prior: of the values, that was used.
         ridge_value: the ridge on values that was used.
-        ridges_tried: (ridge, held-out loss) in the order tried; empty where the ridge was given.
+        ridge_score: the ridge on scores that was used; infinite where attention was held.
+        start: where scores started, shape (V,).
+        tried: (prior, ridge on values, ridge on scores, held-out loss) in the order tried; empty where all was given.
         losses: the penalised mean loss at the start and after each step.
         held_out_losses: the mean loss of the held-out documents after each step; empty without any.
         n_iter: the step whose parameters the model has.
@@ -69,12 +44,20 @@ class Fitted:
     """
 
     model: TokenModel
+    prior: Prior
     ridge_value: float
-    ridges_tried: tuple[tuple[float, float], ...]
+    ridge_score: float
+    start: np.ndarray
+    tried: tuple[tuple[Prior, float, float, float], ...]
     losses: tuple[float, ...]
     held_out_losses: tuple[float, ...]
     n_iter: int
     converged: bool
+
+    @property
+    def penalties(self) -> dict[str, Any]:
+        """The prior and the ridges, as `fit_tokens` takes them."""
+        return {"prior": self.prior, "ridge_value": self.ridge_value, "ridge_score": self.ridge_score}
 
 
 @checked
@@ -84,16 +67,20 @@ def fit_tokens(
     n_classes: int,
     *,
     sample_weight: ArrayLike | None = None,
-    power: float = 0.5,
+    power: float = POWER,
+    prior: Prior | None = None,
     ridge_value: float | None = None,
-    ridge_score: float = RIDGE_SCORE,
+    ridge_score: float | None = None,
     max_iter: int = 200,
     tol: float = 3e-4,
     validation: ArrayLike | None = None,
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
+    warm: Parameters | None = None,
 ) -> Fitted:
-    """The scores and values that make mean loss + (ridge_value |value|^2 + ridge_score |score - log idf|^2) / 2n small.
+    """Find the scores and values that make the penalised mean loss small.
+
+    The penalty is (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, unit and start by the prior.
 
     n is the sum of the weights, and a document of weight two is two documents. The same input gives the same bytes.
 
@@ -103,18 +90,22 @@ def fit_tokens(
         n_classes: two or more.
         sample_weight: weights >= 0 of the documents; one each when absent.
         power: t; weights are count^t exp(score).
-        ridge_value: on values. When absent it is chosen: documents are dealt into parts by what they hold, so that
-            copies fall together and no random number decides, and the ridge with the least loss on the part held out is
-            taken; below 500 distinct documents it is 0.25.
-        ridge_score: on scores.
+        prior: what is believed of values before they are fitted. When absent it is chosen, as are both ridges:
+            documents are dealt into parts by what they hold, so that copies fall together and no random number decides,
+            and the candidate with the least loss on the part held out is taken; below 500 distinct documents it is
+            `Prior.PLAIN` with the ridges 0.0625 and 8.
+        ridge_value: on values; chosen when absent.
+        ridge_score: on scores; infinite holds attention where it starts; chosen (8, or infinite) when absent.
         max_iter: steps of L-BFGS at most.
         tol: the last step gained less than this share of the loss.
         validation: True for documents that are held out of the fit: the step with the least loss on them is returned,
             and the fit stops once that is ten steps old.
         progress: called as progress(steps, max_iter, "fitting").
-        checkpoint: where the ridge that was chosen and the newest steps are kept, and taken up if they are there.
+        checkpoint: where what was chosen and the newest steps are kept, and taken up if they are there.
+        warm: parameters to begin at.
     """
-    positive(ridge_score, "ridge_score")
+    if ridge_score != HELD:
+        positive(RIDGE_SCORE if ridge_score is None else ridge_score, "ridge_score")
     positive(RIDGE_VALUE if ridge_value is None else ridge_value, "ridge_value")
     whole_number(max_iter, "max_iter", 1)
     not_negative(power, "power")
@@ -124,7 +115,7 @@ def fit_tokens(
     n_margins = 1 if n_classes == 2 else n_classes
 
     def belongs_to() -> dict[str, str]:
-        given = {"ridge_value": ridge_value, "ridge_score": ridge_score, "power": power, "tol": tol}
+        given = {"ridge_value": ridge_value, "ridge_score": ridge_score, "power": power, "tol": tol, "prior": prior}
         words = {name: repr(value) for name, value in given.items()} | {"classes": str(n_classes)}
         content = {"documents": documents, "validation": held_out}
         words |= {name: "none" if part is None else content_of(part) for name, part in content.items()}
@@ -132,12 +123,13 @@ def fit_tokens(
 
     with Keeper(checkpoint, belongs_to) as keeper:
         stage = _taken_up(keeper.latest())
-        if stage is None and ridge_value is None:
-            stage = _Stage(*_chosen_ridge(documents, n_margins, power, ridge_score))
+        if stage is None:
+            stage = _chosen(documents, n_classes, power, (prior, ridge_value, ridge_score), progress)
+            stage = replace(stage, warm=stage.warm if warm is None else warm)
             keeper.after(0, stage.archived, last=True)
-        stage = stage or _Stage(RIDGE_VALUE if ridge_value is None else ridge_value)
-        objective = PenalisedLoss(documents, n_margins, power, log_idf(documents))
-        objective.penalise(stage.ridge, ridge_score)
+        believed = stage.prior.belief(holders(*documents, n_classes))
+        objective = PenalisedLoss(documents, n_margins, power, believed)
+        objective.penalise(stage.ridge_value, stage.ridge_score)
         watch = _Watch(objective, power, held_out, max_iter, progress)
         watch.losses, watch.least = list(stage.losses), stage.least
 
@@ -145,19 +137,22 @@ def fit_tokens(
             now = replace(stage, search=search, losses=tuple(watch.losses), least=watch.least)
             keeper.after(len(search.values) - 1, now.archived)
 
-        start = _start(objective, stage.warm) if stage.search is None else stage.search
+        start = stage.search or (objective.origin() if stage.warm is None else objective.coordinates(stage.warm))
         found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop, after=after)
     best, step = watch.best(found)
+    used = (stage.prior, stage.ridge_value, stage.ridge_score, believed.start, stage.tried)
     model = TokenModel(*objective.parameters(best), power)
-    return Fitted(model, stage.ridge, stage.tried, found.values, tuple(watch.losses), step, found.converged)
+    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged)
 
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """How far a fit has come: the ridge, then steps of the search."""
+    """How far a fit has come: what was chosen, then steps of the search."""
 
-    ridge: float
-    tried: tuple[tuple[float, float], ...] = ()
+    prior: Prior
+    ridge_value: float
+    ridge_score: float
+    tried: tuple[tuple[Prior, float, float, float], ...] = ()
     warm: Parameters | None = None
     search: Search | None = None
     losses: tuple[float, ...] = ()
@@ -165,14 +160,38 @@ class _Stage:
 
     def archived(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arrays and notes that say everything."""
-        arrays: dict[str, Any] = {"tried": np.array(self.tried).reshape(-1, 2), "losses": np.array(self.losses)}
+        arrays: dict[str, Any] = {"losses": np.array(self.losses)}
+        arrays["tried"] = np.array([own[1:] for own in self.tried]).reshape(-1, 3)
         if self.warm is not None:
             arrays |= {f"warm/{name}": value for name, value in self.warm._asdict().items()}
         if self.search is not None:
             arrays |= {f"search/{name}": value for name, value in self.search.arrays().items()}
         if self.least is not None:
             arrays["least"] = self.least[0]
-        return arrays, {"ridge": self.ridge, "least_step": None if self.least is None else self.least[1]}
+        notes = {"prior": self.prior.name, "ridge_value": self.ridge_value, "ridge_score": repr(self.ridge_score)}
+        notes["priors"] = [own[0].name for own in self.tried]
+        return arrays, notes | {"least_step": None if self.least is None else self.least[1]}
+
+
+def _chosen(
+    documents: Documents,
+    n_classes: int,
+    power: float,
+    given: tuple[Prior | None, float | None, float | None],
+    progress: Progress,
+) -> _Stage:
+    """What is given, and what is not, chosen."""
+    prior, ridge_value, ridge_score = given
+    if prior is not None and ridge_value is not None and ridge_score is not None:
+        return _Stage(prior, ridge_value, ridge_score)
+    chooser = Chooser(documents, n_classes, power, progress)
+    choice = chooser.best((None,), tuple(Prior) if prior is None else (prior,), ridge_value, ridge_score)
+    return _Stage(choice.prior, choice.ridge_value, choice.ridge_score, tried_by(choice), choice.warm)
+
+
+def tried_by(choice: Choice) -> tuple[tuple[Prior, float, float, float], ...]:
+    """What was tried, as `Fitted` tells it."""
+    return tuple((own.prior, own.ridge_value, own.ridge_score, own.loss) for own in choice.tried)
 
 
 def _taken_up(found: Archive | None) -> _Stage | None:
@@ -184,13 +203,16 @@ def _taken_up(found: Archive | None) -> _Stage | None:
         group, _, own = name.partition("/")
         if own:
             groups[group][own] = array
+    notes, numbers = found.notes, found.arrays["tried"].tolist()
     return _Stage(
-        float(found.notes["ridge"]),
-        tuple((float(ridge), float(loss)) for ridge, loss in found.arrays["tried"]),
+        Prior[notes["prior"]],
+        float(notes["ridge_value"]),
+        float(notes["ridge_score"]),
+        tuple((Prior[name], *own) for name, own in zip(notes["priors"], numbers, strict=True)),
         Parameters(**groups["warm"]) if groups["warm"] else None,
         Search.from_arrays(groups["search"]) if groups["search"] else None,
         tuple(found.arrays["losses"].tolist()),
-        (found.arrays["least"], int(found.notes["least_step"])) if "least" in found.arrays else None,
+        (found.arrays["least"], int(notes["least_step"])) if "least" in found.arrays else None,
     )
 
 
@@ -202,12 +224,6 @@ def _parted(documents: Documents, validation: ArrayLike | None) -> tuple[Documen
     if held.shape != documents.targets.shape or held.dtype != bool:
         raise InvalidInputError(f"validation must be {len(documents.targets)} booleans, one for each document.")
     return documents.rows(~held), documents.rows(held)
-
-
-def _start(objective: PenalisedLoss, warm: Parameters | None = None) -> np.ndarray:
-    """Scores at log idf and all else 0, or other parameters, as coordinates."""
-    V, c = len(objective.start), objective.n_margins
-    return np.zeros(V * (1 + c) + c) if warm is None else objective.coordinates(warm)
 
 
 class _Watch:
@@ -240,93 +256,6 @@ class _Watch:
 def _held_out_loss(objective: PenalisedLoss, x: np.ndarray, power: float, held_out: Documents) -> float:
     margins = TokenModel(*objective.parameters(x), power).margins(held_out.counts)
     return mean_loss(margins, held_out.targets, held_out.weights)
-
-
-# --- choosing the ridge -----------------------------------------------------------------------------------------------
-
-
-def _chosen_ridge(
-    documents: Documents, n_margins: int, power: float, ridge_score: float
-) -> tuple[float, tuple[tuple[float, float], ...], Parameters | None]:
-    """The ridge with the least held-out loss, those tried, and the parameters found at the best of them."""
-    place = _places(documents.counts)
-    distinct = len(np.unique(place))
-    if distinct < FEWEST_TO_CHOOSE:
-        return RIDGE_VALUE, (), None
-    share = min(0.8, MOST_TO_CHOOSE / distinct)
-    fitted, judged = documents.rows(place < share), documents.rows((place >= share) & (place < 1.5 * share))
-    if len(np.unique(fitted.targets)) < 2 or not len(judged.targets):
-        return RIDGE_VALUE, (), None
-    # As if words had been counted on the fitted part: a token that it lacks would stay where it starts.
-    seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
-    fitted, judged = (part._replace(counts=sp.csr_array(part.counts[:, seen])) for part in (fitted, judged))
-    objective = PenalisedLoss(fitted, n_margins, power, log_idf(fitted))
-    search = _RidgeSearch(objective, power, ridge_score, judged)
-    best = search.run()
-    grown = best * (documents.weights.sum() / fitted.weights.sum()) ** RIDGE_GROWTH
-    score, value = log_idf(documents), np.zeros((len(seen), n_margins))
-    score[seen], value[seen] = search.best.score, search.best.value
-    return grown, tuple(search.tried), Parameters(score, value, search.best.intercept)
-
-
-def _places(counts: sp.csr_array) -> np.ndarray:
-    """A number in [0, 1) for each document that depends on what it holds alone, as good as random."""
-    keys = np.random.default_rng(0).random(counts.shape[1])
-    # The sum of keys is spread over many units: its fraction is uniform.
-    return np.modf(1e3 * (counts @ keys))[0]
-
-
-class _RidgeSearch:
-    """Fits at one ridge after the other, each from where the last ended, and what the held-out documents say."""
-
-    def __init__(self, objective: PenalisedLoss, power: float, ridge_score: float, judged: Documents) -> None:
-        """Nothing tried yet."""
-        self.objective, self.power, self.ridge_score, self.judged = objective, power, ridge_score, judged
-        self.tried: list[tuple[float, float]] = []
-        self.warm: Parameters | None = None
-        self.best: Parameters
-
-    def run(self) -> float:
-        """Weaker ridges as long as they help; if the first did not, stronger ones."""
-        first = last = self._loss(0)
-        for step in range(1, RIDGE_STEPS + 1):
-            last, before = self._loss(-step), last
-            if last > before:
-                break
-        if len(self.tried) == 2:
-            last = first
-            for step in range(1, RIDGE_STEPS + 1):
-                last, before = self._loss(step), last
-                if last >= before:
-                    break
-        return self._vertex()
-
-    def _loss(self, step: int) -> float:
-        """The held-out loss at a ridge."""
-        ridge = RIDGE_VALUE * RIDGE_FACTOR**step
-        self.objective.penalise(ridge, self.ridge_score)
-        found = minimise(
-            self.objective.value_and_gradient, _start(self.objective, self.warm), max_iter=100, tol=CHOOSING_TOL
-        )
-        self.warm = self.objective.parameters(found.x)
-        loss = _held_out_loss(self.objective, found.x, self.power, self.judged)
-        if not self.tried or loss < min(other for _, other in self.tried):
-            self.best = self.warm
-        self.tried.append((ridge, loss))
-        return loss
-
-    def _vertex(self) -> float:
-        """The least point of the parabola through the best ridge and its neighbours, in the logarithm of the ridge."""
-        ridges, losses = np.array(sorted(self.tried)).T
-        best = int(losses.argmin())
-        if best == 0:
-            # The weakest gained something, but too little to go on.
-            return float(np.sqrt(ridges[0] * ridges[1]))
-        if best == len(losses) - 1:
-            return float(ridges[best])
-        left, middle, right = losses[best - 1 : best + 2]
-        offset = 0.5 * (left - right) / (left - 2 * middle + right)
-        return float(ridges[best] * RIDGE_FACTOR**offset)
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------

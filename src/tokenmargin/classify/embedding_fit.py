@@ -17,7 +17,8 @@ from tokenmargin._checks import array_of, checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.classify._objective import mean_loss
-from tokenmargin.classify.fit_tokens import Fitted
+from tokenmargin.classify.prior import Prior
+from tokenmargin.classify.token_fit import Fitted
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -79,7 +80,9 @@ def fit_embeddings(
         checkpoint=checkpoint,
     )
     losses = tuple(float(x) for x in run.records.loss)
-    return Fitted(best.model, 0.0, (), losses, tuple(best.losses), best.epoch, converged=False)
+    start = np.zeros(len(best.model.score))
+    used = (Prior.PLAIN, 0.0, 0.0, start, ())
+    return Fitted(best.model, *used, losses, tuple(best.losses), best.epoch, converged=False)
 
 
 class _Best:

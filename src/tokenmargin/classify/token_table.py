@@ -7,8 +7,8 @@ towards the class that sorts last; with more there is one column a class, positi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,6 +63,9 @@ DEFINITIONS: dict[str, Definition] = {
         "so that a rare token does not win by chance"
     ),
     "spread": Definition("standard deviation of the pull when the model is fitted again to texts drawn with repeats"),
+    "rank_low": Definition("best place of the token in this table in 95% of those fits, from 1"),
+    "rank_high": Definition("worst place in them"),
+    "first": Definition("the share of those fits in which the token stands first"),
 }
 
 
@@ -92,10 +95,20 @@ class TokenTable:
     decides: np.ndarray  #: (V,)
     decides_for: np.ndarray  #: (V, K), the same for each class
     spread: np.ndarray | None = None  #: (V, K'), where the model was fitted again to resampled texts
+    rank_low: np.ndarray | None = None  #: (V,), there too
+    rank_high: np.ndarray | None = None  #: (V,), there too
+    first: np.ndarray | None = None  #: (V,), there too
 
     def __len__(self) -> int:
         """How many tokens."""
         return len(self.token)
+
+    def only(self, rows: Sequence[int]) -> TokenTable:
+        """Some of the rows, in the order given."""
+        own = np.asarray(rows, dtype=np.int64)
+        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("classes", "words")}
+        kept: dict[str, Any] = {name: None if array is None else array[own] for name, array in arrays.items()}
+        return TokenTable(self.classes, words=tuple(self.words[row] for row in own.tolist()), **kept)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -155,6 +168,10 @@ class TokenTable:
         return flat
 
 
+#: Columns that only fits to resampled texts give.
+AGAIN = ("spread", "rank_low", "rank_high", "first")
+
+
 @checked
 def deciding_tokens(
     model: TokenModel,
@@ -163,7 +180,7 @@ def deciding_tokens(
     classes: Sequence[str],
     vocabulary: Sequence[str],
     words: Sequence[str] | None = None,
-    spread: np.ndarray | None = None,
+    again: Sequence[np.ndarray] | None = None,
 ) -> TokenTable:
     """The table of all tokens of a model, measured on the texts that it learnt from.
 
@@ -174,7 +191,8 @@ def deciding_tokens(
         classes: names of the K classes.
         vocabulary: V names.
         words: the words behind each token.
-        spread: shape (V, K'), from fits to resampled texts.
+        again: spread (V, K'), both ends of the rank and the share of first places, (V,) each, from fits to resampled
+            texts (see `resampling`).
     """
     counts = checked_counts(counts)  # sorted, without zeros: the pattern that attention has too
     n, V = counts.shape
@@ -185,8 +203,8 @@ def deciding_tokens(
             f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
             f"got targets of shape {targets.shape} and {len(vocabulary)} names."
         )
-    if spread is not None and (spread.ndim != 2 or len(spread) != V):
-        raise InvalidInputError(f"spread has shape {spread.shape}: give (V, K') with V = {V}.")
+    if again is not None and any(len(own) != V for own in again):
+        raise InvalidInputError(f"what fits to resampled texts say has {len(again[0])} rows: give {V}, one a token.")
     attention = model.attention(counts)
     documents = np.bincount(counts.indices, minlength=V)
     held = np.maximum(documents, 1)
@@ -227,8 +245,8 @@ def deciding_tokens(
     return TokenTable(
         tuple(classes),
         words=tuple(named[row] for row in order),
-        spread=None if spread is None else spread[order],
         **sorted_columns,
+        **({} if again is None else dict(zip(AGAIN, (own[order] for own in again), strict=True))),
     )
 
 

@@ -1,0 +1,192 @@
+"""A fitted model, judged on texts held out: its numbers beside a peer's, and everything that its page shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from tokenmargin._provenance import manifest
+from tokenmargin.classify._corpus_claims import corpus_claims
+from tokenmargin.classify._page_texts import documents_shown, examples_shown
+from tokenmargin.classify._peers import Peer
+from tokenmargin.classify._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.classify._resampling import Resampled
+from tokenmargin.classify.evaluation import Evaluation, apart_from_repeats, evaluate, paired_interval
+from tokenmargin.classify.fit_report import DocumentView, FitReport
+from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
+from tokenmargin.classify.text_model import NO_TOKEN, TextModel
+from tokenmargin.classify.token_fit import Fitted
+from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
+from tokenmargin.data.tokens import TokenDataset
+
+#: Packages whose versions can change a number.
+RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer")
+
+
+#: Tokens of a page times classes, beside the tokens of the texts that it shows: the model keeps all.
+PAGE_NUMBERS = 40_000
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTexts:
+    """What a fit gives: the model, the table of its tokens, how it was judged, and the page's content."""
+
+    model: TextModel
+    tokens: TokenTable
+    evaluation: Evaluation
+    metrics: dict[str, Any]
+    report: FitReport
+    chosen: tuple[str, ...] = ()  #: features and cut, in sentences
+
+
+def judged_fit(
+    model: TextModel,
+    learnt: CountedPart,
+    judged: CountedPart,
+    settings: FitSettings,
+    origin: Origin,
+    seen: np.ndarray,
+    known: dict[str, Any],
+    *,
+    fitted: Fitted,
+    peer: tuple[Any, sp.csr_array],
+    again: Resampled | None = None,
+) -> FittedTexts:
+    """A fitted model, judged on texts held out and compared, with everything that its page shows.
+
+    Args:
+        model: fitted.
+        learnt: the texts learnt from, or some of them: tokens are measured on them.
+        judged: the texts to judge by.
+        settings: of the fit.
+        origin: of the texts.
+        seen: which texts to judge by also stand among those learnt from, shape (n,) of booleans.
+        known: what metrics hold beside what is measured here, or in its place.
+        fitted: how the model was found.
+        peer: a classifier that others would use, and the counts by which it is judged, in columns of its own.
+        again: what fits to resampled texts say, where there were any.
+    """
+    probabilities = model.probabilities(judged.counts)
+    evaluation = evaluate(probabilities, judged.targets, model.classes)
+    names, words = model.counter.vocabulary, model.words
+    table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, again)
+    repeats = apart_from_repeats(probabilities.argmax(axis=1) == judged.targets, seen)
+    metrics = _metrics(evaluation, learnt, judged, probabilities, *peer) | _how(fitted) | repeats | known
+    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin, fitted.start)
+    return FittedTexts(model, table, evaluation, metrics, report)
+
+
+def _metrics(
+    evaluation: Evaluation,
+    learnt: CountedPart,
+    judged: CountedPart,
+    probabilities: np.ndarray,
+    peer: Peer,
+    of_peer: sp.csr_array,
+) -> dict[str, Any]:
+    """The content of metrics.json."""
+    of_baseline = peer.probabilities(of_peer)
+    theirs = evaluate(of_baseline, judged.targets, evaluation.classes)
+    most = int(np.bincount(learnt.targets).argmax())
+    ours_right = probabilities.argmax(axis=1) == judged.targets
+    theirs_right = of_baseline.argmax(axis=1) == judged.targets
+    difference, low, high = paired_interval(ours_right, theirs_right)
+    return {
+        "accuracy": evaluation.accuracy,
+        "accuracy_interval": list(evaluation.accuracy_interval),
+        "baseline_accuracy": theirs.accuracy,
+        "baseline": peer.name,
+        "baseline_settings": f"C={peer.C:g}, {len(peer.coefficient):,} tokens, chosen on texts learnt from",
+        "majority": float((judged.targets == most).mean()),
+        "majority_class": evaluation.classes[most],
+        "difference": difference,
+        "difference_interval": [low, high],
+        "macro_f1": evaluation.macro_f1,
+        "baseline_macro_f1": theirs.macro_f1,
+        "auc": evaluation.auc,
+        "baseline_auc": theirs.auc,
+        "log_loss": evaluation.log_loss,
+        "baseline_log_loss": theirs.log_loss if peer.has_probabilities else None,
+        "train_documents": len(learnt.targets),
+        "test_documents": len(judged.targets),
+        "unread_test_documents": int((np.diff(judged.counts.indptr) == 0).sum()),
+        "tokens": int(learnt.counts.shape[1]),
+        "per_class": evaluation.per_class,
+    }
+
+
+def _report(
+    model: TextModel,
+    table: TokenTable,
+    evaluation: Evaluation,
+    metrics: dict[str, Any],
+    learnt: CountedPart,
+    judged: CountedPart,
+    probabilities: np.ndarray,
+    settings: FitSettings,
+    origin: Origin,
+    start: np.ndarray,
+) -> FitReport:
+    """Everything that the page shows."""
+    shown: tuple[DocumentView, ...] = ()
+    examples: dict[int, tuple[tuple[str, str], ...]] = {}
+    if settings.show_texts:
+        shown = documents_shown(model, table, judged.texts, judged.rows, judged.targets, probabilities, settings.seed)
+        examples = examples_shown(model, table, learnt.texts, learnt.targets, learnt.counts)
+    of_page, shown = _selected(table, shown)
+    return FitReport(
+        origin.title,
+        model.classes,
+        what_was_learnt(table, evaluation, metrics),
+        how_far_to_trust_it(evaluation, metrics),
+        of_page,
+        shown,
+        examples,
+        metrics,
+        evaluation.calibration,
+        evaluation.confusion,
+        corpus_claims(table, start, _dataset(learnt, model)),
+        origin.reading,
+        origin.rows_left_out,
+        _manifest(settings, origin, model),
+        origin.command,
+        DEFINITIONS,
+    )
+
+
+def _selected(table: TokenTable, shown: tuple[DocumentView, ...]) -> tuple[TokenTable, tuple[DocumentView, ...]]:
+    """The tokens that decide most and those of the texts shown, for a page; and the texts with the rows of these."""
+    most = max(1, PAGE_NUMBERS // len(table.classes))
+    if len(table) <= most:
+        return table, shown
+    used = {piece.token for view in shown for piece in view.pieces if piece.token >= 0}
+    rows = sorted(used | set(range(most)))
+    number = {row: place for place, row in enumerate(rows)} | {NO_TOKEN: NO_TOKEN}
+    moved = (
+        replace(view, pieces=tuple(replace(piece, token=number[piece.token]) for piece in view.pieces))
+        for view in shown
+    )
+    return table.only(rows), tuple(moved)
+
+
+def _how(fitted: Fitted) -> dict[str, Any]:
+    """The settings that were chosen, for metrics.json."""
+    is_held = not np.isfinite(fitted.ridge_score)
+    attention = "held where it starts" if is_held else "learnt"
+    return {"prior": fitted.prior.value, "ridge": fitted.ridge_value, "attention": attention}
+
+
+def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
+    """The texts learnt from as the papers see them, where there are two classes."""
+    if len(model.classes) != 2:
+        return None
+    return TokenDataset(learnt.counts, learnt.targets, model.counter.vocabulary, drop_empty=True)
+
+
+def _manifest(settings: FitSettings, origin: Origin, model: TextModel) -> dict[str, Any]:
+    """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
+    recorded = {"test_share": settings.test_share, "seed": settings.seed, "bootstrap": settings.bootstrap}
+    return manifest(origin.command, origin.files, recorded | {"recipe": model.counter.recipe.to_json()}, RECORDED)

@@ -1,0 +1,188 @@
+"""`tokenmargin.fit`: labelled texts in a frame or in lists in, a model that explains itself out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenmargin._checks import checked, is_missing
+from tokenmargin._progress import Progress, silent
+from tokenmargin.classify import (
+    Candidates,
+    Explanation,
+    Features,
+    FitSettings,
+    FittedTexts,
+    LabelledCorpus,
+    TextModel,
+    fit_texts,
+    write_fit,
+)
+from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.text import plain_recipe
+
+__all__ = ["TextFit", "fit"]
+
+#: Tokens that a plot and a notebook show.
+SHOWN = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextFit:
+    """What `tokenmargin.fit` gives.
+
+    Args:
+        fitted: the model, the table of its tokens, how it was judged, and the content of its page.
+        frames: the package whose frames `tokens` is given in, "pandas" or "polars"; "" gives a dictionary of arrays.
+    """
+
+    fitted: FittedTexts
+    frames: str
+
+    @property
+    def model(self) -> TextModel:
+        """Predicts and explains; `tokenmargin.classify.save` writes it."""
+        return self.fitted.model
+
+    @property
+    def score(self) -> float:
+        """The share of held-out texts whose class is predicted."""
+        return float(self.fitted.evaluation.accuracy)
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Everything that was measured on held-out texts, the strongest usual classifier's numbers beside."""
+        return self.fitted.metrics
+
+    @property
+    def tokens(self) -> Any:
+        """A row for each token, the most deciding first; `tokenmargin.classify.DEFINITIONS` says what columns mean."""
+        columns = self.fitted.tokens.columns()
+        return import_module(self.frames).DataFrame(columns) if self.frames else columns
+
+    def predict(self, texts: Iterable[Any]) -> np.ndarray:
+        """The class of each text, shape (n,)."""
+        return self.model.predict(list(texts))
+
+    def explain(self, text: str, against: str | None = None) -> Explanation:
+        """The words and phrases that decided a text."""
+        return self.model.explain(text, against)
+
+    def plot(self, towards: str | None = None) -> Any:
+        """Draw the tokens that decide most, with their pulls and intervals: a matplotlib figure.
+
+        Args:
+            towards: a class; the one that sorts last when absent.
+        """
+        from tokenmargin.plots.tokens import draw_pulls
+
+        table = self.fitted.tokens
+        name = table.classes[-1] if towards is None else towards
+        column = 0 if len(table.classes) == 2 else table.classes.index(name)
+        sign = -1.0 if len(table.classes) == 2 and name == table.classes[0] else 1.0
+        rows = [*table.towards(name, SHOWN)]
+        ends = sign * table.pull_low[rows, column], sign * table.pull_high[rows, column]
+        names = [table.as_written(row)[0] for row in rows]
+        return draw_pulls(names, sign * table.pull[rows, column], np.minimum(*ends), np.maximum(*ends), name)
+
+    @checked
+    def report(self, path: str | Path) -> Path:
+        """Write the folder that `tokenmargin fit` writes, and give the path of its page."""
+        from tokenmargin.report.fit_page import fit_page
+
+        write_fit(self.fitted, Path(path), fit_page(self.fitted.report))
+        return Path(path) / "report.html"
+
+    def __repr__(self) -> str:
+        """What was learnt, in sentences."""
+        return "\n".join(self.fitted.report.sentences)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was learnt, and the tokens that decide most for each class."""
+        header, rows = self.fitted.tokens.shown(max(1, SHOWN // len(self.fitted.tokens.classes)))
+        head = "".join(f"<th>{escape(name)}</th>" for name in header)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.fitted.report.sentences)
+        return f"<div>{said}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+@checked
+def fit(
+    data: Any,
+    text: Any = "text",
+    label: Any = "label",
+    *,
+    test_share: float = 0.2,
+    features: str | None = None,
+    language: str | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> TextFit:
+    """Learn from labelled texts which words decide, and judge it on texts held out.
+
+    Args:
+        data: a frame of pandas or polars, a data set of Hugging Face `datasets`, a dictionary of columns; or the texts
+            themselves (a list, a Series), with their labels as `label`.
+        text: the column of texts.
+        label: the column of labels; or the labels themselves where `data` is the texts.
+        test_share: of the texts, held out to judge by.
+        features: "words", "pairs", "triples" or "characters"; chosen on held-out texts when absent.
+        language: its stop words are dropped and words cut to stems; neither when absent.
+        bootstrap: how many times the model is fitted again, for the spread of pulls and ranks.
+        seed: of everything random.
+        progress: called as progress(done, total, what).
+
+    Example:
+        >>> import tokenmargin as tm
+        >>> texts = ["A superb film.", "Superb, and funny.", "Dull and far too long.", "A dull film."] * 10
+        >>> found = tm.fit(texts, label=["good", "good", "bad", "bad"] * 10)
+        >>> found.score
+        1.0
+        >>> found.explain("A dull film.").units[0].name
+        'dull'
+    """
+    if find_spec("sklearn") is None or find_spec("safetensors") is None:
+        raise MissingExtraError("tokenmargin.fit", "fit")
+    known = {own.name.lower(): own for own in Features}
+    if features is not None and features not in known:
+        raise InvalidInputError(f"features={features!r}: give None, or one of {', '.join(map(repr, known))}.")
+    corpus = LabelledCorpus(*_columns(data, text, label))
+    free = Candidates()
+    candidates = Candidates(free.features if features is None else (known[features],), free.minimums)
+    settings = FitSettings(plain_recipe(language), test_share, seed, bootstrap, True, candidates)
+    return TextFit(fit_texts(corpus, settings, progress=progress), _frames_of(data))
+
+
+def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Texts and labels as strings; what is missing is refused by its row."""
+    is_table = isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names")
+    if not is_table and isinstance(label, str):
+        raise InvalidInputError("texts without a table need their labels: fit(texts, label=labels).")
+    if is_table:
+        names = list(getattr(data, "column_names", None) or getattr(data, "columns", None) or data)
+        for name in (text, label):
+            if name not in names:
+                raise InvalidInputError(f"there is no column {name!r}: there are {', '.join(map(repr, names))}.")
+    texts, labels = (list(data[text]), list(data[label])) if is_table else (list(data), list(label))
+    for row, own in enumerate(texts):
+        if not isinstance(own, str):
+            raise InvalidInputError(f"text {row} is a {type(own).__name__}: give strings, or leave the row out.")
+    for row, own in enumerate(labels):
+        if is_missing(own):
+            raise InvalidInputError(f"label {row} is missing: give one, or leave the row out.")
+    return tuple(texts), tuple(map(str, labels))
+
+
+def _frames_of(data: Any) -> str:
+    """The package of a frame, or one that is installed."""
+    own = type(data).__module__.split(".")[0]
+    packages = (own,) if own in ("pandas", "polars") else ("pandas", "polars")
+    return next((name for name in packages if find_spec(name) is not None), "")
