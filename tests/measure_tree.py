@@ -4,7 +4,8 @@ them.
 What the words mean:
 
 - *module*: a file of `src/tokenmargin`. A module imports another wherever the import stands, inside a function too;
-  what only the type checker imports does not count.
+  what only the type checker imports does not count, except in an `__init__`, whose names are found on demand.
+- *chain*: modules each of which imports the next at its top, when it is loaded.
 - *entry*: a module that is reached from outside: its package's `__init__` names something of it in `__all__`, the
   PAPER of its folder lists it (claims, laws, figures), or it is a command. Packages' own `__init__` files are entries.
 - *helper*: any other module.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -43,25 +45,34 @@ def tree(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text())
 
 
-def _runtime_nodes(above: ast.AST):
-    """All nodes but those below `if TYPE_CHECKING:`."""
+def _runtime_nodes(above: ast.AST, inside_functions: bool = True):
+    """All nodes but those below `if TYPE_CHECKING:`, and those of functions where these are not asked for."""
     for node in ast.iter_child_nodes(above):
+        if isinstance(node, ast.FunctionDef) and not inside_functions:
+            continue
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             for below in node.orelse:
                 yield below
-                yield from _runtime_nodes(below)
+                yield from _runtime_nodes(below, inside_functions)
         else:
             yield node
-            yield from _runtime_nodes(node)
+            yield from _runtime_nodes(node, inside_functions)
 
 
 @cache
 def imports(name: str) -> set[str]:
     """Modules of the package that a module imports; from a package, the modules its names come from."""
-    return _imported(name, _runtime_nodes(tree(name)))
+    is_package = MODULES[name].name == "__init__.py"
+    return _named_by(name, ast.walk(tree(name)) if is_package else _runtime_nodes(tree(name)))
 
 
-def _imported(name: str, nodes: Iterable[ast.AST]) -> set[str]:
+@cache
+def imports_when_loaded(name: str) -> set[str]:
+    """Modules that are loaded with a module; a name of a package counts as the module that it comes from."""
+    return _named_by(name, _runtime_nodes(tree(name), inside_functions=False))
+
+
+def _named_by(name: str, nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -77,7 +88,7 @@ def _imported(name: str, nodes: Iterable[ast.AST]) -> set[str]:
 def _origin(package: str, wanted: str) -> str:
     """The module that a name of a package's `__init__` comes from; the package itself where it is its own."""
     if package in MODULES and MODULES[package].name == "__init__.py":
-        for node in tree(package).body:
+        for node in ast.walk(tree(package)):
             if isinstance(node, ast.ImportFrom) and wanted in {alias.asname or alias.name for alias in node.names}:
                 return (node.module or "").removeprefix("tokenmargin").removeprefix(".")
     return package
@@ -88,8 +99,7 @@ def entries() -> set[str]:
     found = {name for name, path in MODULES.items() if path.name in ("__init__.py", "__main__.py")}
     for name, path in MODULES.items():
         if path.name == "__init__.py":
-            # Names that are found on first use are imported for the type checker alone.
-            offered = _imported(name, ast.walk(tree(name)))
+            offered = imports(name)
             found |= {other for other in offered if not other.rsplit(".", 1)[-1].startswith("_")}
     sys.path.insert(0, str(SRC.parent))
     from tokenmargin.theory import papers
@@ -107,6 +117,9 @@ def users() -> dict[str, set[str]]:
     for name, path in MODULES.items():
         if path.name != "__init__.py" and not name.endswith("registry"):
             for other in imports(name):
+                who[other].add(name)
+        for other in imports_when_loaded(name):
+            if other.rsplit(".", 1)[-1].startswith("_"):  # an `__init__` uses what it loads, and does not offer it
                 who[other].add(name)
     return who
 
@@ -139,6 +152,25 @@ def cycles() -> list[list[str]]:
         if name not in index:
             visit(name)
     return found
+
+
+@cache
+def chain(name: str) -> tuple[str, ...]:
+    """The longest chain of imports that begins with a module."""
+    return (name, *max((chain(other) for other in imports_when_loaded(name)), key=len, default=()))
+
+
+def longest_chain() -> tuple[str, ...]:
+    """The longest chain of all."""
+    return max((chain(name) for name in MODULES), key=len)
+
+
+@cache
+def loaded_at_first() -> int:
+    """Modules of the package that `import tokenmargin` loads."""
+    code = "import sys, tokenmargin; print(sum(m.split('.')[0] == 'tokenmargin' for m in sys.modules))"
+    path = {"PYTHONPATH": str(SRC.parent)}
+    return int(subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, check=True).stdout)
 
 
 def longest_file() -> tuple[int, str]:
@@ -199,6 +231,9 @@ class Measures:
     claims: int
     claims_found_by_name: int
     tests_over_src: float
+    chain: int
+    loaded: int
+    lines: int
 
     def rows(self) -> list[tuple[str, str]]:
         """(what, number), as the document shows them."""
@@ -212,6 +247,9 @@ class Measures:
             ("helper modules with one user", f"{self.single_user_helpers} ({share:.1%} of modules)"),
             ("claims whose file is found by its name", f"{self.claims_found_by_name} of {self.claims}"),
             ("lines of tests over lines of src", f"{self.tests_over_src:.2f}"),
+            ("modules in the longest chain of imports", str(self.chain)),
+            ("modules that `import tokenmargin` loads", str(self.loaded)),
+            ("lines without `papers/`, in thousands", f"{self.lines / 1000:.1f}"),
         ]
 
 
@@ -241,6 +279,9 @@ def measure() -> Measures:
         claims=total,
         claims_found_by_name=found,
         tests_over_src=lines_of(ROOT / "tests") / lines_of(SRC),
+        chain=len(longest_chain()),
+        loaded=loaded_at_first(),
+        lines=lines_of(SRC) - lines_of(SRC / "papers"),
     )
 
 
@@ -250,4 +291,5 @@ if __name__ == "__main__":
     print("longest file:", *longest_file(), "| longest body:", *longest_body())
     for helper, user in single_user_helpers().items():
         print(f"  {helper} <- {user}")
+    print("longest chain:", " > ".join(longest_chain()))
     print("cycles:", cycles(), "| unused helpers:", unused_helpers())

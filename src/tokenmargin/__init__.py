@@ -6,68 +6,69 @@ The names that most users need are here. The rest is in `attention`, `losses`, `
 `fit`: both are imported on first use.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tokenmargin import (
-    attention,
-    classify,
-    data,
-    errors,
-    first_step,
-    losses,
-    margin,
-    models,
-    norms,
-    parallel,
-    theory,
-    training,
-)
-from tokenmargin.attention import (
-    AttentionRisk,
-    Descent,
-    Flow,
-    HeadRisk,
-    JointRisk,
-    Limit,
-    LimitKind,
-    NormalizedDescent,
-    Trajectory,
-    continued,
-    follow,
-    regularization_path,
-)
-from tokenmargin.data import (
-    CrossSequences,
-    EmbeddedSequences,
-    Selection,
-    TokenDataset,
-    corpus_selection,
-    optimal_selection,
-    scores,
-    selection_of,
-    synthetic,
-    token_statistics,
-)
-from tokenmargin.first_step import gram_step, one_step
-from tokenmargin.margin import (
-    MarginSolution,
-    Status,
-    att_svm,
-    att_svm_any,
-    corpus_svm,
-    global_margin,
-    label_svm,
-    local_margins,
-    relaxed_svm,
-)
-from tokenmargin.models import OneLayer, TwoLayer
-from tokenmargin.parallel import sweep
-from tokenmargin.theory import basin_map, check, compare, corpus_agreement
-from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
+from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
+    from tokenmargin import (
+        attention,
+        classify,
+        data,
+        errors,
+        first_step,
+        losses,
+        margin,
+        models,
+        norms,
+        parallel,
+        theory,
+        training,
+    )
+    from tokenmargin.attention import (
+        AttentionRisk,
+        Descent,
+        Flow,
+        HeadRisk,
+        JointRisk,
+        Limit,
+        LimitKind,
+        NormalizedDescent,
+        Trajectory,
+        continued,
+        follow,
+        regularization_path,
+    )
     from tokenmargin.classify import AttentionClassifier, load
+    from tokenmargin.data import (
+        CrossSequences,
+        EmbeddedSequences,
+        Selection,
+        TokenDataset,
+        corpus_selection,
+        optimal_selection,
+        scores,
+        selection_of,
+        synthetic,
+        token_statistics,
+    )
+    from tokenmargin.first_step import gram_step, one_step
+    from tokenmargin.margin import (
+        MarginSolution,
+        Status,
+        att_svm,
+        att_svm_any,
+        corpus_svm,
+        global_margin,
+        label_svm,
+        local_margins,
+        relaxed_svm,
+    )
+    from tokenmargin.models import OneLayer, TwoLayer
+    from tokenmargin.parallel import sweep
     from tokenmargin.text_fit import fit
+    from tokenmargin.theory import basin_map, check, compare, corpus_agreement
+    from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
 
 __version__ = "0.1.0"
 
@@ -134,13 +135,4 @@ __all__ = [
     "training",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Find `AttentionClassifier`, which brings scikit-learn, and `fit` and `load`, which bring what reads texts."""
-    if name == "fit":
-        from tokenmargin.text_fit import fit
-
-        return fit
-    if name not in ("AttentionClassifier", "load"):
-        raise AttributeError(f"module 'tokenmargin' has no attribute {name!r}")
-    return getattr(classify, name)
+found_on_demand(__name__, __file__)

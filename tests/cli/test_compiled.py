@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import jax
 import pytest
 
-import tokenmargin.cli as cli
-from tokenmargin.cli import COMPILED_VARIABLE, main
+from tokenmargin.cli import _compiler, main
+from tokenmargin.cli._compiler import COMPILED_VARIABLE
 
 SETTINGS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 
@@ -62,8 +64,30 @@ def test_the_oldest_go_where_there_are_too_many(own_cache, monkeypatch, capsys):
     for age, name in enumerate(("newest", "middle", "oldest")):
         (folder / name).write_bytes(b"0123456789")
         os.utime(folder / name, (1e9 - age, 1e9 - age))
-    monkeypatch.setattr(cli, "MOST_BYTES_KEPT", 25)
+    monkeypatch.setattr(_compiler, "MOST_BYTES_KEPT", 25)
     jax.config.update("jax_compilation_cache_dir", None)
     assert main(["list"]) == 0
     assert sorted(file.name for file in folder.iterdir()) == ["middle", "newest"]
+    capsys.readouterr()
+
+
+def test_a_command_that_computes_without_jax_does_not_import_it(tmp_path):
+    code = "import sys; from tokenmargin.cli import main; main(['verify', 'absent']); print('jax' in sys.modules)"
+    environment = os.environ | {"TOKENMARGIN_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_threads_do_not_depend_on_the_cores_that_are_free(monkeypatch, capsys):
+    monkeypatch.delenv(_compiler.THREADS_VARIABLE, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert main(["list"]) == 0
+    on_one_core = os.environ[_compiler.THREADS_VARIABLE]
+    monkeypatch.delenv(_compiler.THREADS_VARIABLE)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert main(["list"]) == 0
+    assert os.environ[_compiler.THREADS_VARIABLE] == on_one_core
+    monkeypatch.setenv(_compiler.THREADS_VARIABLE, "3")
+    assert main(["list"]) == 0
+    assert os.environ[_compiler.THREADS_VARIABLE] == "3"
     capsys.readouterr()

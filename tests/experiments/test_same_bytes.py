@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,11 +18,12 @@ ROOT = Path(__file__).parents[2]
 FIGURES = ("maxmargin-fig4",)
 
 
-def reproduced(out: Path, hash_seed: str) -> dict[str, bytes]:
+def reproduced(out: Path, hash_seed: str, figures: tuple[str, ...] = FIGURES, cores: str = "") -> dict[str, bytes]:
     """Every file by its name, in a process of its own; the time that it took is taken out of manifest and page."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
-    command = [sys.executable, "-m", "tokenmargin", "reproduce", *FIGURES, "--out", str(out)]
+    on_cores = ["taskset", "-c", cores] if cores else []
+    command = [*on_cores, sys.executable, "-m", "tokenmargin", "reproduce", *figures, "--out", str(out)]
     subprocess.run(command, check=True, env=environment, capture_output=True)
     files = {path.relative_to(out).as_posix(): path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for name in [name for name in files if name.endswith("manifest.json")]:
@@ -35,3 +39,17 @@ def test_a_figure_reproduced_twice_is_the_same(tmp_path):
     assert set(first) == set(again)
     assert {f"{name}/smoke/result.npz" for name in FIGURES} < set(first)
     assert [name for name in first if first[name] != again[name]] == []
+
+
+#: Sums that XLA splits over its threads: products of a training, and the norm of its embeddings.
+SPLIT = ("embeddings-fig2",)
+
+
+@pytest.mark.skipif(shutil.which("taskset") is None, reason="taskset, which keeps a process on some cores, is not here")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core alone is here")
+def test_one_core_and_two_give_the_same_bytes(tmp_path):
+    first, second, *_ = sorted(os.sched_getaffinity(0))
+    one = reproduced(tmp_path / "one", "1", SPLIT, str(first))
+    two = reproduced(tmp_path / "two", "1", SPLIT, f"{first},{second}")
+    assert {f"{name}/smoke/result.npz" for name in SPLIT} < set(one)
+    assert [name for name in one if one[name] != two[name]] == []

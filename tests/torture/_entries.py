@@ -21,8 +21,8 @@ from tokenmargin import attention, data
 from tokenmargin.data import synthetic
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._textbook_descent import textbook_descent
 from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
-from tokenmargin.papers.maxmargin.trials import textbook_descent
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 
 #: Entries whose right calls compile or compute for seconds: their arguments are tried one by one, but not by thousands.

@@ -1,39 +1,44 @@
 """Dynamics of attention on fixed tokens: losses, heads, risks of p (and v), descent, flow, and where they go."""
 
-from tokenmargin.attention._judging import limits_of
-from tokenmargin.attention.attention_risk import AttentionRisk
-from tokenmargin.attention.batch import descend_batch
-from tokenmargin.attention.blocks import Block, Role
-from tokenmargin.attention.descent import Descent, NormalizedDescent
-from tokenmargin.attention.field import Field
-from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.follow import continued, follow, follow_all
-from tokenmargin.attention.head_risk import HeadRisk
-from tokenmargin.attention.heads import (
-    Curvature,
-    Head,
-    LinearHead,
-    QuadraticHead,
-    ReLUHead,
-    head_scores,
-)
-from tokenmargin.attention.joint_risk import JointRisk
-from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
-from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
-from tokenmargin.attention.pair_field import KeyField, PairField, Seen
-from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
-from tokenmargin.attention.risk import Risk
-from tokenmargin.attention.trajectory import Outcome, Trajectory
-from tokenmargin.losses import (
-    Correlation,
-    CustomLoss,
-    Exponential,
-    Logistic,
-    Loss,
-    correlation,
-    exponential,
-    logistic,
-)
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin.attention._judging import limits_of
+    from tokenmargin.attention.attention_risk import AttentionRisk
+    from tokenmargin.attention.batch import descend_batch
+    from tokenmargin.attention.blocks import Block, Role
+    from tokenmargin.attention.descent import Descent, NormalizedDescent
+    from tokenmargin.attention.field import Field
+    from tokenmargin.attention.flow import Flow
+    from tokenmargin.attention.follow import continued, follow, follow_all
+    from tokenmargin.attention.head_risk import HeadRisk
+    from tokenmargin.attention.heads import (
+        Curvature,
+        Head,
+        LinearHead,
+        QuadraticHead,
+        ReLUHead,
+        head_scores,
+    )
+    from tokenmargin.attention.joint_risk import JointRisk
+    from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
+    from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
+    from tokenmargin.attention.pair_field import KeyField, PairField, Seen
+    from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
+    from tokenmargin.attention.risk import Risk
+    from tokenmargin.attention.trajectory import Outcome, Trajectory
+    from tokenmargin.losses import (
+        Correlation,
+        CustomLoss,
+        Exponential,
+        Logistic,
+        Loss,
+        correlation,
+        exponential,
+        logistic,
+    )
 
 __all__ = [
     "AttentionRisk",
@@ -82,3 +87,5 @@ __all__ = [
     "logistic",
     "regularization_path",
 ]
+
+found_on_demand(__name__, __file__)

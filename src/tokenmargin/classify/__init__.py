@@ -4,8 +4,9 @@ Names are found when they are asked for: `load`, and what it gives, need NumPy a
 extra `sklearn`, and what reads texts the extra `fit`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
     from tokenmargin.classify.classifier import AttentionClassifier
@@ -53,40 +54,4 @@ __all__ = [
     "write_fit",
 ]
 
-#: The module of each name.
-_HOMES = {
-    "AttentionClassifier": "classifier",
-    "DEFINITIONS": "token_table",
-    "TokenTable": "token_table",
-    "deciding_tokens": "token_table",
-    "Evaluation": "evaluation",
-    "evaluate": "evaluation",
-    "Candidates": "features",
-    "Features": "features",
-    "fit_embeddings": "embedding_fit",
-    "write_fit": "fit_folder",
-    "FitSettings": "fit_settings",
-    "LabelledCorpus": "fit_settings",
-    "Origin": "fit_settings",
-    "Fitted": "token_fit",
-    "fit_tokens": "token_fit",
-    "fit_texts": "fitting",
-    "fit_parts": "fitting_parts",
-    "FittedTexts": "judging",
-    "Prior": "prior",
-    "load": "saved_model",
-    "save": "saved_model",
-    "Explanation": "text_model",
-    "TextModel": "text_model",
-    "Unit": "text_model",
-    "Contributions": "token_model",
-    "TokenModel": "token_model",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Find a name where it lives, on first use."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+found_on_demand(__name__, __file__)

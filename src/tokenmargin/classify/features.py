@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._memory import host_bytes
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.classify._choosing import HELD, Choice, Chooser
@@ -20,7 +21,6 @@ from tokenmargin.classify.token_fit import POWER
 from tokenmargin.classify.token_model import checked_counts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT, CountedTexts, Recipe, count_tokens
-from tokenmargin.training.forecast import host_bytes
 
 #: Characters help less the more texts there are: they are first tried on so many, and on all where they help there.
 CHARACTER_TEXTS = 4000

@@ -6,20 +6,16 @@ figure that was named lacks its data, 70 for a fault of the program itself, and 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
-import platform
 import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
-
-import jax
 
 from tokenmargin import __version__
 from tokenmargin.cli import (
+    _compiler,
     _console,
     check,
     compare,
@@ -65,18 +61,6 @@ examples:
 
 Compiled programs are kept in the user's cache folder, for the next run; TOKENMARGIN_COMPILED=off keeps none.
 """
-
-#: "off" compiles every program anew; anything else keeps them between runs.
-COMPILED_VARIABLE = "TOKENMARGIN_COMPILED"
-
-#: JAX's name for the folder of compiled programs; one that the user has set is left alone.
-COMPILED_SETTING = "jax_compilation_cache_dir"
-
-#: Programs that compile faster are not worth a file.
-SECONDS_WORTH_KEEPING = 0.2
-
-#: Of compiled programs together; beyond it the oldest go.
-MOST_BYTES_KEPT = 200_000_000
 
 #: In the order in which the help lists them.
 COMMANDS = (fit, explain, compare, probe, list_papers, reproduce, check, verify, report)
@@ -126,45 +110,6 @@ def _run(arguments: list[str]) -> int:
         return HOLDS
     known, rest = parser.parse_known_args(arguments)
     known.words = arguments
-    if os.environ.get(COMPILED_VARIABLE, "").lower() != "off" and getattr(jax.config, COMPILED_SETTING) is None:
-        _keep_compiled()
+    _compiler.prepare()
     exit_code: int = known.run(known, rest)
     return exit_code
-
-
-def _keep_compiled() -> None:
-    """What a run compiles the next one loads, from the user's cache folder, where one can be written.
-
-    Programs hold instructions of the processor that they were compiled for, so each kind of processor has its folder: a
-    home directory may be shared by many machines.
-    """
-    from tokenmargin.sources.locate import cache_folder
-
-    folder = cache_folder() / f"compiled-{_processor()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _drop_oldest(folder, MOST_BYTES_KEPT)
-    except OSError:
-        return
-    if not os.access(folder, os.W_OK):
-        return
-    jax.config.update(COMPILED_SETTING, str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", SECONDS_WORTH_KEEPING)
-
-
-def _processor() -> str:
-    """A short name for what this processor can do."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text(errors="replace").splitlines() if told.is_file() else []
-    able = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
-    return hashlib.sha256(f"{platform.machine()} {able}".encode()).hexdigest()[:12]
-
-
-def _drop_oldest(folder: Path, most_bytes: int) -> None:
-    files = sorted((file.stat().st_mtime, file.stat().st_size, file) for file in folder.iterdir() if file.is_file())
-    excess = sum(size for _, size, _ in files) - most_bytes
-    for _, size, file in files:
-        if excess <= 0:
-            return
-        file.unlink(missing_ok=True)
-        excess -= size

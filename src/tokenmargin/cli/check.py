@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, RawText, add_scheduler, refuse
-from tokenmargin.parallel import map_of
 
 if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
@@ -64,6 +63,8 @@ def _run(known: Arguments, rest: list[str]) -> int:
     if known.problem is not None:
         return _on_a_problem(chosen, known.problem, known.scheduler)
     asked = [(claim, where) for claim in chosen for where in ("inside", "outside")]
+    from tokenmargin.parallel import map_of
+
     with map_of(known.scheduler) as over:
         outcomes = list(over(_on_its_own, [claim.key for claim, _ in asked], [where for _, where in asked]))
     _console.table(COLUMNS, [_row(*which, outcome) for which, outcome in zip(asked, outcomes, strict=True)])
@@ -100,6 +101,8 @@ def _on_random_instances(chosen: list[Claim[Any, Any]], wanted: int, out: Path |
     if without:
         _console.complaint(f"left out, as no law draws random instances: {without}")
     before = read_evidence(out) if out is not None and out.is_file() else {}  # what cannot be added to is said at once
+    from tokenmargin.parallel import map_of
+
     with _console.progress("evidence") as progress, map_of(scheduler) as over:
         found = gather_all(keys, wanted, map=over, progress=progress)
     rows = []
@@ -126,6 +129,8 @@ def _on_a_problem(chosen: list[Claim[Any, Any]], path: Path, scheduler: str | No
     from tokenmargin.theory.problem import load_problem
 
     given = load_problem(path)
+    from tokenmargin.parallel import map_of
+
     with map_of(scheduler) as over:
         found = over(partial(_answered, given), [claim.key for claim in chosen])
         answers = list(zip(chosen, found, strict=True))

@@ -23,7 +23,6 @@ from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT, TOO_LONG_FOR_FLOAT
 from tokenmargin.margin._float_verdict import float_verdict
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import LARGEST_SQUARE, SMALLEST_SQUARE, least_norm_arrays
-from tokenmargin.margin._other_norms import least_in_norm
 from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
 from tokenmargin.margin.solution import KKT_TOLERANCE, NOTHING_ASKED, Residuals, Status
@@ -73,6 +72,8 @@ def least_norm_in(
         return answer
     rows, ties = given.floats()
     interior = answer.p if rhs.all() else least_norm_of(given, np.ones(len(rhs))).p
+    from tokenmargin.margin._other_norms import least_in_norm  # its solvers are loaded for other norms alone
+
     return least_in_norm(answer, rows, rhs, ties, norm, shape or (given.width,), interior)
 
 

@@ -5,31 +5,36 @@ encoders without torch; `attention_report` measures what they read.
 `text_model` and `probe_texts` do it for many texts, and ask whether what is selected is what decides.
 """
 
-from tokenmargin.probe.bert_weights import BertModel, bert_attention
-from tokenmargin.probe.deciding_words import Decided, DecidingWords
-from tokenmargin.probe.encoder_texts import EncoderTexts
-from tokenmargin.probe.measures import (
-    Distribution,
-    distribution,
-    entropy,
-    key_query_norm,
-    logit_margin,
-    soft_sparsity,
-    top_mass,
-)
-from tokenmargin.probe.onnx_weights import onnx_weights
-from tokenmargin.probe.own_texts import FitTexts, RunTexts
-from tokenmargin.probe.query_direction import QueryDirection, query_direction
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.report import AttentionReport, attention_report
-from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
-from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
-from tokenmargin.probe.text_findings import Agreement, Directions, ShownText, TextProbe, WordRow
-from tokenmargin.probe.text_models import text_model
-from tokenmargin.probe.text_probe import ProbeSettings, probe_texts
-from tokenmargin.probe.text_verdicts import Verdicts, text_verdicts
-from tokenmargin.probe.torch_models import torch_attention, torch_key_query_norms
-from tokenmargin.probe.weight_files import model_files, read_weights
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin.probe.bert_weights import BertModel, bert_attention
+    from tokenmargin.probe.deciding_words import Decided, DecidingWords
+    from tokenmargin.probe.encoder_texts import EncoderTexts
+    from tokenmargin.probe.measures import (
+        Distribution,
+        distribution,
+        entropy,
+        key_query_norm,
+        logit_margin,
+        soft_sparsity,
+        top_mass,
+    )
+    from tokenmargin.probe.onnx_weights import onnx_weights
+    from tokenmargin.probe.own_texts import FitTexts, RunTexts
+    from tokenmargin.probe.query_direction import QueryDirection, query_direction
+    from tokenmargin.probe.reading import AttentionReading
+    from tokenmargin.probe.report import AttentionReport, attention_report
+    from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+    from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
+    from tokenmargin.probe.text_findings import Agreement, Directions, ShownText, TextProbe, WordRow
+    from tokenmargin.probe.text_models import text_model
+    from tokenmargin.probe.text_probe import ProbeSettings, probe_texts
+    from tokenmargin.probe.text_verdicts import Verdicts, text_verdicts
+    from tokenmargin.probe.torch_models import torch_attention, torch_key_query_norms
+    from tokenmargin.probe.weight_files import model_files, read_weights
 
 __all__ = [
     "Agreement",
@@ -72,3 +77,5 @@ __all__ = [
     "torch_attention",
     "torch_key_query_norms",
 ]
+
+found_on_demand(__name__, __file__)

@@ -1,15 +1,20 @@
 """Labelled texts and where they come from: bytes in, texts and labels out; no tokenising."""
 
-from tokenmargin._progress import Progress
-from tokenmargin.sources.embedded import sentence_polarity
-from tokenmargin.sources.guess import OpenedTable, open_table, read_texts
-from tokenmargin.sources.imdb import imdb
-from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.sources.locate import DATA_VARIABLE
-from tokenmargin.sources.parquet import write_parquet
-from tokenmargin.sources.reading import Oddity, ReadingReport
-from tokenmargin.sources.table import Format, table
-from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_report
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin._progress import Progress
+    from tokenmargin.sources.embedded import sentence_polarity
+    from tokenmargin.sources.guess import OpenedTable, open_table, read_texts
+    from tokenmargin.sources.imdb import imdb
+    from tokenmargin.sources.labelled import LabelledTexts, TextChunk
+    from tokenmargin.sources.locate import DATA_VARIABLE
+    from tokenmargin.sources.parquet import write_parquet
+    from tokenmargin.sources.reading import Oddity, ReadingReport
+    from tokenmargin.sources.table import Format, table
+    from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_report
 
 __all__ = [
     "DATA_VARIABLE",
@@ -31,3 +36,5 @@ __all__ = [
     "yelp",
     "yelp_report",
 ]
+
+found_on_demand(__name__, __file__)

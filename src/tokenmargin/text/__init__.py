@@ -3,8 +3,9 @@
 Names are found when they are asked for: counting new texts needs NumPy alone.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
     from tokenmargin.text._lexicon import CUT, word_pieces
@@ -32,28 +33,4 @@ __all__ = [
     "word_pieces",
 ]
 
-#: The module of each name.
-_HOMES = {
-    "CUT": "_lexicon",
-    "word_pieces": "_lexicon",
-    "CountedTexts": "corpus",
-    "TextReport": "corpus",
-    "TokenizedCorpus": "corpus",
-    "Located": "counter",
-    "TokenCounter": "counter",
-    "count_tokens": "counting",
-    "tokenize": "pipeline",
-    "Alphabet": "recipe",
-    "Markup": "recipe",
-    "Recipe": "recipe",
-    "plain_recipe": "recipe",
-    "WordMap": "word_map",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Find a name where it lives, on first use."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+found_on_demand(__name__, __file__)

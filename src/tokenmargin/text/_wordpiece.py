@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources.locate import DATA_VARIABLE
 from tokenmargin.text._word_lists import packed_text
 
 #: bert-base-uncased has this many pieces, and a file of them, a line each, has this SHA-256.
@@ -28,6 +27,8 @@ def find_vocabulary(path: str | Path | None = None) -> Path:
                 f"the vocabulary {path} is not there: give the path of a vocab.txt, or none for bert-base-uncased's."
             )
         return Path(path)
+    from tokenmargin.sources.locate import DATA_VARIABLE
+
     folder = os.environ.get(DATA_VARIABLE)
     if folder and (Path(folder) / FILE_NAME).is_file():
         return Path(folder) / FILE_NAME

@@ -3,26 +3,31 @@
 What belongs to one paper is in that paper's folder, as `tokenmargin.papers.maxmargin`; `papers()` lists them.
 """
 
-from tokenmargin.theory.agreement import (
-    SAME_DIRECTION,
-    Agreement,
-    BlockAgreement,
-    compare,
-    compared_with,
-    one_minus_cosine,
-)
-from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
-from tokenmargin.theory.certificate_data import speaks_of
-from tokenmargin.theory.certificate_file import write_certificate
-from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
-from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
-from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
-from tokenmargin.theory.law import Law
-from tokenmargin.theory.paper import Erratum, Paper, TestedLemma, papers
-from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
-from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
-from tokenmargin.theory.problem_check import ClaimAnswer, check
-from tokenmargin.theory.registry import claims
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin.theory.agreement import (
+        SAME_DIRECTION,
+        Agreement,
+        BlockAgreement,
+        compare,
+        compared_with,
+        one_minus_cosine,
+    )
+    from tokenmargin.theory.basins import FINITE, STALLED, BasinMap, basin_map
+    from tokenmargin.theory.certificate_data import speaks_of
+    from tokenmargin.theory.certificate_file import write_certificate
+    from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
+    from tokenmargin.theory.corpus_agreement import CorpusAgreement, corpus_agreement
+    from tokenmargin.theory.evidence import Evidence, gather, gather_all, read_evidence, write_evidence
+    from tokenmargin.theory.law import Law
+    from tokenmargin.theory.paper import Erratum, Paper, TestedLemma, papers
+    from tokenmargin.theory.path_optimality import PathCertificate, PathVerdict, certify_path, enumerated_path
+    from tokenmargin.theory.problem import Problem, load_problem, problem_of_arrays
+    from tokenmargin.theory.problem_check import ClaimAnswer, check
+    from tokenmargin.theory.registry import claims
 
 __all__ = [
     "FINITE",
@@ -63,3 +68,5 @@ __all__ = [
     "write_certificate",
     "write_evidence",
 ]
+
+found_on_demand(__name__, __file__)

@@ -7,12 +7,9 @@ the mean of a few that are run on random batches.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import whole_number
+from tokenmargin._memory import host_bytes
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -144,21 +142,6 @@ def available_bytes() -> int | None:
         told = device.memory_stats() or {}
         return told["bytes_limit"] - told["bytes_in_use"] if {"bytes_limit", "bytes_in_use"} <= set(told) else None
     return host_bytes()
-
-
-def host_bytes() -> int | None:
-    """Memory of this machine that is free, within the limit of its container; None if unknown."""
-    found: list[int] = []
-    with suppress(ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
-    with suppress(ValueError, OSError, StopIteration):
-        # What Linux could free of its caches counts as free.
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found = [1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])]
-    with suppress(ValueError, OSError):
-        limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
-        found.append(limit - used)
-    return min(found) if found else None
 
 
 def _memory(compiled: Any, state: Any, data: Any) -> int:

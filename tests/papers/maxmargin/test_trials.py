@@ -13,6 +13,7 @@ from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap, neighbors
+from tokenmargin.papers.maxmargin._textbook_descent import textbook_descent
 from tokenmargin.papers.maxmargin.trials import (
     COLUMNS,
     SATURATED,
@@ -21,7 +22,6 @@ from tokenmargin.papers.maxmargin.trials import (
     _compare,
     margins,
     run_trials,
-    textbook_descent,
     trial,
     trials,
 )

@@ -4,29 +4,34 @@ Each module is one kernel, or a few that share an idea, with a slow twin outside
 operation by operation on any device with `interpret=True`, which is what tests do. docs/speed.md says what each costs.
 """
 
-from tokenmargin.models._kernels.batch import (
-    DOTS,
-    PARTS,
-    KernelGradients,
-    document_lengths,
-    gradients_by_kernels,
-    is_tried_gpu,
-    kernels_apply,
-    takes_whole_batch,
-)
-from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
-from tokenmargin.models._kernels.document_values import DocumentTokens, KernelSettings
-from tokenmargin.models._kernels.documents import document_gradients
-from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-from tokenmargin.models._kernels.moved_rows import RowsGradient
-from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
-from tokenmargin.models._kernels.wide_products import (
-    RowPlace,
-    Tuning,
-    gathered_gram,
-    gathered_product,
-    read_table,
-)
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin.models._kernels.batch import (
+        DOTS,
+        PARTS,
+        KernelGradients,
+        document_lengths,
+        gradients_by_kernels,
+        kernels_apply,
+        takes_whole_batch,
+    )
+    from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
+    from tokenmargin.models._kernels.document_values import DocumentTokens, KernelSettings
+    from tokenmargin.models._kernels.documents import document_gradients
+    from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
+    from tokenmargin.models._kernels.moved_rows import RowsGradient
+    from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
+    from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
+    from tokenmargin.models._kernels.wide_products import (
+        RowPlace,
+        Tuning,
+        gathered_gram,
+        gathered_product,
+        read_table,
+    )
 
 __all__ = [
     "DOTS",
@@ -55,3 +60,5 @@ __all__ = [
     "takes_whole_batch",
     "token_places",
 ]
+
+found_on_demand(__name__, __file__)

@@ -30,6 +30,7 @@ from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.moved_rows import RowsGradient
 from tokenmargin.models._kernels.token_rows import occurrences, token_places
+from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
 from tokenmargin.models._kernels.wide_products import (
     RowPlace,
     gathered_gram,
@@ -56,9 +57,6 @@ MOST_DOCUMENTS, MOST_ENTRIES = 1024, 2**31 - 1
 
 #: Pairs of places of a whole batch on one shelf, of which there are seven arrays: two gigabytes each.
 MOST_PAIRS = 2**29
-
-#: The compute capability on which they were tried and measured (H100, H200); older GPUs have less shared memory.
-TRIED = "9.0"
 
 #: A matrix unit takes no narrower tile.
 LEAST_WIDTH = 16
@@ -97,11 +95,6 @@ def _widened(shelf: DocumentShelf) -> DocumentShelf:
     more = ((0, 0), (0, _whole(shelf.ids.shape[1]) - shelf.ids.shape[1]))
     ids, log_counts = jnp.pad(shelf.ids, more), jnp.pad(shelf.log_counts, more, constant_values=-jnp.inf)
     return replace(shelf, ids=ids, log_counts=log_counts)
-
-
-def is_tried_gpu() -> bool:
-    """True if the kernels were tried on this kind of GPU; where there is none, on the kind they are lowered for."""
-    return jax.default_backend() != "gpu" or jax.devices()[0].compute_capability == TRIED
 
 
 def gradients_by_kernels(

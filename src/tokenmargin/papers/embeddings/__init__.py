@@ -1,8 +1,8 @@
 """[E] Attention with trained embeddings provably selects important tokens: claims, figures, laws."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tokenmargin._lazy import found_on_demand
 from tokenmargin.theory.paper import Paper, TestedLemma
 
 if TYPE_CHECKING:
@@ -27,18 +27,6 @@ __all__ = [
     "rivals",
     "theorem5_study",
 ]
-
-#: Modules of the names above that are imported on first use.
-_DEFINED_IN = {
-    "EmbeddingCase": "case",
-    "PhaseGrid": "selection_study",
-    "PhaseMap": "selection_study",
-    "Rivals": "claims.lemma6_19_only_important",
-    "Theorem5Study": "selection_study",
-    "phase_map": "selection_study",
-    "rivals": "claims.lemma6_19_only_important",
-    "theorem5_study": "selection_study",
-}
 
 _LEMMAS = "tests/papers/embeddings/claims/test_lemmas.py"
 
@@ -88,8 +76,4 @@ PAPER = Paper(
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: PAPER is found without the claims."""
-    if name not in _DEFINED_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_DEFINED_IN[name]}"), name)
+found_on_demand(__name__, __file__)

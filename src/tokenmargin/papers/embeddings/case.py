@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._progress import Progress, silent
-from tokenmargin.attention import AttentionRisk, Flow, Limit, LimitKind, follow_all, limits_of
+from tokenmargin.attention import AttentionRisk, Flow, Limit, LimitKind
 from tokenmargin.data import EmbeddedSequences, Selection, TokenClass, TokenDataset, assumption4, token_statistics
 from tokenmargin.first_step.bounds import initial_events
 from tokenmargin.first_step.gram import gram_step
@@ -109,6 +109,8 @@ def limits(
     """
     wide = [_padded(case) for case in cases]
     risks = [AttentionRisk(sequences) for sequences, _ in wide]
+    from tokenmargin.attention import follow_all, limits_of  # the claims that follow nothing do not load it
+
     ends = follow_all(risks, [start for _, start in wide], method or Flow(), progress=progress)
     found = limits_of(risks, [end.final for end in ends])
     found = [_if_descended(limit, start) for limit, (_, start) in zip(found, wide, strict=True)]

@@ -1,8 +1,8 @@
 """[M] Max-margin token selection in attention mechanism: claims, figures, laws."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tokenmargin._lazy import found_on_demand
 from tokenmargin.theory.paper import Paper, TestedLemma
 
 if TYPE_CHECKING:
@@ -23,19 +23,6 @@ __all__ = [
     "run_trials",
     "trial",
 ]
-
-#: Modules of the names above that are imported on first use.
-_DEFINED_IN = {
-    "AssumptionC": "claims.assumption_c",
-    "AssumptionD": "claims.assumption_d",
-    "OrderCell": "claims.order_cells",
-    "Study": "trials",
-    "assumption_c": "claims.assumption_c",
-    "assumption_d": "claims.assumption_d",
-    "on_support": "claims.assumption_c",
-    "run_trials": "trials",
-    "trial": "trials",
-}
 
 _LEMMAS = "tests/papers/maxmargin/claims/test_lemmas.py"
 _ONE_LAYER, _SMOOTHNESS = "tests/models/test_one_layer.py", "tests/attention/test_smoothness.py"
@@ -93,8 +80,4 @@ PAPER = Paper(
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: PAPER is found without the claims."""
-    if name not in _DEFINED_IN:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_DEFINED_IN[name]}"), name)
+found_on_demand(__name__, __file__)

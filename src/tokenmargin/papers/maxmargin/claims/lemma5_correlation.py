@@ -15,7 +15,7 @@ from tokenmargin.attention import AttentionRisk
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.margin import global_margin
 from tokenmargin.papers.maxmargin import toys
-from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import assumption_b
+from tokenmargin.papers.maxmargin.claims._assumption_b import assumption_b
 from tokenmargin.theory.claim import (
     ROUNDING,
     ROUNDING_REASON,

@@ -18,14 +18,12 @@ from tokenmargin.attention import AttentionRisk, Descent, Flow, Limit, Loss, fol
 from tokenmargin.data import (
     EmbeddedSequences,
     Selection,
-    optimal_selection,
-    score_tie_widths,
-    scores,
     selection_of,
 )
 from tokenmargin.margin import att_svm, global_margin, is_locally_optimal
 from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin._cones import OfSelection, cone_constants, in_cone
+from tokenmargin.papers.maxmargin.claims._assumption_b import assumption_b
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     FARTHEST,
     POINTS,
@@ -59,17 +57,6 @@ class Run(OfSelection):
     start: tuple[float, ...]
     selection: Selection | None = None
     loss: Loss = logistic
-
-
-def assumption_b(sequences: EmbeddedSequences) -> bool:
-    """All non-optimal tokens of an input share one score, strictly below the optimal token's [M, Assumption B]."""
-    gamma, best = scores(sequences), optimal_selection(sequences)
-    if not best.is_single:
-        return False
-    rest = np.where(best.chosen | ~sequences.mask, np.nan, gamma)
-    several = ~np.isnan(rest).all(axis=1)
-    kept, widths = rest[several], score_tie_widths(sequences)[several]
-    return bool((np.nanmax(kept, axis=1) - np.nanmin(kept, axis=1) <= widths).all()) if len(kept) else True
 
 
 def descent_limit(risk: AttentionRisk, start: np.ndarray, lr: float) -> Limit | None:

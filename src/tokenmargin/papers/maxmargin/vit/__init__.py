@@ -1,10 +1,15 @@
 """The vision transformer of [M, Sec. 4] on CIFAR-10: the model, its pictures, and measures of its attention."""
 
-from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, head_directions, vit_attention
-from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
-from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
-from tokenmargin.papers.maxmargin.vit.images import ImageDataset
-from tokenmargin.papers.maxmargin.vit.vit import Vit, VitParameters
+from typing import TYPE_CHECKING
+
+from tokenmargin._lazy import found_on_demand
+
+if TYPE_CHECKING:
+    from tokenmargin.papers.maxmargin.vit.attention_probe import AttentionProbe, head_directions, vit_attention
+    from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
+    from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
+    from tokenmargin.papers.maxmargin.vit.images import ImageDataset
+    from tokenmargin.papers.maxmargin.vit.vit import Vit, VitParameters
 
 __all__ = [
     "AttentionProbe",
@@ -17,3 +22,5 @@ __all__ = [
     "image_batches",
     "vit_attention",
 ]
+
+found_on_demand(__name__, __file__)
