@@ -12,9 +12,9 @@ import numpy as np
 
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import QuadraticHead
-from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import selected_label_svm
-from tokenmargin.papers.maxmargin import assumption_c, assumption_d, on_support
+from tokenmargin.papers.maxmargin import assumption_c, assumption_d, on_support, toys
 from tokenmargin.theory import Applies
 
 SEED, PROBLEMS = 2026, 60

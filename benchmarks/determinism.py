@@ -31,9 +31,10 @@ def compute(out: Path) -> None:
 
     from tokenmargin.attention import AttentionRisk, Flow, follow
     from tokenmargin.classify import fit_tokens
-    from tokenmargin.data import KLevel, k_level, toys
+    from tokenmargin.data import KLevel, k_level
     from tokenmargin.margin import global_margin
     from tokenmargin.models import OneLayer, TwoLayer
+    from tokenmargin.papers.maxmargin import toys
     from tokenmargin.training import AdamW, train
 
     law = KLevel(irrelevant=96, sizes=(4, 4, 4, 6, 8, 10, 14, 20), T=40)

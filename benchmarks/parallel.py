@@ -40,7 +40,7 @@ H200 = {"memory_bandwidth": 4.8e12, "link_bandwidth": 450e9, "network_bandwidth"
 def margins(d: int, seed: int) -> dict[str, float]:
     """Many small margin problems: a point of the study that is timed."""
     from tokenmargin import Selection, att_svm
-    from tokenmargin.data import toys
+    from tokenmargin.papers.maxmargin import toys
 
     rng = np.random.default_rng([seed, d])
     chosen = Selection.from_indices([0] * 4, 6)

@@ -1,6 +1,6 @@
 """Problems with known answers: the papers' toys, which the package carries for its figures."""
 
-from tokenmargin.data.toys import (
+from tokenmargin.papers.maxmargin.toys import (
     FIG1_STARTS,
     FIG1C_STARTS,
     FIG8_STARTS,

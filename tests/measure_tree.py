@@ -97,7 +97,8 @@ def entries() -> set[str]:
     for paper in papers().values():
         modules = (*paper.claims, *paper.laws, *paper.figures)
         found |= {f"{paper.package}.{module}".removeprefix("tokenmargin.") for module in modules}
-    return found | {"experiments.registry", "theory.registry"}
+    # The toys are problems to try things on, which the documents do.
+    return found | {"experiments.registry", "theory.registry", "papers.maxmargin.toys"}
 
 
 def users() -> dict[str, set[str]]:

@@ -174,6 +174,7 @@ ALLOWED: dict[str, set[str]] = {
         "theory",
         "probe",
         "plots",
+        "_isometry",
         "norms",
         "experiments",
     },
@@ -283,11 +284,13 @@ SOLVER = (
     "_exact_verdict",
     "exact_shortest",
     "_given_rows",
-    "_nnls",
     "_daqp",
     "_constraint_generation",
-    "_tie_frame",
-    "_warm_active_set",
+    "_scaled_rows",
+    "_other_norms",
+    "_entry_norms",
+    "_matrix_norms",
+    "_face",
 )
 
 

@@ -32,9 +32,9 @@ from tests.torture.svm_verdicts import RIGHT, UNDECIDED, WRONG
 from tokenmargin import verify
 from tokenmargin._checks import checked, fits_in_memory, float_dtype, real_array, whole_number
 from tokenmargin.attention import descent
-from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError, TokenMarginError, TooLargeError, WrongTypeError
 from tokenmargin.margin import Status, pair_svm
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 from tokenmargin.sources import open_table
 

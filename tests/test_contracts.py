@@ -22,7 +22,7 @@ from tokenmargin import AttentionRisk, Descent, Flow, HeadRisk, JointRisk, Norma
 from tokenmargin._progress import silent
 from tokenmargin.attention import Field, LimitKind, Method, QuadraticHead, Risk
 from tokenmargin.attention.blocks import by_block
-from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import experiments
@@ -30,6 +30,7 @@ from tokenmargin.experiments.run import failures, reproduce
 from tokenmargin.experiments.store import flattened, load
 from tokenmargin.norms import L2, Norm
 from tokenmargin.papers.embeddings.figures import _reviews
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.theory import Applies, claims, compare, one_minus_cosine, papers
 from tokenmargin.theory.evidence import laws

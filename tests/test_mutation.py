@@ -85,7 +85,7 @@ def test_every_survivor_has_a_test_or_a_reason():
 
 
 def test_a_change_is_found_again_by_the_text_of_its_line():
-    row = {"path": "data/toys.py", "before": "1.0", "after": "2.0"}
+    row = {"path": "papers/maxmargin/toys.py", "before": "1.0", "after": "2.0"}
     source = (SOURCES / row["path"]).read_text(encoding="utf-8")
     change = next(each for each in mutants(row["path"], source) if (each.before, each.after) == ("1.0", "2.0"))
     row["text"] = source.splitlines()[change.line - 1].strip()

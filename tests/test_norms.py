@@ -14,7 +14,7 @@ from tokenmargin.errors import InvalidInputError, WrongTypeError
 #: Rounding of a sum of a dozen products, and of a singular value decomposition of that size.
 ROUNDING = 1e-13
 
-EVERY = list(dict.fromkeys(norms.NAMES.values()))
+EVERY = [*dict.fromkeys(norms.NAMES.values()), norms.Lp(1.75), norms.Lp(3.0)]
 
 
 @pytest.fixture(params=EVERY, ids=lambda norm: norm.name)
@@ -45,8 +45,12 @@ def test_no_direction_exceeds_the_dual_norm(norm, arrays):
 
 
 def test_the_dual_of_the_dual_is_the_norm(norm):
-    assert norm.dual.dual == norm
-    assert hash(norm.dual.dual) == hash(norm)
+    again = norm.dual.dual
+    if isinstance(norm, norms.Lp):
+        assert again.q == pytest.approx(norm.q, rel=ROUNDING)
+    else:
+        assert again == norm
+        assert hash(again) == hash(norm)
 
 
 def test_zeros_have_no_direction_and_no_length(norm):
@@ -91,3 +95,23 @@ def test_an_unknown_name_is_answered_with_those_that_exist():
         norms.as_norm("taxi")
     with pytest.raises(WrongTypeError, match="norm must be a Norm"):
         norms.as_norm(2)
+
+
+def test_unitary_invariance_is_what_it_says(norm):
+    draw = np.random.default_rng(3)
+    g = draw.standard_normal((3, 4))
+    left, right = (np.linalg.qr(draw.standard_normal((k, k)))[0] for k in (3, 4))
+    turned = norm.value(left @ g @ right)
+    assert (abs(turned - norm.value(g)) < ROUNDING * norm.value(g)) == norm.unitarily_invariant
+
+
+def test_the_spectral_step_leaves_rounding_alone():
+    rank_one = np.outer([1.0, 2.0, 3.0], [0.3, -0.1, 0.7])
+    step = norms.Spectral().steepest(rank_one)
+    np.testing.assert_allclose(step, rank_one / np.linalg.norm(rank_one), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("q", [1.0, 0.5, float("inf"), float("nan"), -2])
+def test_q_outside_its_range_is_refused_with_the_reason(q):
+    with pytest.raises(InvalidInputError, match=r"1 < q < inf.*norms.Sum\(\)"):
+        norms.Lp(q)

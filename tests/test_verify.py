@@ -408,7 +408,7 @@ def test_what_one_has_to_trust_is_read_in_one_sitting():
 
 def test_what_has_no_certificate_is_refused_in_words_and_leaves_no_file(tmp_path):
     from tokenmargin import AttentionRisk, EmbeddedSequences, Flow, JointRisk, follow, label_svm
-    from tokenmargin.data import toys
+    from tokenmargin.papers.maxmargin import toys
 
     tug = EmbeddedSequences.from_scores([[(1, 0), (0, 0)], [(-1, 0), (0, 0)], [(0, 1), (0, 0)]], [[1.0, 0.0]] * 3)
     mixed = follow(AttentionRisk(tug), [0.0, 0.0], Flow()).limit

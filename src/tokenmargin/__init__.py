@@ -37,6 +37,7 @@ from tokenmargin.attention import (
     regularization_path,
 )
 from tokenmargin.data import (
+    CrossSequences,
     EmbeddedSequences,
     Selection,
     TokenDataset,
@@ -74,6 +75,7 @@ __all__ = [
     "AdamW",
     "AttentionClassifier",
     "AttentionRisk",
+    "CrossSequences",
     "Descent",
     "EmbeddedSequences",
     "Evaluator",

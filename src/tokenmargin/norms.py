@@ -21,7 +21,10 @@ from typing import Any, ClassVar
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 
-__all__ = ["L2", "NAMES", "Norm", "as_norm"]
+__all__ = ["L2", "NAMES", "Lp", "Max", "Norm", "Nuclear", "Spectral", "Sum", "as_norm"]
+
+#: Singular values below this fraction of the largest are rounding: they belong to no direction of the spectral step.
+RANK_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Norm(ABC):
     #: Whether rotating the entries of an array, taken as one vector, changes nothing. If it changes nothing, a problem
     #: may be solved in fewer coordinates, those of the span of its rows.
     rotation_invariant: ClassVar[bool] = False
+
+    #: Whether rotating the rows of a matrix, or its columns, changes nothing: weaker, and enough for the same in each.
+    unitarily_invariant: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -63,6 +69,7 @@ class L2(Norm):
     """The Euclidean length, which is the Frobenius norm of a matrix: its own dual, and rotations leave it alone."""
 
     rotation_invariant: ClassVar[bool] = True
+    unitarily_invariant: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -76,8 +83,8 @@ class L2(Norm):
 
     def value(self, array: Any) -> Any:
         """sqrt(sum of squares)."""
-        scaled, largest = _scaled(array)
-        return largest * _functions(array).sqrt((scaled**2).sum())
+        scaled, unit = _scaled(array)
+        return unit * _functions(array).sqrt((scaled**2).sum())
 
     def steepest(self, gradient: Any) -> Any:
         """gradient / |gradient|."""
@@ -87,8 +94,156 @@ class L2(Norm):
         return scaled / xp.sqrt(xp.where(square > 0, square, 1.0))
 
 
+@dataclass(frozen=True)
+class Lp(Norm):
+    """(sum of |entry|^q)^(1/q) for 1 < q < inf: the norm of mirror descent with the potential |W|_q^q / q."""
+
+    q: float
+
+    def __post_init__(self) -> None:
+        """Refuse a q at which the norm has corners, which have classes of their own."""
+        if not (isinstance(self.q, float | int) and 1 < self.q < float("inf")):
+            raise InvalidInputError(
+                f"Lp needs 1 < q < inf, got {self.q!r}: below 1 it is no norm, q = 1 is norms.Sum() and q = inf is "
+                "norms.Max()."
+            )
+
+    @property
+    def name(self) -> str:
+        """The name "l1.75" for q = 1.75."""
+        return f"l{self.q:g}"
+
+    @property
+    def dual(self) -> Lp:
+        """Lp with q/(q - 1)."""
+        return Lp(self.q / (self.q - 1))
+
+    def value(self, array: Any) -> Any:
+        """(sum of |entry|^q)^(1/q)."""
+        scaled, unit = _scaled(array)
+        return unit * (_functions(array).abs(scaled) ** self.q).sum() ** (1 / self.q)
+
+    def steepest(self, gradient: Any) -> Any:
+        """sign(g) |g|^(q'-1), over its own norm, with q' = q/(q - 1)."""
+        xp, (scaled, _) = _functions(gradient), _scaled(gradient)
+        step = xp.sign(scaled) * xp.abs(scaled) ** (1 / (self.q - 1))
+        size = self.value(step)
+        return step / xp.where(size > 0, size, 1.0)
+
+
+@dataclass(frozen=True)
+class Max(Norm):
+    """The largest modulus of an entry: the norm of sign descent, and of Adam without its epsilon."""
+
+    @property
+    def name(self) -> str:
+        """The name "max"."""
+        return "max"
+
+    @property
+    def dual(self) -> Sum:
+        """The sum of moduli."""
+        return Sum()
+
+    def value(self, array: Any) -> Any:
+        """The largest modulus."""
+        return _functions(array).abs(array).max(initial=0.0)
+
+    def steepest(self, gradient: Any) -> Any:
+        """The sign of each entry; 0 for an entry that is 0."""
+        return _functions(gradient).sign(gradient)
+
+
+@dataclass(frozen=True)
+class Sum(Norm):
+    """The sum of the moduli of all entries: the norm of coordinate descent."""
+
+    @property
+    def name(self) -> str:
+        """The name "sum"."""
+        return "sum"
+
+    @property
+    def dual(self) -> Max:
+        """The largest modulus."""
+        return Max()
+
+    def value(self, array: Any) -> Any:
+        """The sum of moduli."""
+        return _functions(array).abs(array).sum()
+
+    def steepest(self, gradient: Any) -> Any:
+        """The sign of the largest entry, in its place, and 0 elsewhere; the first of several largest ones."""
+        xp = _functions(gradient)
+        flat = gradient.reshape(-1)
+        first = xp.arange(flat.shape[0]) == xp.abs(flat).argmax()
+        return xp.where(first, xp.sign(flat), 0.0).reshape(gradient.shape)
+
+
+@dataclass(frozen=True)
+class Nuclear(Norm):
+    """The sum of the singular values: the norm that a product K Q' of factors is trained in; a vector is one column."""
+
+    unitarily_invariant: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The name "nuclear"."""
+        return "nuclear"
+
+    @property
+    def dual(self) -> Spectral:
+        """The largest singular value."""
+        return Spectral()
+
+    def value(self, array: Any) -> Any:
+        """The sum of the singular values."""
+        _, values, _, unit = _singular(array)
+        return unit * values.sum()
+
+    def steepest(self, gradient: Any) -> Any:
+        """u_1 v_1' of the largest singular value; of one of them where several are largest."""
+        left, values, right, _ = _singular(gradient)
+        return (left[:, :1] * right[:1] * _functions(gradient).sign(values[0])).reshape(gradient.shape)
+
+
+@dataclass(frozen=True)
+class Spectral(Norm):
+    """The largest singular value: the norm of Muon; a vector is one column."""
+
+    unitarily_invariant: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The name "spectral"."""
+        return "spectral"
+
+    @property
+    def dual(self) -> Nuclear:
+        """The sum of the singular values."""
+        return Nuclear()
+
+    def value(self, array: Any) -> Any:
+        """The largest singular value."""
+        _, values, _, unit = _singular(array)
+        return unit * values[0]
+
+    def steepest(self, gradient: Any) -> Any:
+        """U V' over the singular values that are more than rounding, `RANK_TOLERANCE`: a partial isometry."""
+        left, values, right, _ = _singular(gradient)
+        kept = (values > RANK_TOLERANCE * values[0]).astype(left.dtype)
+        return ((left * kept[None]) @ right).reshape(gradient.shape)
+
+
 #: Every norm that a name finds; a matrix's Euclidean norm is asked for by its own name too.
-NAMES: dict[str, Norm] = {"l2": L2(), "frobenius": L2()}
+NAMES: dict[str, Norm] = {
+    "l2": L2(),
+    "frobenius": L2(),
+    "max": Max(),
+    "sum": Sum(),
+    "nuclear": Nuclear(),
+    "spectral": Spectral(),
+}
 
 
 @checked
@@ -101,7 +256,8 @@ def as_norm(norm: Norm | str) -> Norm:
     if isinstance(norm, Norm):
         return norm
     if norm.lower() not in NAMES:
-        raise InvalidInputError(f"There is no norm {norm!r}. The norms are {', '.join(map(repr, NAMES))}.")
+        named = ", ".join(map(repr, NAMES))
+        raise InvalidInputError(f"There is no norm {norm!r}. The norms are {named}, and norms.Lp(q) for 1 < q < inf.")
     return NAMES[norm.lower()]
 
 
@@ -111,7 +267,18 @@ def _functions(array: Any) -> Any:
 
 
 def _scaled(array: Any) -> tuple[Any, Any]:
-    """The array over its largest entry, and that entry, so that no square under- or overflows; zeros stay zeros."""
+    """The array over the power of two below its largest entry, and that power: squares neither under- nor overflow.
+
+    Dividing by a power of two rounds nothing.
+    """
     xp = _functions(array)
     largest = xp.abs(array).max(initial=0.0)
-    return array / xp.where(largest > 0, largest, 1.0), largest
+    unit = xp.ldexp(xp.ones_like(largest), xp.frexp(largest)[1] - 1)
+    return array / unit, unit
+
+
+def _singular(array: Any) -> tuple[Any, Any, Any, Any]:
+    """U, singular values in units of a power of two, V' and that power; a vector is one column."""
+    scaled, unit = _scaled(array if array.ndim == 2 else array.reshape(-1, 1))
+    left, values, right = _functions(array).linalg.svd(scaled, full_matrices=False)
+    return left, values, right, unit

@@ -17,9 +17,9 @@ from tokenmargin.attention import (
     follow,
     logistic,
 )
-from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Loss
+from tokenmargin.papers.maxmargin import toys
 
 BREAKING = {
     "increasing": CustomLoss(lambda u: u),

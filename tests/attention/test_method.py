@@ -23,9 +23,10 @@ from tokenmargin.attention import (
     follow_all,
     logistic,
 )
-from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.norms import L2
+from tokenmargin.papers.maxmargin import toys
 
 
 class Adam(Method):

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tokenmargin.data import toys
 from tokenmargin.experiments import run
 from tokenmargin.experiments.run import reproduce
 from tokenmargin.papers.embeddings import selection_study
 from tokenmargin.papers.embeddings.figures import theorem5_map
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.figures import thm1_4_path
 
 MAP = theorem5_map.Settings(

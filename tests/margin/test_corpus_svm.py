@@ -13,7 +13,7 @@ from tokenmargin.data.token_selection import CorpusSelection, corpus_selection
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import _constraint_generation as constraint_generation
-from tokenmargin.margin._warm_active_set import continue_active_set
+from tokenmargin.margin._constraint_generation import continued
 from tokenmargin.margin.att_svm import att_svm
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
 from tokenmargin.margin.solution import Status
@@ -63,7 +63,7 @@ def test_the_dense_problem_has_the_same_answer(seed, d):
     assert answer.n_asked == len(slow.triples)
     assert answer.n_constraints == len({(s, t) for _, s, t in slow.triples.tolist()})
     assert answer.is_optimal(CORPUS_TOLERANCE)
-    np.testing.assert_allclose(answer.token_weights @ E, answer.p, atol=1e-9 * answer.norm)
+    np.testing.assert_allclose(answer.token_weights @ E, answer.p, atol=1e-9 * answer.value)
 
 
 @given(st.integers(0, 10**6))
@@ -105,7 +105,7 @@ def test_many_small_rounds_reach_the_same_answer(few_at_a_time, seed, start):
     if start == "query":
         assert (np.diff(upper) <= 0).all()
         assert len(set(upper[:-1])) > 1  # the feasible vector moves before the end
-        np.testing.assert_allclose(upper[-1], answer.norm, rtol=1e-9)
+        np.testing.assert_allclose(upper[-1], answer.value, rtol=1e-9)
     else:
         assert upper == [np.inf] * len(seen)
 
@@ -131,7 +131,7 @@ def test_units_and_a_common_part_of_all_embeddings_do_not_matter(rng, scale):
     back = corpus_svm(dataset, shifted - 2.0**33, selection)  # exact: the same differences as in `shifted`
     assert moved.status is back.status is Status.OPTIMAL
     # Scaling by a power of ten rounds embeddings of size 1e10 to 1e-6, the identity does not.
-    assert np.linalg.norm(scale * moved.p - back.p) <= (SAME_POINT if scale == 1 else 1e-4) * back.norm
+    assert np.linalg.norm(scale * moved.p - back.p) <= (SAME_POINT if scale == 1 else 1e-4) * back.value
 
 
 class TestTheJudgeDoesNotBelieveTheSolver:
@@ -170,7 +170,7 @@ def test_the_direction_is_feasible_and_no_longer_than_the_query(rng):
     assert corpus_selection(dataset, E, answer.p) == selection
     assert corpus_selection(dataset, E, answer.p).narrowest >= selection.narrowest
     assert 0 < answer.direction @ p / np.linalg.norm(p) < 1
-    np.testing.assert_allclose(answer.direction @ answer.p, answer.norm)
+    np.testing.assert_allclose(answer.direction @ answer.p, answer.value)
     assert answer.support(1)[0][0] in dataset.vocabulary
     assert len(answer.support()) == answer.n_active <= answer.n_tight
     assert f"'{answer.support(1)[0][0]}' over" in answer.explain()
@@ -186,7 +186,7 @@ def test_near_copies_of_the_top_token(rng, width):
     assert (selection.n_ties > 0) == (width < 1e-9)
     answer = corpus_svm(dataset, E, selection, start=p)
     assert answer.status is Status.OPTIMAL
-    assert (answer.norm > 1e-2 / width) == (width > 1e-9)
+    assert (answer.value > 1e-2 / width) == (width > 1e-9)
 
 
 @pytest.mark.parametrize("share", [0.0, 10.0])
@@ -195,9 +195,9 @@ def test_continued_and_fresh_rounds_agree(few_at_a_time, monkeypatch, rng, share
 
     def counted(rows, held):
         calls.append(len(held))
-        return continue_active_set(rows, held)
+        return continued(rows, held)
 
-    monkeypatch.setattr(constraint_generation, "continue_active_set", counted)
+    monkeypatch.setattr(constraint_generation, "continued", counted)
     monkeypatch.setattr(constraint_generation, "CONTINUED_SHARE", share)
     dataset, E, p = corpus(rng, n=40, V=30, d=8)
     selection = corpus_selection(dataset, E, p)
@@ -217,7 +217,7 @@ def test_a_continuation_that_fails_its_residuals_is_not_used(few_at_a_time, monk
         q = {"short": 0.5, "long": 2.0}[wrong] * right
         return q, np.full(len(rows), q @ q / len(rows))
 
-    monkeypatch.setattr(constraint_generation, "continue_active_set", bad)
+    monkeypatch.setattr(constraint_generation, "continued", bad)
     answer = corpus_svm(dataset, E, selection)
     assert answer.status is Status.OPTIMAL
     assert same(answer.p, right)

@@ -15,7 +15,6 @@ from tokenmargin.margin import (
     Status,
     att_svm,
     att_svm_any,
-    att_svm_arrays,
     att_svm_batch,
     corpus_svm,
     directional_margin,
@@ -110,11 +109,6 @@ def check_all(drawn, keys, unit, turn=None):
 
 
 def check_single(drawn, here, there, unit, turn):
-    alpha = drawn.selection.indices[None]
-    one, other = att_svm_arrays(there.keys[None], alpha), att_svm_arrays(here.keys[None], alpha)
-    assert one.solved.tolist() == other.solved.tolist()
-    assert one.neighbors.tolist() == other.neighbors.tolist()
-    same_vector(unit * one.p[0], other.p[0] if turn is None else other.p[0] @ turn)
     assert feasible_selections(there) == feasible_selections(here)
     for moved, still in zip(local_margins(there), local_margins(here), strict=True):
         same_solution(moved, still, unit, turn)
@@ -225,8 +219,6 @@ class TestLongRows:
         solution = att_svm(sequences, Selection.from_indices([0], 4))
         np.testing.assert_allclose(solution.p, [1.0, 0.0], atol=1e-12)
         assert neighbors(solution).tolist() == [[False, True, False, True]]
-        arrays = att_svm_arrays(self.keys[None], np.array([[0]]))
-        assert arrays.neighbors.tolist() == [[[False, True, False, True]]]
         assert directional_margin(sequences, solution.p).neighbors.tolist() == [[False, True, False, True]]
 
     def test_an_input_of_long_rows_is_not_called_satisfied_too_early(self):

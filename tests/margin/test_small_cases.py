@@ -9,7 +9,6 @@ from tokenmargin.margin import (
     Status,
     att_svm,
     att_svm_any,
-    att_svm_arrays,
     att_svm_batch,
     directional_margin,
     feasible_selections,
@@ -49,12 +48,7 @@ def test_inputs_of_one_token_are_trivial(solution):
     assert solution.certificate is None
 
 
-def test_arrays_choices_and_enumerations_of_inputs_of_one_token():
-    arrays = att_svm_arrays(ONE.keys[None].astype(float), np.array([[0, 0]]))
-    assert arrays.trivial.tolist() == [True]
-    assert arrays.solved.tolist() == [False]
-    assert arrays.p.tolist() == [[0.0, 0.0]]
-    assert not arrays.neighbors.any()
+def test_choices_and_enumerations_of_inputs_of_one_token():
     any_of = att_svm_any(ONE, ONLY)
     assert any_of.status is Status.TRIVIAL
     assert any_of.choices.tolist() == [[0, 0]]
@@ -68,12 +62,6 @@ def test_rates_of_inputs_of_one_token():
     assert relaxed_inputs(ONE, ONLY).shape == (2,)
     with pytest.raises(InvalidInputError, match="no direction to find"):
         rate_direction(ONE, ONLY, 1.0)
-
-
-def test_arrays_of_several_tokens_are_not_trivial(rng):
-    arrays = att_svm_arrays(rng.normal(size=(3, 1, 2, 4)), np.zeros((3, 1), dtype=np.int64))
-    assert arrays.solved.all()
-    assert not arrays.trivial.any()
 
 
 def test_a_problem_in_which_every_input_is_relaxed_asks_for_nothing():

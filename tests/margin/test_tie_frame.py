@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tokenmargin.margin._tie_frame import TieFrame
+from tokenmargin.margin._constraint_generation import TieFrame
 
 
 @pytest.mark.parametrize("d", [4, 30])

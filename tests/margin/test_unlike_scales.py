@@ -16,9 +16,7 @@ from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.margin import _given_rows as given_rows
 from tokenmargin.margin import (
     att_svm_any,
-    att_svm_arrays,
     att_svm_batch,
-    cone_constants,
     corpus_svm,
     directional_margin,
     feasible_selections,
@@ -32,6 +30,7 @@ from tokenmargin.margin import (
 )
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.solution import KKT_TOLERANCE
+from tokenmargin.papers.maxmargin._cones import cone_constants
 
 #: The first two contradict each other; p = (0, 1e12) misses both by 1e-12 of |p||row|.
 ROWS = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1e-12]])
@@ -65,7 +64,6 @@ class TestARowThatIsMissedAltogether:
         assert alone.certificate.verify(KEYS)
         assert "input" in alone.explain()
         assert att_svm_batch([sequences] * 2, [FIRST] * 2)[1].status is Status.INFEASIBLE
-        assert not att_svm_arrays(KEYS[None], np.zeros((1, 3), dtype=int)).solved.any()
         assert relaxed_svm(sequences, FIRST, [False, False, True]).status is Status.INFEASIBLE
         assert att_svm_any(sequences, FIRST).status is Status.INFEASIBLE
         assert FIRST not in feasible_selections(sequences)
@@ -116,8 +114,6 @@ class TestAVectorThatFloatsHold:
         keys[1, 1], keys[1, 2] = [-1e-12, -1e-12], [-1e-12, -2e-12]
         solution = att_svm(of_keys(keys), Selection.from_indices([0, 0], 3))
         assert neighbors(solution).tolist() == [[False, True, False], [False, True, False]]
-        arrays = att_svm_arrays(keys[None], np.zeros((1, 2), dtype=int))
-        assert arrays.neighbors[0].tolist() == neighbors(solution).tolist()
 
     def test_a_difference_that_floats_round(self):
         """k_s - k_t of the first input is 1 up to rounding; that it is more than 1 makes room for the second."""
@@ -192,8 +188,6 @@ class TestPowersOfTwo:
         np.testing.assert_allclose(made / np.linalg.norm(made), expected.direction, rtol=1e-12)
         assert found.support == expected.support
         np.testing.assert_array_equal(np.ldexp(att_svm_batch([there], [selection])[0].p, k), expected.p)
-        arrays = att_svm_arrays(there.keys[None], selection.representatives[None])
-        np.testing.assert_array_equal(np.ldexp(arrays.p[0], k), expected.p)
         relaxed = relaxed_svm(there, selection, [True, False, False])
         same = relaxed_svm(here, selection, [True, False, False])
         np.testing.assert_array_equal(np.ldexp(relaxed.p, k), same.p)

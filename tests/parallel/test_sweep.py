@@ -16,8 +16,8 @@ import pytest
 
 from tokenmargin import AttentionRisk, Selection, att_svm
 from tokenmargin._fingerprint import fingerprint
-from tokenmargin.data import toys
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.parallel import cluster_map, sweep
 
 calls: list[dict] = []

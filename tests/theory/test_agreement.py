@@ -15,9 +15,10 @@ from tokenmargin.attention import (
     continued,
     follow,
 )
-from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import att_svm, is_locally_optimal
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.theory import Agreement, basin_map, compare, one_minus_cosine
 
 START = ((-1.0, 0.0), (0.0, -1.0))

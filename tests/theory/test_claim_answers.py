@@ -14,10 +14,11 @@ from tests.instances import fig1a, fig1b, fig3
 from tests.torture.fuzz_claims import problem, said, scaled
 from tokenmargin import EmbeddedSequences, Selection
 from tokenmargin.errors import NotDecidedError
-from tokenmargin.margin import Status, global_margin, in_cone
+from tokenmargin.margin import Status, global_margin
 from tokenmargin.papers.embeddings.case import EmbeddingCase
 from tokenmargin.papers.embeddings.claims.lemma2_12_first_step import LEMMA_12, small_dataset
 from tokenmargin.papers.embeddings.claims.lemma13_17_descent import LEMMA_13, score_gap
+from tokenmargin.papers.maxmargin._cones import in_cone
 from tokenmargin.papers.maxmargin.claims.lemma8_dominance import LEMMA_8, DominanceCase
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_1, PathCase, in_general_position
 from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import THEOREM_2, Run

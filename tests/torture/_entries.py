@@ -18,8 +18,9 @@ import numpy as np
 
 import tokenmargin as tm
 from tokenmargin import attention, data
-from tokenmargin.data import synthetic, toys
+from tokenmargin.data import synthetic
 from tokenmargin.data.problem_batch import ProblemBatch
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
 from tokenmargin.papers.maxmargin.trials import textbook_descent
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
@@ -62,6 +63,11 @@ def data_entries() -> Entries:
     ids = {"documents": [[0, 1], [2]], "labels": [0, 1], "vocabulary": None, "drop_empty": False}
     return {
         "EmbeddedSequences": (tm.EmbeddedSequences, tensors),
+        "CrossSequences": (
+            tm.CrossSequences,
+            {"tokens": seq.tokens, "queries": 0, "labels": seq.labels, "head": seq.head, "mask": seq.mask},
+        ),
+        "as_norm": (tm.norms.as_norm, {"norm": "nuclear"}),
         "EmbeddedSequences.from_scores": (
             tm.EmbeddedSequences.from_scores,
             {"keys": seq.keys, "scores": np.ones(seq.mask.shape), "mask": None},

@@ -13,8 +13,8 @@ from tokenmargin import (
     margin,
     training,
 )
-from tokenmargin.data import toys
 from tokenmargin.models import MatmulPrecision
+from tokenmargin.papers.maxmargin import _cones, toys
 from tokenmargin.papers.maxmargin.vit.image_batches import augmented_image_batches, image_batches
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.papers.maxmargin.vit.vit import Vit
@@ -33,42 +33,35 @@ def margin_entries() -> Entries:
     solved = tm.corpus_svm(**corpus)
     rows = np.array([[1.0, 0.0], [0.5, 1.0]])
     stack = np.stack([rows, rows])
-    numbers = {"keys": np.stack([seq.keys] * 2), "alpha": np.stack([both.indices] * 2)}
-    arrays = margin.att_svm_arrays(**numbers)
     chosen = {"sequences": seq, "selection": both}
     return {
-        "att_svm": (tm.att_svm, chosen),
+        "att_svm": (tm.att_svm, {**chosen, "norm": "l2"}),
         "att_svm_any": (tm.att_svm_any, {"sequences": seq, "allowed": both, "max_nodes": 100}),
-        "att_svm_batch": (margin.att_svm_batch, {"sequences": [seq], "selections": [both]}),
-        "att_svm_arrays": (margin.att_svm_arrays, numbers),
+        "att_svm_batch": (margin.att_svm_batch, {"sequences": [seq], "selections": [both], "norm": "l2"}),
         "corpus_svm": (tm.corpus_svm, {**corpus, "tolerance": 1e-6, "start": None}),
         "CorpusMargin.is_optimal": (solved.is_optimal, {"tolerance": 1e-6}),
         "CorpusMargin.support": (solved.support, {"k": 1}),
         "AnyOfSolution.distance": (anyof.distance, {"p": p}),
         "MarginSolution.is_optimal": (solution.is_optimal, {"tolerance": 1e-6}),
-        "global_margin": (tm.global_margin, {"sequences": seq}),
+        "global_margin": (tm.global_margin, {"sequences": seq, "norm": "l2"}),
         "label_svm": (tm.label_svm, {"features": rows, "labels": [1, -1]}),
         "selected_label_svm": (margin.selected_label_svm, chosen),
-        "local_margins": (tm.local_margins, {"sequences": seq, "limit": 100}),
+        "local_margins": (tm.local_margins, {"sequences": seq, "limit": 100, "norm": "l2"}),
         "feasible_selections": (margin.feasible_selections, {"sequences": seq, "limit": 100}),
-        "relaxed_svm": (tm.relaxed_svm, {**chosen, "relaxed": None}),
+        "relaxed_svm": (tm.relaxed_svm, {**chosen, "relaxed": None, "norm": "l2"}),
         "relaxed_inputs": (margin.relaxed_inputs, chosen),
         "relaxing_rate": (margin.relaxing_rate, chosen),
         "rate_direction": (margin.rate_direction, {**chosen, "rate": 0.5}),
-        "pair_svm": (margin.pair_svm, {"rows": rows, "ties": None}),
-        "least_norm": (margin.least_norm, {"rows": rows, "rhs": np.ones(2), "equalities": None}),
+        "pair_svm": (margin.pair_svm, {"rows": rows, "ties": None, "norm": "l2", "shape": None}),
+        "least_norm": (margin.least_norm, {"rows": rows, "rhs": np.ones(2), "ties": None, "norm": "l2", "shape": None}),
         "least_norm_batch": (margin.least_norm_batch, {"rows": stack, "rhs": np.ones((2, 2))}),
-        "cone_constants": (margin.cone_constants, {"solution": solution}),
-        "in_cone": (margin.in_cone, {"p": p, "axis": p, "mu": 0.1, "radius": 0.0}),
+        "cone_constants": (_cones.cone_constants, {"solution": solution}),
+        "in_cone": (_cones.in_cone, {"p": p, "axis": p, "mu": 0.1, "radius": 0.0}),
         "directional_margin": (margin.directional_margin, {"sequences": seq, "q": p}),
         "is_locally_optimal": (margin.is_locally_optimal, {"solution": solution}),
         "is_locally_optimal_direction": (margin.is_locally_optimal_direction, {"sequences": seq, "p": p}),
         "neighbors": (margin.neighbors, {"solution": solution}),
         "neighbor_score_gap": (margin.neighbor_score_gap, {"solution": solution}),
-        "neighbor_score_gaps": (
-            margin.neighbor_score_gaps,
-            {"scores": np.ones(arrays.neighbors.shape), "alpha": numbers["alpha"], "neighbors": arrays.neighbors},
-        ),
     }
 
 

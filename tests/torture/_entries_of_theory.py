@@ -15,8 +15,8 @@ from tokenmargin import (
     text,
     theory,
 )
-from tokenmargin.data import toys
 from tokenmargin.papers import embeddings, maxmargin
+from tokenmargin.papers.maxmargin import toys
 
 
 def theory_entries() -> Entries:

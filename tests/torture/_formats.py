@@ -25,8 +25,8 @@ from tests.torture._entries import folder
 from tokenmargin import classify, probe, sources, text, theory, verify
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin.classify import saved_model
-from tokenmargin.data import toys
 from tokenmargin.experiments import store
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.vit.cifar10 import cifar10
 from tokenmargin.parallel.shards import CountedShards, count_shards
 from tokenmargin.text._wordpiece import WordPieces, read_vocabulary

@@ -18,7 +18,7 @@ from tests.torture._call import HangError, outcome, patience
 from tests.torture._entries import attention_entries, data_entries, folder
 from tests.torture._entries_of_margins import margin_entries, training_entries
 from tests.torture._entries_of_texts import parallel_entries, probe_entries, text_entries
-from tokenmargin.data import toys
+from tokenmargin.papers.maxmargin import toys
 
 #: One case a line: entry | argument | bad value.
 TABLE = Path(__file__).parents[1] / "worst_input.txt"

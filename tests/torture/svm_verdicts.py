@@ -209,8 +209,8 @@ def answered(asked: str, sequences: EmbeddedSequences, selection: Selection, rng
         ties = rows[:1] if len(rows) > 1 and rng.random() < 0.5 else rows[:0]
         rows = rows[len(ties) :]
         answer = pair_svm(rows, ties)
-        numbers = (answer.p, *(answer.exact or (answer.duals, answer.equality_duals)))
-        weights = answer.exact or (answer.weights, answer.equality_weights)
+        numbers = (answer.p, *(answer.exact or (answer.duals, answer.tie_duals)))
+        weights = answer.exact or (answer.weights, answer.tie_weights)
         return verdict(answer.status, (exact(rows), np.ones(len(rows)), exact(ties)), numbers, weights)
     labels = np.where(rng.random(len(rows)) < 0.5, 1.0, -1.0)
     answer = label_svm(rows, labels)

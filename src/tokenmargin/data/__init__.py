@@ -1,5 +1,6 @@
 """Data sets: counted texts, sequences of embedded tokens, token scores, and selections of tokens."""
 
+from tokenmargin.data.cross_sequences import CrossSequences
 from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_widths, scores, tie_widths
 from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary_selection, selection_of
 from tokenmargin.data.sequences import EmbeddedSequences
@@ -13,6 +14,7 @@ __all__ = [
     "SCORE_TIE_TOLERANCE",
     "Assumption4",
     "CorpusSelection",
+    "CrossSequences",
     "EmbeddedSequences",
     "KLevel",
     "Selection",

@@ -6,9 +6,7 @@ them all), and each answer is a `Solution`: a `Status`, `Residuals`, `is_optimal
 
 from tokenmargin.margin.any_of import AnyOfSolution, att_svm_any
 from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin
-from tokenmargin.margin.att_svm_arrays import MarginArrays, att_svm_arrays, neighbor_score_gaps
 from tokenmargin.margin.certificate import FarkasCertificate
-from tokenmargin.margin.cones import ConeConstants, cone_constants, in_cone
 from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
 from tokenmargin.margin.corpus_svm import corpus_svm
 from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
@@ -20,7 +18,7 @@ from tokenmargin.margin.margin_solution import TIGHT_TOLERANCE, MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.margin.pair_svm import pair_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_inputs, relaxed_svm, relaxing_rate
-from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status
+from tokenmargin.margin.solution import KKT_TOLERANCE, Residuals, Solution, Status, Unique
 
 __all__ = [
     "CORPUS_TOLERANCE",
@@ -28,28 +26,24 @@ __all__ = [
     "KKT_TOLERANCE",
     "TIGHT_TOLERANCE",
     "AnyOfSolution",
-    "ConeConstants",
     "CorpusConflict",
     "CorpusMargin",
     "DirectionalMargin",
     "FarkasCertificate",
     "LabelSolution",
     "LeastNormSolution",
-    "MarginArrays",
     "MarginSolution",
     "Residuals",
     "Solution",
     "Status",
+    "Unique",
     "att_svm",
     "att_svm_any",
-    "att_svm_arrays",
     "att_svm_batch",
-    "cone_constants",
     "corpus_svm",
     "directional_margin",
     "feasible_selections",
     "global_margin",
-    "in_cone",
     "is_locally_optimal",
     "is_locally_optimal_direction",
     "label_svm",
@@ -57,7 +51,6 @@ __all__ = [
     "least_norm_batch",
     "local_margins",
     "neighbor_score_gap",
-    "neighbor_score_gaps",
     "neighbors",
     "pair_svm",
     "rate_direction",

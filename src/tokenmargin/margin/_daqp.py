@@ -7,8 +7,9 @@ from functools import cache
 
 import numpy as np
 
-#: fill(unit, bound, p, duals) -> solved: writes the minimiser of |p|^2/2 s.t. unit p >= bound, and its multipliers.
-Backend = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], bool]
+#: fill(unit, bound, p, duals) -> solved: writes the minimiser of |p|^2/2 s.t. unit p >= bound, and its multipliers. A
+#: fifth argument numbers the rows to start from: those that carried the answer before some rows were added.
+Backend = Callable[..., bool]
 
 #: What daqp takes for "no upper bound".
 _UNBOUNDED = 1e30
@@ -28,13 +29,18 @@ def active_set() -> Backend | None:
     except ImportError:
         return None
 
-    def fill(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> bool:
+    def fill(
+        unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray, held: np.ndarray | None = None
+    ) -> bool:
         m, d = unit.shape
+        start = {}
+        if held is not None:
+            start["dual_start"] = np.zeros(m)
+            start["dual_start"][held] = -1.0  # signs alone tell daqp which rows are active
         hessian, linear = _identity(d)
         upper, sense = _row_constants(m)
-        point, _, flag, info = daqp.solve(
-            hessian, linear, unit, upper, bound, sense, primal_tol=_PRIMAL_TOLERANCE, dual_tol=_DUAL_TOLERANCE
-        )
+        tolerances = {"primal_tol": _PRIMAL_TOLERANCE, "dual_tol": _DUAL_TOLERANCE}
+        point, _, flag, info = daqp.solve(hessian, linear, unit, upper, bound, sense, **tolerances, **start)
         if flag != 1:
             return False
         p[:] = point

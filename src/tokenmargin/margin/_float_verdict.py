@@ -8,20 +8,22 @@ units of the largest b/|row|, so that the shortest vector has length >= 1 whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tokenmargin._isometry import isometric_rows, length, lengths
 from tokenmargin.margin._daqp import active_set
 from tokenmargin.margin._least_norm_batch import INFEASIBLE_MARGIN
-from tokenmargin.margin._nnls import RANK_TOLERANCE, hull_weights, least_distance, polished
-from tokenmargin.margin.least_norm_solution import LeastNormSolution
-from tokenmargin.margin.solution import KKT_TOLERANCE, NO_POINT, REACH, Residuals, Status, residuals_of
+from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
+from tokenmargin.margin.solution import KKT_TOLERANCE, REACH, Residuals, Status, residuals_of
 
 #: A row of which 0 is asked is missed by no more than a product of this width (or p's own) is rounded by: a longer p
 #: makes up for a row of which more is asked, and for this one nothing does, if two such rows are nearly opposite.
 LEVEL_ROUNDING, LEVEL_WIDTH = float(np.finfo(float).eps), 32
+
+#: Multipliers of no ties.
+_NONE = np.zeros(0)
 
 
 def float_verdict(
@@ -45,24 +47,13 @@ def float_verdict(
     return _finish(answer, norms, unit_length, 0), told
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Answer to the scaled problem, before the scaling is undone."""
-
-    status: Status
-    p: np.ndarray
-    duals: np.ndarray
-    residuals: Residuals
-    weights: np.ndarray | None = None
-
-
-def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
+def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> LeastNormSolution:
     """Unit rows, largest bound 1, no equalities: active set first, then a polish, then non-negative least squares."""
     m, d = unit.shape
     if d > m:
         inner = _solve_unit(isometric_rows(unit), bound)
         if inner.status is Status.INFEASIBLE:
-            return _Unit(inner.status, np.full(d, np.nan), inner.duals, inner.residuals, inner.weights)
+            return replace(inner, p=np.full(d, np.nan))
         # Multipliers of nearly opposed rows are far longer than what they make: the sum may need a polish of its own.
         made = inner.duals @ unit
         return _accepted(unit, bound, made, inner.duals) or _judged(unit, bound, made, inner.duals)
@@ -77,9 +68,9 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
     # Infeasible, ill-conditioned or not solved: decide by the nearest point of the rows' convex hull to 0.
     weights, hull_margin = hull_weights(unit, bound > 0)
     if hull_margin <= INFEASIBLE_MARGIN:
-        return _Unit(Status.INFEASIBLE, np.full(d, np.nan), np.zeros(m), NO_POINT, weights)
+        return no_point(Status.INFEASIBLE, d, m, 0, (weights, _NONE))
     candidates.append(least_distance(unit, bound))
-    best: _Unit | None = None
+    best: LeastNormSolution | None = None
     for point, multipliers in [guess for c in candidates for guess in (c, *polished(unit, bound, *c))]:
         answer = _judged(unit, bound, point, multipliers)
         if best is None or answer.residuals.worst < best.residuals.worst:
@@ -88,7 +79,7 @@ def _solve_unit(unit: np.ndarray, bound: np.ndarray) -> _Unit:
     return best
 
 
-def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit | None:
+def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> LeastNormSolution | None:
     """The point if it is optimal to tolerance (polished where that is needed), else None."""
     answer = _judged(unit, bound, p, duals)
     if answer.status is not Status.OPTIMAL:
@@ -101,12 +92,12 @@ def _accepted(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndar
     return None
 
 
-def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> _Unit:
+def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray) -> LeastNormSolution:
     residuals = residuals_of(unit, bound, p, duals)
     missed = -float((unit[bound == 0] @ p).min(initial=0.0)) / max(1.0, length(p))
     met = missed <= LEVEL_ROUNDING * max(LEVEL_WIDTH, len(p))
     optimal = met and residuals.worst <= KKT_TOLERANCE
-    return _Unit(Status.OPTIMAL if optimal else Status.UNDECIDED, p, duals, residuals)
+    return LeastNormSolution(Status.OPTIMAL if optimal else Status.UNDECIDED, residuals, p, duals, _NONE)
 
 
 def _told(unit: np.ndarray, bound: np.ndarray, p: np.ndarray) -> bool:
@@ -122,12 +113,12 @@ def _told(unit: np.ndarray, bound: np.ndarray, p: np.ndarray) -> bool:
     return not at_border and size <= REACH * float(bound[bound > 0].min())
 
 
-def _finish(answer: _Unit, norms: np.ndarray, unit_length: float, n_equalities: int) -> LeastNormSolution:
-    """Undo the scaling."""
+def _finish(answer: LeastNormSolution, norms: np.ndarray, unit_length: float, n_ties: int) -> LeastNormSolution:
+    """Undo the scaling of unit rows; ties have no multipliers yet."""
     weights = None if answer.weights is None else answer.weights / norms
-    p, duals, none = answer.p * unit_length, answer.duals * (unit_length / norms), np.zeros(n_equalities)
-    return LeastNormSolution(
-        answer.status, answer.residuals, p, duals, none, weights, None if weights is None else none
+    p, duals, ties = answer.p * unit_length, answer.duals * (unit_length / norms), np.zeros(n_ties)
+    return replace(
+        answer, p=p, duals=duals, tie_duals=ties, weights=weights, tie_weights=None if weights is None else ties
     )
 
 
@@ -149,7 +140,7 @@ def _with_equalities(
     if inside.size:
         weights = np.zeros(len(unit))
         weights[inside[0]] = 1.0
-        answer = _Unit(Status.INFEASIBLE, np.full(unit.shape[1], np.nan), np.zeros(len(unit)), NO_POINT, weights)
+        answer = no_point(Status.INFEASIBLE, unit.shape[1], len(unit), 0, (weights, _NONE))
     else:
         keep = np.where(inner_norms > RANK_TOLERANCE, inner_norms, 1.0)
         inner_bound = bound / keep
@@ -158,19 +149,12 @@ def _with_equalities(
             np.where(inner_norms[:, None] > RANK_TOLERANCE, projected, 0.0) / keep[:, None],
             inner_bound / stretch,
         )
-        inner_weights = None if inner.weights is None else inner.weights / keep
-        answer = _Unit(
-            inner.status,
-            free @ inner.p * stretch,
-            inner.duals * stretch / keep,
-            inner.residuals,
-            inner_weights,
-        )
+        answer = _finish(replace(inner, p=free @ inner.p), keep, stretch, 0)
     finished = _finish(answer, norms, unit_length, len(equalities))
     if answer.status is Status.INFEASIBLE:
         assert answer.weights is not None
-        equality_weights = -(pseudo @ (unit.T @ answer.weights)) / back
-        return replace(finished, equality_weights=equality_weights), False
+        tie_weights = -(pseudo @ (unit.T @ answer.weights)) / back
+        return replace(finished, tie_weights=tie_weights), False
     multipliers = pseudo @ (answer.p - unit.T @ answer.duals)
     residuals = _equality_residuals(unit, bound, unit_equalities, answer.p, answer.duals, multipliers)
     optimal = finished.status is Status.OPTIMAL and residuals.worst <= KKT_TOLERANCE
@@ -200,3 +184,76 @@ def _equality_residuals(
         complementarity=plain.complementarity,
         gap=plain.gap,
     )
+
+
+# --- Non-negative least squares ---------------------------------------------------------------------------------------
+
+#: Rows whose singular values fall below this, relative to the largest, are repeats of others.
+RANK_TOLERANCE = 1e-12
+
+#: A multiplier above this, and a slack below that, relative to the solution's length, mark a row as active: the first
+#: just above rounding, the second generous, since wrongly added rows get the multiplier 0.
+_CARRIES, _NEAR = 1e-12, 1e-6
+
+
+def hull_weights(unit: np.ndarray, asks: np.ndarray) -> tuple[np.ndarray, float]:
+    """Weights u >= 0 with sum over asking rows 1 that make |A'u| smallest, and that length (inf if none was found).
+
+    Lawson and Hanson's reduction: one non-negative least squares problem, min |A'u|^2 + (sum u - 1)^2.
+    """
+    from scipy.optimize import nnls
+
+    system = np.vstack([unit.T, asks.astype(float)])
+    target = np.zeros(system.shape[0])
+    target[-1] = 1.0
+    try:
+        weights, _ = nnls(system, target)
+    except RuntimeError:
+        return np.zeros(len(unit)), np.inf
+    total = float(weights[asks].sum())
+    if total <= 0.0:
+        return weights, np.inf
+    weights = weights / total
+    pull = weights @ unit
+    return weights, float(np.sqrt(pull @ pull))
+
+
+def least_distance(unit: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lawson and Hanson's least-distance programming: p from the residual of a non-negative least squares problem."""
+    from scipy.optimize import nnls
+
+    system = np.vstack([unit.T, bound])
+    target = np.zeros(system.shape[0])
+    target[-1] = 1.0
+    try:
+        u, _ = nnls(system, target)
+    except RuntimeError:
+        return np.zeros(unit.shape[1]), np.zeros(len(unit))
+    remainder = target - system @ u
+    if remainder[-1] <= 0.0:
+        return np.zeros(unit.shape[1]), np.zeros(len(unit))
+    return -remainder[:-1] / remainder[-1], u / remainder[-1]
+
+
+def polished(
+    unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Re-solve on the rows that carry a multiplier, and on all rows that are tight: two better guesses."""
+    from scipy.optimize import nnls
+
+    scale = max(1.0, float(np.sqrt(p @ p)))
+    guesses = []
+    for active in (duals > _CARRIES * scale, unit @ p - bound < _NEAR * scale):
+        if not active.any():
+            continue
+        point, *_ = np.linalg.lstsq(unit[active], bound[active], rcond=RANK_TOLERANCE)
+        multipliers = np.zeros_like(duals)
+        exact, *_ = np.linalg.lstsq(unit[active].T, point, rcond=RANK_TOLERANCE)
+        if (exact < 0).any():
+            try:
+                exact, _ = nnls(unit[active].T, point)
+            except RuntimeError:  # its iteration limit: the other guess, or the status UNDECIDED, remains
+                continue
+        multipliers[active] = exact
+        guesses.append((point, multipliers))
+    return guesses

@@ -8,41 +8,46 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._types import InputNumbers
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._given_rows import GivenRows
-from tokenmargin.margin.least_norm import least_norm_batch_of, least_norm_of
-from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.least_norm import least_norm_batch_of, least_norm_in
+from tokenmargin.margin.least_norm_solution import LeastNormSolution, as_solution
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import NOTHING_ASKED, Status
+from tokenmargin.norms import L2, Norm, as_norm
 
 
 @checked
-def att_svm(sequences: EmbeddedSequences, selection: Selection) -> MarginSolution:
+def att_svm(sequences: EmbeddedSequences, selection: Selection, norm: Norm | str = "l2") -> MarginSolution:
     """The shortest p that prefers each selected token to every other token of its input by 1.
 
-        min |p|   s.t.   p'(k_is - k_it) >= 1  for s selected, t not,   p'k_is = p'k_is'  for s, s' selected
+        min N(p)   s.t.   p'(k_is - k_it) >= 1  for s selected, t not,   p'k_is = p'k_is'  for s, s' selected
 
     With one token per input this is [M, (ATT-SVM)]; with ties it is [E, (9)], in which all selected tokens of an
     input must stay tied. (Any one of several optimal tokens, (ATT-SVM'), is a different problem.)
 
     Args:
-        sequences: n inputs of T tokens with keys of width d.
+        sequences: n inputs of T tokens with keys of width d; with queries, p is the matrix W of the logits x'W z.
         selection: booleans of shape (n, T).
+        norm: N, from `tokenmargin.norms` or by its name; that of the method whose limit is asked for.
 
     Returns:
-        MarginSolution with p of shape (d,), duals, residuals and, when infeasible, a certificate.
+        MarginSolution with p of shape (d,), duals, residuals and, when infeasible, a certificate, whatever the norm.
     """
-    return att_svm_with_margins(sequences, selection, np.ones(sequences.n_inputs))
+    return att_svm_with_margins(sequences, selection, np.ones(sequences.n_inputs), as_norm(norm))
 
 
-def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, margins: InputNumbers) -> MarginSolution:
+def att_svm_with_margins(
+    sequences: EmbeddedSequences, selection: Selection, margins: InputNumbers, norm: Norm
+) -> MarginSolution:
     """`att_svm` with a margin for each input: p'(k_is - k_it) >= margins_i >= 0.
 
     Args:
         sequences: n inputs of T tokens with keys of width d.
         selection: booleans of shape (n, T).
         margins: shape (n,), not negative.
+        norm: in which p is shortest.
     """
     selection.check_fits(sequences)
     chosen, keys = selection.chosen, sequences.keys.astype(np.float64, copy=False)
@@ -53,49 +58,47 @@ def att_svm_with_margins(sequences: EmbeddedSequences, selection: Selection, mar
     tie_triples = _tie_triples(selection, first)
     required = margins[i]
     if len(triples) == 0:
-        return MarginSolution(
-            Status.TRIVIAL,
-            NOTHING_ASKED,
-            sequences,
-            selection,
-            np.zeros(sequences.width),
-            triples,
-            required,
-            np.zeros(0),
-            tie_triples,
-            np.zeros(len(tie_triples)),
+        nothing = LeastNormSolution(
+            Status.TRIVIAL, NOTHING_ASKED, np.zeros(sequences.width), np.zeros(0), np.zeros(len(tie_triples)), norm=norm
         )
+        return _packed(sequences, selection, triples, required, tie_triples, nothing)
     given = GivenRows(keys[i, s], keys[i, t])
     if len(tie_triples):
         j, a, b = tie_triples.T
         given = GivenRows(given.first, given.second, keys[j, a], keys[j, b])
-    return _packed(sequences, selection, triples, required, tie_triples, least_norm_of(given, required))
+    shape = sequences.shape if isinstance(sequences, CrossSequences) else None
+    answer = least_norm_in(given, required, norm, shape)
+    return _packed(sequences, selection, triples, required, tie_triples, answer)
 
 
 @checked
-def global_margin(sequences: EmbeddedSequences) -> MarginSolution:
+def global_margin(sequences: EmbeddedSequences, norm: Norm | str = "l2") -> MarginSolution:
     """The globally-optimal max-margin direction: (ATT-SVM) for the tokens of highest score [M, Def. 1].
 
     Where several tokens of an input share the highest score they are kept tied; `solution.selection.tied_inputs`
     names those inputs, for which [M] leaves the choice open.
     """
-    return att_svm(sequences, optimal_selection(sequences))
+    return att_svm(sequences, optimal_selection(sequences), norm)
 
 
 @checked
-def att_svm_batch(sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection]) -> list[MarginSolution]:
+def att_svm_batch(
+    sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection], norm: Norm | str = "l2"
+) -> list[MarginSolution]:
     """`att_svm` for many problems; those of one shape, one token per input and no mask share their array work."""
     if len(sequences) != len(selections):
         raise InvalidInputError(f"{len(sequences)} problems but {len(selections)} selections: give one for each.")
     answers: list[MarginSolution | None] = [None] * len(sequences)
+    norm = as_norm(norm)
     groups: dict[tuple[int, ...], list[int]] = {}
     for j, (problem, selection) in enumerate(zip(sequences, selections, strict=True)):
         selection.check_fits(problem)
-        alike = problem.n_places > 1 and problem.is_unmasked and selection.is_single
+        alike = problem.n_places > 1 and problem.is_unmasked and selection.is_single and norm == L2()
+        alike = alike and not isinstance(problem, CrossSequences)
         if alike:
             groups.setdefault(problem.keys.shape, []).append(j)
         else:
-            answers[j] = att_svm(problem, selection)
+            answers[j] = att_svm(problem, selection, norm)
     for (n, T, d), group in groups.items():
         size = min(len(group), max(1, BATCH_BYTES // (8 * n * T * d)))
         space = np.empty((2, size * n * T * d))
@@ -166,21 +169,5 @@ def _packed(
     tie_triples: np.ndarray,
     answer: LeastNormSolution,
 ) -> MarginSolution:
-    return MarginSolution(
-        answer.status,
-        answer.residuals,
-        sequences,
-        selection,
-        answer.p,
-        triples,
-        required,
-        answer.duals,
-        tie_triples,
-        answer.equality_duals,
-        answer.weights,
-        answer.equality_weights,
-        answer.dual_exponent,
-        answer.known_slacks,
-        answer.exact,
-        reason=answer.reason,
-    )
+    told = {"triples": triples, "required": required, "tie_triples": tie_triples}
+    return as_solution(MarginSolution, answer, sequences=sequences, selection=selection, **told)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin._isometry import length
 from tokenmargin.margin._constraint_generation import Round
-from tokenmargin.margin.solution import Solution, Status
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.solution import Status
 
 #: Largest KKT residual of an optimal point, in units of the margin 1 and of |p|. Answers on a working set are right to
 #: 1e-12; logits of |p| max|E| = 1e9, the longest that a selection allows, to 1e-7.
@@ -41,47 +41,27 @@ class CorpusConflict:
         return 1.0 / self.residual if self.residual > 0 else float("inf")
 
 
-@dataclass(frozen=True, eq=False)
-class CorpusMargin(Solution):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CorpusMargin(LeastNormSolution):
     """Solution of the max-margin problem [E, (9)] for the selected tokens of a corpus.
 
     `pairs[k] = (s, t)` are the token pairs that carry a multiplier `duals[k]` > 0, and p is the sum of
-    duals times (E_s - E_t) and of tie duals times tied differences; equally p = sum over tokens of `token_weights` E_s.
+    duals times (E_s - E_t) and of tie duals times tied differences; equally p = sum over tokens of `token_weights` E_s
+    (both times 2 to the power `dual_exponent`).
 
     Residuals are over the constraints of all documents, in units of the margin 1 (primal) and of |p| (the others:
     multipliers and products with them over |p|^2, which is the sum of all multipliers).
     """
 
     vocabulary: tuple[str, ...] = field(repr=False)
-    p: np.ndarray = field(repr=False)  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
-    pairs: np.ndarray = field(repr=False)  #: token ids (selected, other), shape (k, 2)
-    duals: np.ndarray = field(repr=False)  #: shape (k,)
+    pairs: np.ndarray = field(repr=False)  #: token ids (selected, other) that carry a multiplier, shape (k, 2)
     ties: np.ndarray = field(repr=False)  #: token ids asked level, shape (q, 2)
-    tie_duals: np.ndarray = field(repr=False)  #: shape (q,)
     token_weights: np.ndarray = field(repr=False)  #: c with p = E'c, shape (V,)
     rounds: tuple[Round, ...] = field(repr=False)
     n_constraints: int  #: distinct pairs of tokens asked apart
     n_asked: int  #: the same with a pair counted once for each document that asks for it
     n_tight: int  #: distinct pairs whose margin is 1 to tolerance
     conflict: CorpusConflict | None = field(default=None, repr=False)
-    dual_exponent: int = field(default=0, repr=False)  #: multipliers and token weights are times 2 to this power
-
-    @property
-    def norm(self) -> float:
-        """|p|."""
-        return length(self.p)
-
-    @property
-    def margin(self) -> float:
-        """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
-        if self.is_infeasible:
-            return 0.0
-        return 1.0 / self.norm if self.norm > 0 else float("inf")
-
-    @property
-    def direction(self) -> np.ndarray:
-        """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
-        return self.p / self.norm if self.norm != 0 else self.p
 
     @property
     def n_active(self) -> int:
@@ -111,7 +91,7 @@ class CorpusMargin(Solution):
             more = f"; and {self.n_active - NAMED} more pairs" if self.n_active > NAMED else ""
             return (
                 f"In every document the selected tokens are separated from the others with margin {self.margin:.6g} "
-                f"(|p| = {self.norm:.6g}). What limits the margin is {named}{more}."
+                f"(|p| = {self.value:.6g}). What limits the margin is {named}{more}."
             )
         if self.status is Status.INFEASIBLE and self.conflict is not None:
             return self._explain_conflict(self.conflict)

@@ -133,9 +133,9 @@ def _decided_exactly(
     exact = exact_verdict(given, np.ones(len(pairs)), held)
     if exact is None or exact.status is Status.UNDECIDED:
         return None
-    numbers, tie_numbers = exact.duals, exact.equality_duals
-    if exact.weights is not None and exact.equality_weights is not None:
-        numbers, tie_numbers = exact.weights, exact.equality_weights
+    numbers, tie_numbers = exact.duals, exact.tie_duals
+    if exact.weights is not None and exact.tie_weights is not None:
+        numbers, tie_numbers = exact.weights, exact.tie_weights
     carrying = np.flatnonzero(numbers)
     n_tight = 0 if exact.known_slacks is None else int((exact.known_slacks <= CORPUS_TOLERANCE).sum())
     found = OrderSolution(exact.status, exact.p, carrying, numbers[carrying], tie_numbers, answer.rounds)

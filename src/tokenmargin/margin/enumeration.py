@@ -11,6 +11,7 @@ from tokenmargin.margin.att_svm import att_svm_batch
 from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.optimality import is_locally_optimal
+from tokenmargin.norms import Norm
 
 #: Largest number of selections (whole or partial) that `local_margins` will hold at once before it refuses.
 ENUMERATION_LIMIT = 200_000
@@ -53,18 +54,25 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
 
 
 @checked
-def local_margins(sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
+def local_margins(
+    sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT, norm: Norm | str = "l2"
+) -> list[MarginSolution]:
     """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
 
     Exact, by enumeration with pruning (`feasible_selections`); selections have one token per input, as in [M].
     Empty when no selection is locally optimal: then no flow of p diverges to a single token per input.
+
+    Args:
+        sequences: n inputs of T tokens.
+        limit: selections, whole or partial, up to which they are enumerated.
+        norm: in which each solution is shortest, and its neighbours are those that limit it.
 
     Raises:
         TooLargeError: when there are more than `limit` choices to try.
         NotDecidedError: when float64 cannot tell whether some selection is feasible.
     """
     selections = feasible_selections(sequences, limit)
-    solutions = att_svm_batch([sequences] * len(selections), selections)
+    solutions = att_svm_batch([sequences] * len(selections), selections, norm)
     try:
         return [solution for solution in solutions if is_locally_optimal(solution)]
     except NotDecidedError as problem:

@@ -11,44 +11,37 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenmargin._checks import array_of, checked
-from tokenmargin._isometry import length
 from tokenmargin._types import ArrayLike, HeadVector, InputFlags, Labels
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import least_norm
-from tokenmargin.margin.least_norm_solution import ExactMultipliers
-from tokenmargin.margin.solution import Solution, Status
+from tokenmargin.margin.least_norm_solution import LeastNormSolution, as_solution
+from tokenmargin.margin.solution import Status
 
 #: An input is a support vector when its label margin Y_i v'r_i exceeds 1 by no more than this. An active-set solution
 #: meets a tight constraint to 1e-15; a label margin this close to 1 is spare to no training run of |v| < 1e8.
 SUPPORT_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class LabelSolution(Solution):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelSolution(LeastNormSolution):
     """Solution of [M, (SVM)]: v of least norm with Y_i v'r_i >= 1, or weights that prove there is none.
 
-    `duals` are one choice among several where more inputs than needed are support vectors: ask `support`, not them.
+    Its rows are Y_i r_i. `duals` are one choice among several where more inputs than needed are support vectors: ask
+    `support`, not them.
     """
 
-    v: HeadVector  #: v_mm, shape (k,); NaN when infeasible
     margins: Labels = field(repr=False)  #: Y_i v'r_i, shape (n,)
-    duals: Labels = field(repr=False)  #: v = sum_i duals_i Y_i r_i
-    weights: Labels | None = field(default=None, repr=False)  #: infeasible: >= 0, sum_i weights_i Y_i r_i = 0
-    dual_exponent: int = field(default=0, repr=False)  #: multipliers are `duals` times 2 to this power
-    exact: ExactMultipliers | None = field(default=None, repr=False)  #: `duals`, or `weights`, before they were rounded
 
     @property
-    def direction(self) -> HeadVector:
-        """v/|v|, shape (k,)."""
-        return self.v / length(self.v)
+    def v(self) -> HeadVector:
+        """v_mm, the vector of this problem by its letter, shape (k,); NaN when infeasible."""
+        return self.p
 
     @property
     def label_margin(self) -> float:
-        """Gamma = 1/|v|; 0 when infeasible, NaN when undecided."""
-        if self.status is Status.OPTIMAL:
-            return 1.0 / length(self.v)
-        return 0.0 if self.is_infeasible else float("nan")
+        """Gamma = 1/|v|, the margin of this problem by its name; 0 when infeasible, NaN when undecided."""
+        return self.margin
 
     @property
     def support(self) -> InputFlags:
@@ -83,17 +76,7 @@ def label_svm(features: ArrayLike, labels: ArrayLike) -> LabelSolution:
     signed = checked.labels[:, None] * checked.tokens[:, 0].astype(np.float64)
     answer = least_norm(signed, np.ones(len(signed)))
     margins = signed @ answer.p if answer.known_slacks is None else 1.0 + answer.known_slacks
-    return LabelSolution(
-        answer.status,
-        answer.residuals,
-        answer.p,
-        margins,
-        answer.duals,
-        answer.weights,
-        answer.dual_exponent,
-        answer.exact,
-        reason=answer.reason,
-    )
+    return as_solution(LabelSolution, answer, margins=margins)
 
 
 @checked

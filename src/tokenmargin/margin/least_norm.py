@@ -1,9 +1,10 @@
 """The shortest vector under linear constraints, with a proof either way. Nothing here knows what a token is.
 
-    minimise |p|^2 / 2   subject to   A p >= b,   E p = 0        (b >= 0)
+    minimise N(p)   subject to   A p >= b,   E p = 0        (b >= 0)
 
-Floats decide where they can tell (`_float_verdict`). Where |p||row| is more than `REACH` times what is asked of a row,
-or the numbers of rows that contradict differ by as much, it is decided without rounding (`_exact_verdict`).
+N is the Euclidean norm here. Floats decide where they can tell (`_float_verdict`). Where |p||row| is more than `REACH`
+times what is asked of a row, or the numbers of rows that contradict differ by as much, it is decided without rounding
+(`_exact_verdict`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT, TOO_LONG_FOR_FLOAT
 from tokenmargin.margin._float_verdict import float_verdict
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._least_norm_batch import LARGEST_SQUARE, SMALLEST_SQUARE, least_norm_arrays
+from tokenmargin.margin._other_norms import least_in_norm
 from tokenmargin.margin.exact_shortest import EXACT_NUMBERS, EXACT_ROWS
 from tokenmargin.margin.least_norm_solution import LeastNormSolution, no_point
 from tokenmargin.margin.solution import KKT_TOLERANCE, NOTHING_ASKED, Residuals, Status
+from tokenmargin.norms import L2, Norm, as_norm
 
 #: Lengths of rows, and what is asked of them, between which no square over- or underflows on the way.
 SMALLEST, LARGEST = SMALLEST_SQUARE**0.5, LARGEST_SQUARE**0.5
@@ -36,16 +39,41 @@ TOO_LARGE = (
 
 
 @checked
-def least_norm(rows: Rows, rhs: RightHandSide, equalities: EqualityRows | None = None) -> LeastNormSolution:
-    """Solve min |p|^2/2 s.t. rows p >= rhs, equalities p = 0, or prove that nothing satisfies the constraints.
+def least_norm(
+    rows: Rows,
+    rhs: RightHandSide,
+    ties: EqualityRows | None = None,
+    norm: Norm | str = "l2",
+    shape: tuple[int, ...] | None = None,
+) -> LeastNormSolution:
+    """Solve min N(p) s.t. rows p >= rhs, ties p = 0, or prove that nothing satisfies the constraints.
 
     Args:
         rows: A, shape (m, d), m >= 1.
         rhs: b >= 0, shape (m,).
-        equalities: E, shape (q, d).
+        ties: E, shape (q, d).
+        norm: N, a norm or its name. A proof that no p exists holds for every norm.
+        shape: of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
     """
-    _check_rows(rows, rhs, equalities)
-    return least_norm_of(GivenRows(rows.astype(float, copy=False), None, equalities), rhs)
+    _check_rows(rows, rhs, ties)
+    if shape is not None and (np.prod(shape) != rows.shape[1] or len(shape) > 2):
+        raise InvalidInputError(f"shape {shape} does not fit rows of width {rows.shape[1]}: give (a, b) with a b = it.")
+    return least_norm_in(GivenRows(rows.astype(float, copy=False), None, ties), rhs, as_norm(norm), shape)
+
+
+def least_norm_in(
+    given: GivenRows, rhs: np.ndarray, norm: Norm, shape: tuple[int, ...] | None = None
+) -> LeastNormSolution:
+    """`least_norm` in a norm, for rows that are differences of floats.
+
+    Whether there is a vector at all is decided in L2, without rounding where that matters.
+    """
+    answer = replace(least_norm_of(given, rhs), shape=shape)
+    if norm == L2():
+        return answer
+    rows, ties = given.floats()
+    interior = answer.p if rhs.all() else least_norm_of(given, np.ones(len(rhs))).p
+    return least_in_norm(answer, rows, rhs, ties, norm, shape or (given.width,), interior)
 
 
 def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLERANCE) -> LeastNormSolution:
@@ -102,18 +130,18 @@ def in_units(answer: LeastNormSolution, shift: int, dual_shift: int) -> LeastNor
         p = np.ldexp(answer.p, shift)
     if not np.isfinite(p).all():
         size = np.log10(np.abs(answer.p).max()) + shift * np.log10(2.0)
-        counts = len(p), len(answer.duals), len(answer.equality_duals)
+        counts = len(p), len(answer.duals), len(answer.tie_duals)
         return no_point(Status.UNDECIDED, *counts, reason=TOO_LONG_FOR_FLOATS.format(size))
-    largest = max(float(np.abs(part).max(initial=0.0)) for part in (answer.duals, answer.equality_duals))
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in (answer.duals, answer.tie_duals))
     if abs(int(np.frexp(largest)[1]) + dual_shift) > PLAIN_EXPONENT:
         return replace(answer, p=p, dual_exponent=dual_shift)
-    duals, tie_duals = np.ldexp(answer.duals, dual_shift), np.ldexp(answer.equality_duals, dual_shift)
-    return replace(answer, p=p, duals=duals, equality_duals=tie_duals)
+    duals, tie_duals = np.ldexp(answer.duals, dual_shift), np.ldexp(answer.tie_duals, dual_shift)
+    return replace(answer, p=p, duals=duals, tie_duals=tie_duals)
 
 
 def _doubted(given: GivenRows, rhs: np.ndarray, answer: LeastNormSolution, tolerance: float) -> LeastNormSolution:
     """The verdict on a problem of which floats do not tell, or say that there is no vector."""
-    no_ties = not len(answer.equality_duals)
+    no_ties = not len(answer.tie_duals)
     if answer.status is Status.INFEASIBLE and (given.is_rounded or (no_ties and not given.is_spread)):
         return answer
     if given.is_small:
@@ -129,7 +157,7 @@ def _doubted(given: GivenRows, rhs: np.ndarray, answer: LeastNormSolution, toler
         missed = float((1.0 - given.of(asks).products(answer.p) / rhs[asks]).max())
         if missed <= tolerance:
             return replace(answer, residuals=replace(answer.residuals, primal=max(0.0, missed)))
-    counts = given.width, len(answer.duals), len(answer.equality_duals)
+    counts = given.width, len(answer.duals), len(answer.tie_duals)
     return no_point(Status.UNDECIDED, *counts, reason=TOO_LARGE)
 
 
@@ -139,14 +167,14 @@ def _proved_by_its_rows(given: GivenRows, rhs: np.ndarray, answer: LeastNormSolu
     rows = np.flatnonzero(answer.weights > 0)
     few = given.of(rows)
     exact = exact_verdict(few, rhs[rows], np.zeros(0, dtype=int)) if few.is_small else None
-    counts = given.width, len(answer.duals), len(answer.equality_duals)
-    if exact is None or exact.weights is None or exact.equality_weights is None or exact.exact is None:
+    counts = given.width, len(answer.duals), len(answer.tie_duals)
+    if exact is None or exact.weights is None or exact.tie_weights is None or exact.exact is None:
         return no_point(Status.UNDECIDED, *counts, reason=TOO_LARGE)
     weights, fractions = np.zeros(len(answer.duals)), [Fraction(0)] * len(answer.duals)
     for k, rounded, weight in zip(rows.tolist(), exact.weights, exact.exact[0], strict=True):
         weights[k], fractions[k] = rounded, weight
     proof = tuple(fractions), exact.exact[1]
-    return no_point(Status.INFEASIBLE, *counts, (weights, exact.equality_weights), proof)
+    return no_point(Status.INFEASIBLE, *counts, (weights, exact.tie_weights), proof)
 
 
 @checked
@@ -169,12 +197,12 @@ def least_norm_batch_of(
 ) -> list[LeastNormSolution]:
     """`least_norm_batch` for rows that are rounded differences; `given(j)` has those of problem j without rounding."""
     found = least_norm_arrays(rows, rhs)
-    no_equalities = np.zeros(0)
+    no_ties = np.zeros(0)
     solutions = []
     for j, (solved, numbers) in enumerate(zip(found.solved.tolist(), found.residuals.tolist(), strict=True)):
         if solved:
             p, duals = found.p[j], found.duals[j]
-            solutions.append(LeastNormSolution(Status.OPTIMAL, Residuals(*numbers), p, duals, no_equalities))
+            solutions.append(LeastNormSolution(Status.OPTIMAL, Residuals(*numbers), p, duals, no_ties))
         else:
             solutions.append(least_norm_of(given(j), rhs[j]))
     return solutions
@@ -191,16 +219,16 @@ def least_norm_batch_of_pairs(pairs: np.ndarray) -> list[LeastNormSolution]:
     return least_norm_batch_of(rows, np.ones(rows.shape[:2]), lambda j: GivenRows(pairs[j, 0], pairs[j, 1]))
 
 
-def _check_rows(rows: np.ndarray, rhs: np.ndarray, equalities: np.ndarray | None) -> None:
+def _check_rows(rows: np.ndarray, rhs: np.ndarray, ties: np.ndarray | None) -> None:
     """Raise unless there is something to solve."""
     if rows.ndim != 2 or not rows.size or rhs.shape != (len(rows),):
         raise InvalidInputError(f"rows {rows.shape} and rhs {rhs.shape} do not fit: give (m, d) and (m,), none empty.")
-    if equalities is not None and equalities.shape[1:] != rows.shape[1:]:
-        raise InvalidInputError(f"equalities {equalities.shape} must be as wide as rows {rows.shape}.")
-    _check_finite(rows, rhs, *([] if equalities is None else [equalities]))
+    if ties is not None and ties.shape[1:] != rows.shape[1:]:
+        raise InvalidInputError(f"ties {ties.shape} must be as wide as rows {rows.shape}.")
+    _check_finite(rows, rhs, *([] if ties is None else [ties]))
 
 
-def _check_finite(rows: np.ndarray, rhs: np.ndarray, *equalities: np.ndarray) -> None:
-    arrays = (rows, rhs, *equalities)
+def _check_finite(rows: np.ndarray, rhs: np.ndarray, *ties: np.ndarray) -> None:
+    arrays = (rows, rhs, *ties)
     if not all(array.dtype.kind in "fiu" and np.isfinite(array).all() for array in arrays) or rhs.min() < 0:
-        raise InvalidInputError("rows, rhs and equalities must be finite numbers, and rhs not negative.")
+        raise InvalidInputError("rows, rhs and ties must be finite numbers, and rhs not negative.")

@@ -2,43 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tokenmargin._isometry import length
 from tokenmargin._types import EqualityNumbers, RowNumbers, Vector
-from tokenmargin.margin.solution import NO_POINT, Solution, Status
+from tokenmargin.margin.solution import NO_POINT, Solution, Status, Unique
+from tokenmargin.norms import L2, Norm
 
 #: Fractions for rows and for ties.
 ExactMultipliers = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
+
+#: Singular values below this share of the largest do not count in a rank: solutions are right to 1e-8.
+RANK_GAP = 1e-6
 
 #: Rows that a sentence names before it says how many more there are.
 NAMED = 6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class LeastNormSolution(Solution):
-    """Primal and dual solution, or weights that prove there is none (`weights`, `equality_weights`)."""
+    """The shortest p with its multipliers, or weights on rows and ties that prove that there is none.
 
-    p: Vector  #: the shortest p, shape (d,); NaN when infeasible
-    duals: RowNumbers  #: p = sum of duals times rows and of equality duals times equality rows
-    equality_duals: EqualityNumbers
-    weights: RowNumbers | None = None
-    equality_weights: EqualityNumbers | None = None
-    dual_exponent: int = 0  #: multipliers are `duals` times 2 to this power; 0 unless floats do not hold them
-    known_slacks: RowNumbers | None = None  #: rows p - rhs of the shortest p before it was rounded, where it is known
-    exact: ExactMultipliers | None = None  #: `duals`, or `weights`, of rows and of ties before they were rounded
-    least: float = 0.0  #: where it is undecided: no vector that satisfies the constraints is shorter
+    p = sum of `duals` times rows and of `tie_duals` times ties (and times 2 to the power `dual_exponent`, which is 0
+    unless float64 does not hold them). Problems over tokens, labels or a corpus add what their rows stand for.
+    """
+
+    p: Vector  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
+    duals: RowNumbers = field(repr=False)
+    tie_duals: EqualityNumbers = field(repr=False)
+    weights: RowNumbers | None = field(default=None, repr=False)
+    tie_weights: EqualityNumbers | None = field(default=None, repr=False)
+    dual_exponent: int = field(default=0, repr=False)
+    known_slacks: RowNumbers | None = field(default=None, repr=False)  #: of p before it was rounded, where it is known
+    exact: ExactMultipliers | None = field(default=None, repr=False)  #: `duals`, or `weights`, before they were rounded
+    norm: Norm = field(default=L2(), repr=False)  #: the norm in which p is shortest
+    shape: tuple[int, ...] | None = field(default=None, repr=False)  #: of p as an array, where it is no vector
+    unique: Unique = field(default=Unique.YES, repr=False)  #: whether no other p is as short; in L2 none ever is
+    least: float = field(default=0.0, repr=False)  #: where it is undecided: no p that meets the constraints is shorter
+
+    @property
+    def value(self) -> float:
+        """N(p) in the norm of the problem: 0 when trivial, NaN when infeasible."""
+        return length(self.p) if self.norm == L2() else float(self.norm.value(self.matrix))
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """p as the array that it is: a matrix W where tokens have queries, else the vector itself."""
+        return self.p if self.shape is None else self.p.reshape(self.shape)
+
+    @property
+    def spectrum(self) -> np.ndarray:
+        """The singular values of `matrix`, largest first; of a vector the length alone."""
+        return np.linalg.svd(self.matrix.reshape(len(self.matrix), -1), compute_uv=False)
+
+    @property
+    def rank(self) -> int:
+        """How many singular values are above `RANK_GAP` of the largest: `spectrum` shows how clear the gap is."""
+        values = self.spectrum
+        return int((values > RANK_GAP * values[0]).sum())
+
+    @property
+    def direction(self) -> Vector:
+        """p/N(p), shape (d,); zeros when trivial, NaN when infeasible."""
+        return self.p / self.value if self.p.any() else self.p
+
+    @property
+    def margin(self) -> float:
+        """1/N(p), the least product of the direction with a row; inf when trivial, 0 when infeasible."""
+        if self.is_infeasible:
+            return 0.0
+        return 1.0 / self.value if self.p.any() else float("inf")
+
+    def _in_its_norm(self) -> str:
+        """What is to be said where lengths are not Euclidean."""
+        if self.norm == L2():
+            return ""
+        told = f" Lengths are in the norm {self.norm.name!r}, in which {self.unique.value}."
+        return told if self.shape is None else f"{told} The matrix has rank {self.rank}."
 
     def explain(self) -> str:
         """One or two sentences a person understands."""
         if self.status is Status.OPTIMAL:
             carrying = int((self.duals > 0).sum())
             return (
-                f"The shortest vector has length {length(self.p):.6g}; "
-                f"{carrying} of {len(self.duals)} constraints hold it there."
+                f"The shortest vector has length {self.value:.6g}; "
+                f"{carrying} of {len(self.duals)} constraints hold it there.{self._in_its_norm()}"
             )
         if self.status is Status.TRIVIAL:
             return "No constraint asks for anything, so the shortest vector is 0."
@@ -47,6 +99,16 @@ class LeastNormSolution(Solution):
             named = ", ".join(map(str, rows[:NAMED])) + (f" and {len(rows) - NAMED} more" if len(rows) > NAMED else "")
             return f"No vector satisfies the constraints: rows {named} contradict each other, as weights on them prove."
         return f"{self._explain_undecided()} Rescale the rows or merge near-duplicates."
+
+
+Kind = TypeVar("Kind", bound=LeastNormSolution)
+
+_COMMON = tuple(one.name for one in fields(LeastNormSolution))
+
+
+def as_solution(kind: type[Kind], answer: LeastNormSolution, **more: Any) -> Kind:
+    """The answer to a problem of rows as the answer to what the rows stand for, which `more` has."""
+    return kind(**{name: getattr(answer, name) for name in _COMMON}, **more)
 
 
 def no_point(

@@ -10,11 +10,11 @@ import numpy as np
 
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._sentences import listed
-from tokenmargin._types import EqualityNumbers, EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
+from tokenmargin._types import EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, farkas_certificate
-from tokenmargin.margin.least_norm_solution import ExactMultipliers
-from tokenmargin.margin.solution import Solution, Status
+from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.margin.solution import Status
 
 #: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
 #: slack of a constraint in general position. A difference so long that rounding alone is more (|p||k_s - k_t| above
@@ -36,42 +36,19 @@ def tight_constraints(slacks: np.ndarray, sizes: np.ndarray, duals: np.ndarray) 
     return np.asarray((slacks <= np.maximum(TIGHT_TOLERANCE, TIGHT_ROUNDING * sizes)) | carries)
 
 
-@dataclass(frozen=True, eq=False)
-class MarginSolution(Solution):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarginSolution(LeastNormSolution):
     """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
 
     Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
-    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order: p = sum of duals times differences (and times
-    2 to the power `dual_exponent`, which is 0 unless float64 does not hold them).
+    p'(k_is - k_is') = 0. `duals` and `tie_duals` are in the same order, of the differences of keys.
     """
 
     sequences: EmbeddedSequences = field(repr=False)
     selection: Selection
-    p: Vector  #: the shortest p, shape (d,); zeros when trivial, NaN when infeasible
     triples: Triples = field(repr=False)
     required: RightHandSide = field(repr=False)
-    duals: RowNumbers = field(repr=False)
     tie_triples: EqualityTriples = field(repr=False)
-    tie_duals: EqualityNumbers = field(repr=False)
-    weights: RowNumbers | None = field(default=None, repr=False)
-    tie_weights: EqualityNumbers | None = field(default=None, repr=False)
-    dual_exponent: int = field(default=0, repr=False)  #: multipliers are `duals` times 2 to this power
-    known_slacks: RowNumbers | None = field(default=None, repr=False)  #: of p before it was rounded, where it is known
-    exact: ExactMultipliers | None = field(default=None, repr=False)  #: `duals`, or `weights`, before they were rounded
-
-    @property
-    def direction(self) -> Vector:
-        """p/|p|, shape (d,); zeros when trivial, NaN when infeasible."""
-        size = length(self.p)
-        return self.p / size if size > 0 else self.p
-
-    @property
-    def margin(self) -> float:
-        """1/|p|, the distance by which the unit direction separates; inf when trivial, 0 when infeasible."""
-        if self.status is Status.INFEASIBLE:
-            return 0.0
-        size = length(self.p)
-        return 1.0 / size if size > 0 else float("inf")
 
     def moved_to(self, p: Vector) -> MarginSolution:
         """The same answer with another p, and so with other slacks: what a false solution is made of."""
@@ -139,7 +116,7 @@ class MarginSolution(Solution):
         held = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
         return (
             f"The selected tokens are separated from all others with margin {self.margin:.6g} "
-            f"(|p| = {length(self.p):.6g}). What limits the margin is {held}."
+            f"(|p| = {self.value:.6g}). What limits the margin is {held}.{self._in_its_norm()}"
         )
 
     def _explain_conflict(self) -> str:

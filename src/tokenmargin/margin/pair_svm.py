@@ -16,18 +16,26 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.least_norm import least_norm
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
+from tokenmargin.norms import Norm
 
 
-def pair_svm(rows: ArrayLike, ties: ArrayLike | None = None) -> LeastNormSolution:
+def pair_svm(
+    rows: ArrayLike,
+    ties: ArrayLike | None = None,
+    norm: Norm | str = "l2",
+    shape: tuple[int, ...] | None = None,
+) -> LeastNormSolution:
     """The shortest p with p'z >= 1 for every row and p'z = 0 for every tie, or weights that prove there is none.
 
     Args:
         rows: shape (m, d), m >= 1.
         ties: shape (q, d); none when absent.
+        norm: in which p is shortest.
+        shape: of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
     """
     asked = _matrix(rows, "rows")
     level = np.zeros((0, asked.shape[1])) if ties is None else _matrix(ties, "ties", asked.shape[1])
-    return least_norm(asked, np.ones(len(asked)), level)
+    return least_norm(asked, np.ones(len(asked)), level, norm, shape)
 
 
 def _matrix(value: ArrayLike, name: str, width: int | None = None) -> np.ndarray:

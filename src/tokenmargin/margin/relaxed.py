@@ -20,6 +20,7 @@ from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, LabelSolution, selec
 from tokenmargin.margin.least_norm import least_norm_of
 from tokenmargin.margin.margin_solution import MarginSolution
 from tokenmargin.margin.solution import Status
+from tokenmargin.norms import Norm, as_norm
 
 #: Halvings of the bracket in `rate_direction`: the level is then known to the last bit of float64.
 _HALVINGS = 60
@@ -36,7 +37,9 @@ def relaxed_inputs(sequences: EmbeddedSequences, selection: Selection) -> InputF
 
 
 @checked
-def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike | None = None) -> MarginSolution:
+def relaxed_svm(
+    sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike | None = None, norm: Norm | str = "l2"
+) -> MarginSolution:
     """(ATT-SVM) with margin 1 on some inputs and only p'(k_s - k_t) >= 0 on the relaxed ones [M, (10)].
 
     Args:
@@ -44,6 +47,7 @@ def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: Arr
         selection: booleans of shape (n, T).
         relaxed: booleans of shape (n,), True for inputs whose margin constraint is relaxed to 0. If absent, those that
             are no support vectors of (SVM), found by solving it: `relaxed_inputs`, for one selected token per input.
+        norm: in which p is shortest.
     """
     flags = relaxed_inputs(sequences, selection) if relaxed is None else array_of(relaxed, "relaxed", "booleans")
     if flags.shape != (sequences.n_inputs,) or flags.dtype != bool:
@@ -51,7 +55,7 @@ def relaxed_svm(sequences: EmbeddedSequences, selection: Selection, relaxed: Arr
             f"relaxed must be booleans, one per input, shape ({sequences.n_inputs},); "
             f"got {flags.dtype} of shape {flags.shape}."
         )
-    return att_svm_with_margins(sequences, selection, np.where(flags, 0.0, 1.0))
+    return att_svm_with_margins(sequences, selection, np.where(flags, 0.0, 1.0), as_norm(norm))
 
 
 @checked

@@ -40,6 +40,14 @@ class Status(Enum):
     UNDECIDED = "neither the shortest vector nor a proof that there is none reached its tolerance"
 
 
+class Unique(Enum):
+    """Whether an answer is the only one; the value of each member says it in words."""
+
+    YES = "no other vector is as short"
+    NO = "other vectors are as short"
+    NOT_DECIDED = "whether another vector is as short was not decided"
+
+
 @dataclass(frozen=True, slots=True)
 class Residuals:
     """The five KKT residuals of an answer; all 0 at the optimum. Each solution says in which units."""

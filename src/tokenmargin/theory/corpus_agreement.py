@@ -48,7 +48,7 @@ class CorpusAgreement:
     @property
     def margin_share(self) -> float:
         """The margin of p/|p| over the largest margin, at most 1, and a lower bound of the cosine."""
-        return self.margin * self.solution.norm
+        return self.margin * self.solution.value
 
 
 @checked

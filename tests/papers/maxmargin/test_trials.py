@@ -12,13 +12,14 @@ from tokenmargin.attention import logistic
 from tokenmargin.data import Selection, optimal_selection, scores
 from tokenmargin.data.problem_batch import ProblemBatch
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap
+from tokenmargin.margin import Status, att_svm, is_locally_optimal, neighbor_score_gap, neighbors
 from tokenmargin.papers.maxmargin.trials import (
     COLUMNS,
     SATURATED,
     TREATMENTS,
     Study,
     _compare,
+    margins,
     run_trials,
     textbook_descent,
     trial,
@@ -159,3 +160,18 @@ def test_a_neighbour_of_the_same_score_is_as_good_as_the_selected_token():
 def test_a_trial_needs_tokens_to_choose_from():
     with pytest.raises(InvalidInputError, match="nothing to select"):
         Study(T=1)
+
+
+@pytest.mark.parametrize("d", [2, 5, 30])
+def test_margins_as_arrays_are_those_of_the_problems_one_by_one(rng, d):
+    batch = ProblemBatch(rng.normal(size=(40, 3, 4, d)), rng.normal(size=(40, 3, 4)))
+    alpha = rng.integers(4, size=(40, 3))
+    p, near = margins(batch.keys, alpha)
+    for j in range(40):
+        alone = att_svm(batch[j], Selection.from_indices(alpha[j], 4))
+        assert bool(np.isfinite(p[j]).all()) == (alone.status is Status.OPTIMAL)
+        np.testing.assert_array_equal(near[j], neighbors(alone))
+        if alone.status is Status.OPTIMAL:
+            np.testing.assert_allclose(p[j], alone.p, atol=1e-9 * np.linalg.norm(alone.p))
+    assert np.isfinite(p).any()
+    assert d > 2 or not np.isfinite(p).all()  # some selections in the plane cannot be separated

@@ -16,17 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import checked, fits_in_memory, positive, real_array, whole_number
+from tokenmargin._isometry import lengths
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import AnyArray
 from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, NormalizedDescent, follow_all, limits_of, logistic
 from tokenmargin.attention.batch import descend_batch
-from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
+from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.data.problem_batch import BatchVectors, ProblemBatch
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, att_svm, att_svm_batch, neighbors
 from tokenmargin.margin.any_of import att_svm_any
-from tokenmargin.margin.att_svm_arrays import att_svm_arrays, neighbor_score_gaps
+from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
+from tokenmargin.margin.margin_solution import tight_constraints
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.theory.agreement import one_minus_cosine
 
 TREATMENTS = ("printed", "stable", "decided")
@@ -312,18 +315,44 @@ def _compare(problems: ProblemBatch, points: np.ndarray, chosen: np.ndarray, col
     if not len(ended):
         return
     alpha, gamma = chosen[ended], problems.scores[ended]
-    answer = att_svm_arrays(problems.keys[ended], alpha)
-    column["infeasible"][ended] = ~answer.solved
-    solved = ended[answer.solved]
-    gaps = neighbor_score_gaps(gamma, alpha, answer.neighbors)[answer.solved]
+    p, near = margins(problems.keys[ended], alpha)
+    separated = np.isfinite(p).all(axis=1)
+    column["infeasible"][ended] = ~separated
+    solved = ended[separated]
+    gaps = np.where(near, np.take_along_axis(gamma, alpha[:, :, None], axis=2) - gamma, np.inf).min(axis=2)[separated]
     gap = gaps.min(axis=1)
-    error = _one_minus_cosines(points[solved], answer.p[answer.solved])
+    error = _one_minus_cosines(points[solved], p[separated])
     column["error"][solved], column["correlation"][solved] = error, 1.0 - error
     column["gap"][solved] = gap
     column["is_lmm"][solved] = (gaps > problems.tie_widths()[solved]).all(axis=1)
     column["is_gmm"][solved] = problems.is_optimal(chosen)[solved]
     for j in solved[gap < 0].tolist():
         column["proxy_correlation"][j] = _proxy_correlation(problems[j], chosen[j], points[j])
+
+
+def margins(keys: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ATT-SVM) of B problems as arrays: p, shape (B, d), NaN where there is none, and SVM-neighbours, (B, n, T).
+
+    `att_svm` and `neighbors` one by one would take as long as the descent of a trial.
+
+    Args:
+        keys: shape (B, n, T, d), T > 1.
+        alpha: selected tokens, shape (B, n).
+    """
+    B, n, T, d = keys.shape
+    others = np.argsort(np.arange(T) == alpha[:, :, None], axis=2, kind="stable")[:, :, :-1]
+    unselected = np.take_along_axis(keys, others[:, :, :, None], axis=2)
+    selected = np.broadcast_to(np.take_along_axis(keys, alpha[:, :, None, None], axis=2), unselected.shape)
+    pairs = np.stack([selected, unselected], axis=1).reshape(B, 2, n * (T - 1), d)
+    answers = least_norm_batch_of_pairs(pairs)
+    solved = np.array([answer.status is Status.OPTIMAL for answer in answers])
+    p = np.where(solved[:, None], [answer.p for answer in answers], np.nan)
+    rows = pairs[:, 0] - pairs[:, 1]
+    slacks, duals = np.einsum("bmd,bd->bm", rows, p) - 1.0, np.array([answer.duals for answer in answers])
+    tight = solved[:, None] & tight_constraints(slacks, lengths(rows) * lengths(p)[:, None], duals)
+    near = np.zeros((B, n, T), dtype=bool)
+    np.put_along_axis(near, others, tight.reshape(B, n, T - 1), axis=2)
+    return p, near
 
 
 def _proxy_correlation(sequences: EmbeddedSequences, alpha: np.ndarray, p: np.ndarray) -> float:

@@ -19,7 +19,6 @@ from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.margin import (
     att_svm,
     att_svm_any,
-    cone_constants,
     directional_margin,
     global_margin,
     least_norm,
@@ -29,6 +28,7 @@ from tokenmargin.margin import (
     relaxing_rate,
     selected_label_svm,
 )
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import LEMMA_7, ConeCase
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import THEOREM_7, LocalPathCase, in_general_position

@@ -7,7 +7,8 @@ import pytest
 
 from tests.instances import fig1b, random_sphere
 from tokenmargin.data import EmbeddedSequences, Selection, scores
-from tokenmargin.margin import att_svm, cone_constants, local_margins, neighbors
+from tokenmargin.margin import att_svm, local_margins, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.lemma7_cone import (
     LEMMA_7,
     LEMMA_7_COMPARISON,
@@ -38,8 +39,7 @@ def cases(rng, pi, count):
             if not constants.every_input_has_neighbors:
                 continue
             unit = in_the_cone(rng, solution.direction, constants.mu)
-            case = ComparisonCase(data, solution.selection, tuple(unit.tolist()), pi)
-            p = unit * (1.0001 * comparison_radius(case))
+            p = unit * (1.0001 * comparison_radius(solution, pi))
             yield ComparisonCase(data, solution.selection, tuple(p.tolist()), pi)
             found += 1
 
@@ -54,7 +54,7 @@ def test_the_descent_along_p_is_at_most_that_along_the_direction_beyond_its_radi
 
 def test_a_smaller_excess_needs_a_larger_radius(rng):
     for case in cases(rng, 1.0, 4):
-        radii = [comparison_radius(ComparisonCase(case.sequences, case.selection, case.p, pi)) for pi in (1, 0.1, 0.01)]
+        radii = [comparison_radius(case.solution, pi) for pi in (1, 0.1, 0.01)]
         assert radii == sorted(radii)
         assert radii[0] >= cone_constants(att_svm(case.sequences, case.selection)).radius
 
@@ -69,16 +69,16 @@ def test_a_gradient_along_p_alone_breaks_it(rng):
 def test_only_the_last_term_of_the_radius_counts_the_inputs():
     """Inputs repeated: (46) and (49) compare an input with itself, the last one input of weight 1/n with all others."""
     data, pi = fig1b(), 0.05
-    once = ComparisonCase(data, Selection.from_indices([1], 3), (1.0, 0.0), pi)
-    constants = cone_constants(att_svm(data, once.selection))
+    solution = att_svm(data, Selection.from_indices([1], 3))
+    constants, once = cone_constants(solution), comparison_terms(solution, pi)
     nu = pi**2 / (64 * constants.key_norm**2)
     for n in (2, 5):
         tokens, labels, keys = (np.repeat(part, n, axis=0) for part in (data.tokens, data.labels, data.keys))
         repeated = EmbeddedSequences(tokens, labels, data.head, keys)
-        again = comparison_terms(replace(once, sequences=repeated, selection=Selection.from_indices([1] * n, 3)))
-        assert again[:2] == pytest.approx(comparison_terms(once)[:2])
+        again = comparison_terms(att_svm(repeated, Selection.from_indices([1] * n, 3)), pi)
+        assert again[:2] == pytest.approx(once[:2])
         more = np.log(n) / ((pi / 2 + 2 * nu) * constants.margin)
-        assert again[2] - comparison_terms(once)[2] == pytest.approx(more)
+        assert again[2] - once[2] == pytest.approx(more)
 
 
 @pytest.mark.parametrize("beyond", [-0.01, 0.01])

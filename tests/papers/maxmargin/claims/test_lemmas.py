@@ -20,7 +20,8 @@ from tokenmargin.attention import correlation, logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead, ReLUHead
 from tokenmargin.data import Selection, scores
-from tokenmargin.margin import Status, att_svm, cone_constants, directional_margin, neighbors
+from tokenmargin.margin import Status, att_svm, directional_margin, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.lemma2_11_feasibility import LEMMA_2, optimal_between_others
 from tokenmargin.papers.maxmargin.claims.lemma3_key import LEMMA_3, KeyLemmaCase, key_lemma_case, key_lemma_terms
 from tokenmargin.papers.maxmargin.claims.lemma5_correlation import LEMMA_5, CorrelationCase, correlation_radius
@@ -311,9 +312,9 @@ def test_lemma_12_a_token_with_most_of_the_attention_has_the_largest_logit(seed,
 def test_lemmas_12_and_13_along_the_joint_path():
     """[M, Lemma 13] with |v| = |p|, which is enough on Fig. 3(b): selected tokens ahead, p to (10), v to (SVM)."""
     from tokenmargin.attention import JointRisk
-    from tokenmargin.data.toys import fig3
     from tokenmargin.margin import relaxed_svm
     from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
+    from tokenmargin.papers.maxmargin.toys import fig3
 
     data = fig3((0.5, 1.5))
     radii = 2.0 ** np.arange(1, 13)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tokenmargin.data import optimal_selection, scores
-from tokenmargin.margin import Status, att_svm, cone_constants, is_locally_optimal, relaxing_rate, selected_label_svm
+from tokenmargin.margin import Status, att_svm, is_locally_optimal, relaxing_rate, selected_label_svm
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.cone_radius import WITHIN, cone_radius
 from tokenmargin.papers.maxmargin.claims.lemma5_correlation import LEMMA_5, correlation_radius
 from tokenmargin.papers.maxmargin.laws.random_problems import LAWS, scored, two_scores

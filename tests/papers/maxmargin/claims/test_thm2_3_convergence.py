@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.instances import fig1a, fig1b, planar, random_sphere
 from tokenmargin.attention import AttentionRisk, Flow, exponential, follow, logistic
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin import att_svm, cone_constants, in_cone, local_margins
+from tokenmargin.margin import att_svm, local_margins
+from tokenmargin.papers.maxmargin._cones import cone_constants, in_cone
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     POINTS,
     cone_radius,

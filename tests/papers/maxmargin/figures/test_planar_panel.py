@@ -3,7 +3,8 @@
 import numpy as np
 
 from tokenmargin._progress import silent
-from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.data import EmbeddedSequences
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.figures._planar_panel import certificates, direction_labels, is_global, planar_panel
 
 

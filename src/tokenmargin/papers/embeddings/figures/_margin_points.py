@@ -135,7 +135,7 @@ def _row(dataset: TokenDataset, agreement: CorpusAgreement) -> QueryRow:
         active_pairs=solution.n_active,
         kkt_residual=solution.residuals.worst,
         solved=agreement.is_solved,
-        norm=solution.norm,
+        norm=solution.value,
         largest_margin=solution.margin,
         margin=agreement.margin,
         margin_share=agreement.margin_share,

@@ -16,7 +16,7 @@ import numpy as np
 from tokenmargin._rationals import Row, dot, fraction_rows
 from tokenmargin._types import TokenFlags, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.exact_hull import HullPoint, nearest_point, separating
+from tokenmargin.papers.maxmargin.claims._exact_hull import HullPoint, nearest_point, separating
 from tokenmargin.papers.maxmargin.claims.order_cells import Choice
 from tokenmargin.theory.claim import least
 

@@ -18,8 +18,9 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._types import Path
 from tokenmargin.attention import AttentionRisk, Loss, logistic
 from tokenmargin.data import scores
-from tokenmargin.margin import MarginSolution, cone_constants, neighbors
-from tokenmargin.papers.maxmargin.claims.lemma7_cone import ComparisonCase, comparison_terms
+from tokenmargin.margin import MarginSolution, neighbors
+from tokenmargin.papers.maxmargin._cones import cone_constants
+from tokenmargin.papers.maxmargin.claims.lemma7_cone import comparison_terms
 from tokenmargin.theory.claim import largest
 
 #: Points of the cone at which (53) and (55) are compared, and how far out, in units of its radius.
@@ -66,7 +67,6 @@ def cone_radius(solution: MarginSolution, loss: Loss = logistic) -> ConeRadius:
     """
     data, constants = solution.sequences, cone_constants(solution)
     mu, margin = constants.mu, constants.margin
-    case = ComparisonCase(data, solution.selection, tuple(solution.p.tolist()), mu / (2 - mu), loss)
     gamma, near = scores(data), neighbors(solution)
     selected = np.where(solution.selection.chosen, gamma, -np.inf).max(axis=1)
     most = float((selected[:, None] - gamma)[near].max())
@@ -80,7 +80,7 @@ def cone_radius(solution: MarginSolution, loss: Loss = logistic) -> ConeRadius:
     return ConeRadius(
         mu,
         constants.radius,
-        *comparison_terms(case),
+        *comparison_terms(solution, mu / (2 - mu), loss),
         step=float(2 / margin * lambertw(Z * margin / 4).real),
         step_as_printed=float(2 / margin * np.log(Z)),
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from tokenmargin._types import Vector
-from tokenmargin.data import EmbeddedSequences, optimal_selection, scores, toys
+from tokenmargin.data import EmbeddedSequences, optimal_selection, scores
 from tokenmargin.margin import MarginSolution, Status, global_margin
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.theory.claim import ROUNDING, ROUNDING_REASON, Applies, Claim, largest
 from tokenmargin.theory.problem import given
 

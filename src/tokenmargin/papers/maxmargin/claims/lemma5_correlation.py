@@ -12,8 +12,9 @@ import numpy as np
 
 from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk
-from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.data import EmbeddedSequences
 from tokenmargin.margin import global_margin
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.thm2_3_convergence import assumption_b
 from tokenmargin.theory.claim import (
     ROUNDING,

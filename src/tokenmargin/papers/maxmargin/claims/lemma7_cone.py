@@ -14,8 +14,10 @@ from jaxtyping import Float
 
 from tokenmargin._types import Vector
 from tokenmargin.attention import AttentionRisk, Loss, logistic
-from tokenmargin.data import EmbeddedSequences, Selection, scores, toys
-from tokenmargin.margin import att_svm, cone_constants, in_cone, is_locally_optimal, neighbors
+from tokenmargin.data import EmbeddedSequences, Selection, scores
+from tokenmargin.margin import MarginSolution, att_svm, is_locally_optimal, neighbors
+from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._cones import OfSelection, cone_constants, in_cone
 from tokenmargin.theory.claim import (
     DOT_ROUNDING,
     ROUNDING,
@@ -33,7 +35,7 @@ InputNumbers = Float[np.ndarray, "n"]
 
 
 @dataclass(frozen=True, eq=False)
-class ConeCase:
+class ConeCase(OfSelection):
     """A locally-optimal selection with p and q in its cone."""
 
     sequences: EmbeddedSequences
@@ -53,7 +55,7 @@ class ConeGradient:
     log_missing: InputNumbers
 
 
-def cone_gradient(case: ConeCase) -> ConeGradient:
+def cone_gradient(case: ConeCase | ComparisonCase) -> ConeGradient:
     """The gradient at p and how much attention each input withholds from its selected token."""
     direction, log_scale = AttentionRisk(case.sequences, case.loss).descent_direction(case.p)
     near = case.sequences.relative_keys @ case.sequences.direction(case.p)  # softmax feels no shift
@@ -69,14 +71,14 @@ def cone_gradient(case: ConeCase) -> ConeGradient:
     )
 
 
-def _lemma_7_applies(case: ConeCase) -> tuple[Applies, str]:
-    solution = att_svm(case.sequences, case.selection)
+def _lemma_7_applies(case: ConeCase | ComparisonCase) -> tuple[Applies, str]:
+    solution, points = case.solution, (case.p, case.q if isinstance(case, ConeCase) else case.p)
     if not is_locally_optimal(solution):
         return Applies.NO, "The selected tokens are not locally optimal."
     constants = cone_constants(solution)
     if not constants.every_input_has_neighbors:
         return Applies.NO, "Some input has no SVM-neighbour, where the constants c and C are not defined."
-    if not in_cone(case.p, solution.p, constants.mu, constants.radius) or not in_cone(case.q, solution.p, constants.mu):
+    if not all(map(in_cone, points, [solution.p] * 2, [constants.mu] * 2, [constants.radius, 0.0])):
         return Applies.NO, f"p or q lies outside the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
     told = f"p and q lie in the cone with mu = {constants.mu:.2e}, R = {constants.radius:.4g}."
     return unless_slopes_known(case.sequences) or (Applies.YES, told)
@@ -84,7 +86,7 @@ def _lemma_7_applies(case: ConeCase) -> tuple[Applies, str]:
 
 def _lemma_7_error(case: ConeCase, seen: ConeGradient) -> float:
     """The worst miss of (40) and of the first half of (31b), relative to the bound."""
-    solution = att_svm(case.sequences, case.selection)
+    solution = case.solution
     gamma, near = scores(case.sequences), neighbors(solution)
     selected = np.where(case.selection.chosen, gamma, -np.inf).max(axis=1)
     least = selected - np.where(near, gamma, -np.inf).max(axis=1)
@@ -134,7 +136,7 @@ LEMMA_7: Claim[ConeCase, ConeGradient] = Claim(
 
 
 @dataclass(frozen=True, eq=False)
-class ComparisonCase:
+class ComparisonCase(OfSelection):
     """A locally-optimal selection, p in its cone, and the pi by which descent along p may exceed that along p_mm."""
 
     sequences: EmbeddedSequences
@@ -144,12 +146,12 @@ class ComparisonCase:
     loss: Loss = logistic
 
 
-def comparison_radius(case: ComparisonCase) -> float:
+def comparison_radius(solution: MarginSolution, pi: float, loss: Loss = logistic) -> float:
     """R_pi of [M, Lemma 7], part L3, the largest of its terms."""
-    return largest(*comparison_terms(case))
+    return largest(*comparison_terms(solution, pi, loss))
 
 
-def comparison_terms(case: ComparisonCase) -> tuple[float, float, float]:
+def comparison_terms(solution: MarginSolution, pi: float, loss: Loss = logistic) -> tuple[float, float, float]:
     """(46), (49) and the term after it, with the constants that the proof leaves open [M, Lemma 7].
 
     (46) with C_0 = 96. Directions farther than pi/(4 A Theta) from p_mm, which lie in the cone if
@@ -157,30 +159,30 @@ def comparison_terms(case: ComparisonCase) -> tuple[float, float, float]:
     sum of the support differences weighted by their duals, so one of them has margin at most
     1 - Theta^2 |p - p_mm|^2 / 2 along p. The slope of the loss is taken to be monotone over the scores.
     """
-    constants = cone_constants(att_svm(case.sequences, case.selection))
-    T = int(case.sequences.mask.sum(axis=1).max())
-    ratio = T * constants.score_spread * constants.key_norm / (case.pi * constants.score_gap)
+    sequences, constants = solution.sequences, cone_constants(solution)
+    T = int(sequences.mask.sum(axis=1).max())
+    ratio = T * constants.score_spread * constants.key_norm / (pi * constants.score_gap)
     radius = largest(2.0, 1.0 / constants.delta) / constants.margin * np.log(96.0 * ratio)
-    if case.pi >= 2 * least(0.5, constants.delta):
+    if pi >= 2 * least(0.5, constants.delta):
         return float(radius), 0.0, 0.0
-    nu = case.pi**2 / (64.0 * constants.key_norm**2)
-    gamma = scores(case.sequences)[case.sequences.mask]
-    ends = np.asarray(case.loss.log_slope(jnp.asarray([gamma.min(), gamma.max()])))
-    uneven = np.log(8.0 * case.sequences.n_inputs * T * ratio) + float(np.ptp(ends))
+    nu = pi**2 / (64.0 * constants.key_norm**2)
+    gamma = scores(sequences)[sequences.mask]
+    ends = np.asarray(loss.log_slope(jnp.asarray([gamma.min(), gamma.max()])))
+    uneven = np.log(8.0 * sequences.n_inputs * T * ratio) + float(np.ptp(ends))
     return (
         float(radius),
         float(np.log(8.0 * ratio) / (nu * constants.margin)),
-        float(uneven / ((case.pi / 2 + 2 * nu) * constants.margin)),
+        float(uneven / ((pi / 2 + 2 * nu) * constants.margin)),
     )
 
 
 def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
     if not 0 < case.pi <= 1:
         return Applies.NO, "The proof takes pi between 0 and 1."
-    in_the_cone, because = _lemma_7_applies(ConeCase(case.sequences, case.selection, case.p, case.p, case.loss))
+    in_the_cone, because = _lemma_7_applies(case)
     if in_the_cone is not Applies.YES:
         return in_the_cone, because
-    radius = comparison_radius(case)
+    radius = comparison_radius(case.solution, case.pi, case.loss)
     if not float(np.linalg.norm(case.p)) >= radius:
         return Applies.NO, f"p is shorter than R_pi = {radius:.4g}."
     return Applies.YES, f"p lies in the cone, beyond R_pi = {radius:.4g}."
@@ -188,7 +190,7 @@ def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
 
 def _comparison_error(case: ComparisonCase, seen: ConeGradient) -> float:
     """By how much the descent along p exceeds 1 + pi times that along p_mm, relative to the latter."""
-    axis, p = att_svm(case.sequences, case.selection).direction, np.array(case.p)
+    axis, p = case.solution.direction, np.array(case.p)
     along_p, along_axis = float(seen.direction @ p) / float(np.linalg.norm(p)), float(seen.direction @ axis)
     rounding = DOT_ROUNDING * float(np.linalg.norm(seen.direction)) / abs(along_axis)
     return beyond_rounding((along_p - (1 + case.pi) * along_axis) / abs(along_axis), rounding)
@@ -198,7 +200,7 @@ def _on_the_border(scale: float) -> ComparisonCase:
     """Fig. 1(b), token 1: p on the border of the cone at `scale` times R_pi, pi small enough for both scenarios."""
     cone = _across_the_cone(1.0)
     case = ComparisonCase(cone.sequences, cone.selection, cone.p, 0.05)
-    p = np.array(cone.p) * (scale * comparison_radius(case) / float(np.linalg.norm(cone.p)))
+    p = np.array(cone.p) * (scale * comparison_radius(case.solution, case.pi) / float(np.linalg.norm(cone.p)))
     return replace(case, p=tuple(p.tolist()))
 
 
@@ -211,7 +213,7 @@ LEMMA_7_COMPARISON: Claim[ComparisonCase, ConeGradient] = Claim(
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_comparison_applies,
-    observe=lambda case: cone_gradient(ConeCase(case.sequences, case.selection, case.p, case.p, case.loss)),
+    observe=cone_gradient,
     error=_comparison_error,
     inside=lambda: _on_the_border(1.001),
     outside=lambda: _on_the_border(0.999),

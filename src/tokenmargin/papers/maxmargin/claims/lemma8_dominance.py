@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.attention import AttentionRisk, Correlation, Exponential, Logistic, Loss, logistic
-from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores, toys
+from tokenmargin.data import EmbeddedSequences, score_tie_widths, scores
 from tokenmargin.margin import directional_margin, global_margin
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.theory.claim import ROUNDING, Applies, Claim, largest, least, unless_slopes_known
 from tokenmargin.theory.problem import Problem, given
 

@@ -18,8 +18,8 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status
-from tokenmargin.margin.exact_hull import separating
 from tokenmargin.margin.least_norm import least_norm
+from tokenmargin.papers.maxmargin.claims._exact_hull import separating
 
 #: Logits of the points along differences of keys, in units of the longest one.
 _TRIAL_LOGITS = (0.0, 1.0, 3.0, 10.0)

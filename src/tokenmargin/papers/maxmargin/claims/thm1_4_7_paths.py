@@ -21,9 +21,10 @@ from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.regularization_path import LocalPath, local_path
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores, toys
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
 from tokenmargin.errors import NotDecidedError, TooLargeError
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, global_margin, local_margins
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims._path_bound import (
     RESOLVED_GAP,
     SAME_LOG_EXCESS,

@@ -22,9 +22,10 @@ from tokenmargin.data import (
     score_tie_widths,
     scores,
     selection_of,
-    toys,
 )
-from tokenmargin.margin import att_svm, cone_constants, global_margin, in_cone, is_locally_optimal
+from tokenmargin.margin import att_svm, global_margin, is_locally_optimal
+from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._cones import OfSelection, cone_constants, in_cone
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     FARTHEST,
     POINTS,
@@ -51,7 +52,7 @@ STEP_SHARES = (1.0, 0.5, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(OfSelection):
     """A data set, a loss, a start and, where a theorem speaks of one, a selection."""
 
     sequences: EmbeddedSequences
@@ -154,7 +155,7 @@ THEOREM_2: Claim[Run, tuple[Limit | None, ...]] = Claim(
 def _theorem_3_applies(run: Run) -> tuple[Applies, str]:
     if run.selection is None:
         return Applies.NO, "No selection was given."
-    solution = att_svm(run.sequences, run.selection)
+    solution = run.solution
     if not is_locally_optimal(solution):
         return Applies.NO, "The selected tokens are not locally optimal."
     if not cone_constants(solution).every_input_has_neighbors:
@@ -176,17 +177,17 @@ class InCone:
 
 def _in_the_cone(run: Run) -> InCone:
     """The flow, and (53) and (55) from R to 10^3 R: a step of descent changes no bit of p at such norms."""
-    solution = att_svm(run.sequences, given(run.selection))
-    found, risk = cone_radius(solution, run.loss), AttentionRisk(run.sequences, run.loss)
+    found, risk = cone_radius(run.solution, run.loss), AttentionRisk(run.sequences, run.loss)
     norms = found.theorem_3 * np.geomspace(1.0, FARTHEST, POINTS)
-    descent = descent_in_cone(solution, found.mu, points_of_cone(solution.direction, found.mu, norms), run.loss)
+    points = points_of_cone(run.solution.direction, found.mu, norms)
+    descent = descent_in_cone(run.solution, found.mu, points, run.loss)
     return InCone(follow(risk, run.start, Flow()).limit, descent)
 
 
 def _theorem_3_error(run: Run, seen: InCone) -> float:
-    if not seen.limit.diverges or run.selection is None:
+    if not seen.limit.diverges:
         return float("inf")
-    error = one_minus_cosine(seen.limit.velocity, att_svm(run.sequences, run.selection).direction)
+    error = one_minus_cosine(seen.limit.velocity, run.solution.direction)
     return largest(error, float(seen.descent.turn.max()), float(seen.descent.leave.max()))
 
 
@@ -226,7 +227,7 @@ THEOREM_3: Claim[Run, InCone] = Claim(
     settled=lambda seen: not seen.limit.stalled,
     needs=("tokens", "start"),
     of_problem=_from_the_start,
-    size=("R", lambda run: cone_radius(att_svm(run.sequences, given(run.selection)), run.loss).theorem_3),
+    size=("R", lambda run: cone_radius(run.solution, run.loss).theorem_3),
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_2, THEOREM_3)

@@ -17,10 +17,11 @@ import numpy as np
 
 from tokenmargin._types import HeadVector, Vector
 from tokenmargin.attention import Flow, JointRisk, Trajectory, follow
-from tokenmargin.data import EmbeddedSequences, Selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import att_svm
 from tokenmargin.margin.label_svm import SUPPORT_TOLERANCE, selected_label_svm
 from tokenmargin.margin.relaxed import rate_direction, relaxed_svm, relaxing_rate
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims._joint_bracket import JointBracket
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c, on_support
 from tokenmargin.papers.maxmargin.claims.joint_balls import (

@@ -15,7 +15,8 @@ from tokenmargin.attention import logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.experiments.experiment import Arrays, Number
-from tokenmargin.margin import MarginSolution, cone_constants, is_locally_optimal
+from tokenmargin.margin import MarginSolution, is_locally_optimal
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, needed_radius
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import DISTANCE_FLOOR, STAYS_AWAY, converges_to_axis
 

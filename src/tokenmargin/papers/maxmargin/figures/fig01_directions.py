@@ -9,9 +9,10 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.data import Selection, toys
+from tokenmargin.data import Selection
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.margin import att_svm, global_margin
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.figures._planar_panel import (
     PlanarPanel,
     certificates,

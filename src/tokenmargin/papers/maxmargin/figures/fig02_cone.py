@@ -16,9 +16,10 @@ import numpy as np
 
 from tokenmargin._progress import Progress, renamed
 from tokenmargin.attention import AttentionRisk, Flow, Trajectory, follow
-from tokenmargin.data import Selection, toys
+from tokenmargin.data import Selection
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin import MarginSolution, att_svm
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.cone_radius import (
     FARTHEST,
     POINTS,

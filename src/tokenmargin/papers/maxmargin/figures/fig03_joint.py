@@ -16,7 +16,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, JointRisk, NormalizedDescent, follow
 from tokenmargin.attention.blocks import by_block
-from tokenmargin.data import Selection, toys
+from tokenmargin.data import Selection
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
 from tokenmargin.margin import (
     att_svm,
@@ -26,6 +26,7 @@ from tokenmargin.margin import (
     relaxing_rate,
     selected_label_svm,
 )
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.joint_balls import LEVEL, JointBalls, joint_path
 from tokenmargin.theory import SAME_DIRECTION, one_minus_cosine
 

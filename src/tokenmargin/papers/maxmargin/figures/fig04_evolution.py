@@ -10,8 +10,8 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Descent, NormalizedDescent, Trajectory, follow
-from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
+from tokenmargin.papers.maxmargin import toys
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin.attention import AttentionRisk, Flow, Loss, NormalizedDescent, correlation, follow, logistic
-from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.theory import one_minus_cosine
 
 LOSSES: dict[str, Loss] = {"correlation": correlation, "logistic": logistic}

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from tokenmargin._progress import Progress
-from tokenmargin.data import toys
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.figures._planar_panel import (
     certificates,
     descent_number,

@@ -21,7 +21,7 @@ import numpy as np
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
 from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
-from tokenmargin.data import EmbeddedSequences, toys
+from tokenmargin.data import EmbeddedSequences
 from tokenmargin.experiments import store
 from tokenmargin.experiments.expectations import expect_study
 from tokenmargin.experiments.experiment import Arrays, Config, Experiment, Number, Result
@@ -31,6 +31,7 @@ from tokenmargin.margin import (
     feasible_selections,
     global_margin,
 )
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import (
     DISTANCE_FLOOR,
     PathCase,

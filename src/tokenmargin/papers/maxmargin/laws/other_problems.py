@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
-from tokenmargin.margin import MarginSolution, Status, att_svm, cone_constants, directional_margin, local_margins
+from tokenmargin.margin import MarginSolution, Status, att_svm, directional_margin, local_margins
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
 from tokenmargin.papers.maxmargin.claims import lemma3_key, lemma5_correlation, lemma7_cone, lemma8_dominance
 from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as paths
@@ -189,8 +190,7 @@ def _lemma_7_l3(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem
         p = _direction(rng, data.width, in_whole)
         return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(p), pi=pi)
     constants = cone_constants(solution)
-    case = lemma7_cone.ComparisonCase(data, solution.selection, _numbers(solution.p), pi)
-    radius = max(lemma7_cone.comparison_radius(case), constants.radius)
+    radius = max(lemma7_cone.comparison_radius(solution, pi), constants.radius)
     p = _within(rng, solution, constants.mu, radius, 1e2)
     return Problem(sequences=data, selection=solution.selection, p=_numbers(p), pi=pi)
 

@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from tokenmargin.attention.limit import LimitKind
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, toys
+from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.margin import (
     MarginSolution,
     Status,
     att_svm,
-    cone_constants,
     directional_margin,
     local_margins,
     relaxing_rate,
     selected_label_svm,
 )
+from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
 from tokenmargin.papers.maxmargin.claims import lemma3_key, lemma5_correlation, lemma7_cone, lemma8_dominance
 from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as paths
@@ -207,9 +208,8 @@ def _lemma_7_l3(rng: Stream) -> Problem:
     pi = float(rng.uniform(0.02, 1.0))
     if solution is None:
         return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(_unit(rng, 3)), pi=pi)
-    case = lemma7_cone.ComparisonCase(data, solution.selection, _numbers(solution.p), pi)
     constants = cone_constants(solution)
-    norms = max(lemma7_cone.comparison_radius(case), constants.radius) * rng.uniform(1.001, 10.0, size=1)
+    norms = max(lemma7_cone.comparison_radius(solution, pi), constants.radius) * rng.uniform(1.001, 10.0, size=1)
     p = points_of_cone(solution.direction, constants.mu, norms, int(rng.integers(2**31)))[0]
     return Problem(sequences=data, selection=solution.selection, p=_numbers(p), pi=pi)
 

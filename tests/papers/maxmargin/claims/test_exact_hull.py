@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from tokenmargin._rationals import Row, dot, fraction_rows
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import label_svm
-from tokenmargin.margin.exact_hull import nearest_point, separating
+from tokenmargin.papers.maxmargin.claims._exact_hull import nearest_point, separating
 
 
 def exact_rows(rows: np.ndarray) -> list[Row]:

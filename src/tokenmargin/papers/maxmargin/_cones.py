@@ -7,16 +7,31 @@ From it descent need not converge to the direction: [M, Thm 3] asks for a far la
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from tokenmargin._checks import checked, not_negative, real_array
 from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike
+from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.data.scores import scores_in_units
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin.margin_solution import MarginSolution
+from tokenmargin.margin import MarginSolution, att_svm
 from tokenmargin.margin.optimality import is_locally_optimal, neighbors, score_gaps
+from tokenmargin.theory.problem import given
+
+
+class OfSelection:
+    """A case of a selection whose (ATT-SVM) is solved once, however many parts of a claim ask for it."""
+
+    sequences: EmbeddedSequences
+    selection: Selection | None
+
+    @cached_property
+    def solution(self) -> MarginSolution:
+        """(ATT-SVM) for the selected tokens."""
+        return att_svm(self.sequences, given(self.selection))
 
 
 @dataclass(frozen=True)

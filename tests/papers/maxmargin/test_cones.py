@@ -6,7 +6,8 @@ import pytest
 from tests.instances import fig1a, fig1b, fig1c
 from tokenmargin.data import Selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.margin import att_svm, cone_constants, global_margin, in_cone
+from tokenmargin.margin import att_svm, global_margin
+from tokenmargin.papers.maxmargin._cones import cone_constants, in_cone
 
 
 def one(sequences, token):

@@ -1,0 +1,311 @@
+"""Nuclear and spectral max-margin problems by a barrier method, in the few rows and columns that the problem spans.
+
+Both norms are about matrices Y with singular values below 1, whose barrier is -log det(I - Y'Y): Y is W itself in the
+spectral problem, and the weighted sum G of the dual in the nuclear one. Between the singular vectors of Y the second
+derivative of the barrier is made of blocks of two numbers, D_ij and D_ji, so that it costs no more than a product to
+apply or to invert, and a step costs one linear system in the multipliers, however wide W is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from scipy.linalg import lstsq
+
+from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
+
+#: The weight of the barrier falls by this factor from this start to this end; the value sought is of order one.
+FIRST, FACTOR, LAST = 0.1, 0.3, 1e-10
+
+#: The weight from which on a point is near enough to the optimum to finish it, and the relative gap that is enough.
+FINISHED_FROM, ENOUGH = 1e-3, 1e-12
+
+#: Newton steps for each weight, and the decrements below which the next weight, and a whole step, is taken.
+STEPS, CENTRED, NEAR = 50, 1e-7, 0.25
+
+#: Points of the central path of which its end is extrapolated: the more, the nearer, until rounding is what is seen.
+POINTS = (1, 2, 3, 4, 6)
+
+#: Share of what a long step promises that it must gain.
+GAINED = 0.1
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _Barrier:
+    """-log det(I - Y'Y) at Y (r, c), r >= c, of singular values below 1."""
+
+    left: Array
+    right: Array
+    values: Array  #: singular values, with zeros for rows beyond the columns, shape (r,)
+
+    @classmethod
+    def at(cls, matrix: Array) -> _Barrier | None:
+        """The barrier at a matrix; None where it is infinite."""
+        left, values, right = np.linalg.svd(matrix, full_matrices=True)
+        if not values[0] < 1:
+            return None
+        return cls(left, right.T, np.concatenate([values, np.zeros(len(left) - len(values))]))
+
+    @property
+    def value(self) -> float:
+        return -float(np.log1p(-(self.values**2)).sum())
+
+    @property
+    def gradient(self) -> Array:
+        """2 Y (I - Y'Y)^-1, shape (r, c)."""
+        c = len(self.right)
+        return np.asarray((self.left[:, :c] * (2 * self.values / (1 - self.values**2))[:c]) @ self.right.T)
+
+    def turned(self, matrices: Array) -> Array:
+        """Matrices (k, r, c) between the singular vectors."""
+        return np.asarray(self.left.T @ matrices @ self.right)
+
+    def curved(self, turned: Array, inverse: bool = False) -> Array:
+        """The second derivative times turned matrices, or its inverse times them, shape (k, r, c).
+
+        D -> 2 (D_ij + sigma_i sigma_j D_ji) / ((1 - sigma_i^2)(1 - sigma_j^2)), with no D_ji beyond the columns.
+        """
+        c = len(self.right)
+        room = np.outer(1 - self.values**2, 1 - self.values[:c] ** 2)
+        both = np.outer(self.values, self.values[:c])
+        mirrored = np.zeros_like(turned)
+        mirrored[:, :c] = np.swapaxes(turned[:, :c], 1, 2)
+        if inverse:
+            return (turned - both * mirrored) * (room / (2 * (1 - both**2)))
+        return (turned + both * mirrored) * (2 / room)
+
+
+def nuclear(problem: ScaledRows) -> Candidate:
+    """min of the sum of singular values, by its dual: max b'lambda over |G| <= 1, W = 2 mu G (I - G'G)^-1."""
+    rows, ties, flip = _tall(problem)
+    both = np.concatenate([rows, ties])
+    m, flat = len(rows), both.reshape(len(both), -1)
+    asked = np.concatenate([problem.rhs, np.zeros(len(ties))])
+    x = np.concatenate([problem.start.duals + problem.start.duals.max() / m, problem.start.tie_duals])
+
+    def combined(x: Array) -> Array:
+        return (x @ flat).reshape(both.shape[1:])
+
+    x = 0.5 * x / np.linalg.norm(combined(x), ord=2)
+
+    def parts(x: Array) -> _Barrier | None:
+        return _Barrier.at(combined(x)) if (x[:m] > 0).all() else None
+
+    def objective(x: Array, barrier: _Barrier, mu: float) -> float:
+        return float(asked @ x) - mu * (barrier.value - float(np.log(x[:m]).sum()))
+
+    def step(x: Array, barrier: _Barrier, mu: float) -> tuple[Array, Array]:
+        turned = barrier.turned(both)
+        hessian = turned.reshape(len(both), -1) @ barrier.curved(turned).reshape(len(both), -1).T
+        hessian[np.arange(m), np.arange(m)] += 1 / x[:m] ** 2
+        slope = asked / mu - flat @ barrier.gradient.ravel()
+        slope[:m] += 1 / x[:m]
+        return _solved(hessian, slope), slope * mu
+
+    def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
+        point, duals, tie_duals = factored_newton(rows, problem.rhs, ties, mu * barrier.gradient, x[:m], x[m:])
+        return [Candidate(problem.lifted(point.T if flip else point), duals, tie_duals)]
+
+    return _followed(problem, x, parts, objective, step, finish)
+
+
+def spectral(problem: ScaledRows) -> Candidate:
+    """min of the largest singular value, as max s over |Y| <= 1 and rows Y >= s b: W = Y/s."""
+    rows, ties, flip = _tall(problem)
+    m, q = len(rows), len(ties)
+    flat = rows.reshape(m, -1)
+    tie_flat = ties.reshape(q, flat.shape[1])
+    first = problem.interior.reshape(problem.matrix_shape)
+    left, right = problem.bases
+    inner = left.T @ first @ right
+    inner = inner.T if flip else inner
+    inner = 0.5 * inner / np.linalg.norm(inner, ord=2)
+    reach = flat @ inner.ravel()
+    asking = problem.rhs > 0
+    x = np.append(inner.ravel(), 0.5 * float((reach[asking] / problem.rhs[asking]).min()))
+
+    level = np.linalg.qr(tie_flat.T)[0]
+
+    def levelled(line: Array) -> Array:
+        return np.asarray(line - level @ (level.T @ line))
+
+    def slack(x: Array) -> Array:
+        return np.asarray(flat @ x[:-1] - x[-1] * problem.rhs)
+
+    def parts(x: Array) -> _Barrier | None:
+        return _Barrier.at(x[:-1].reshape(rows.shape[1:])) if (slack(x) > 0).all() else None
+
+    def objective(x: Array, barrier: _Barrier, mu: float) -> float:
+        return float(x[-1]) - mu * (barrier.value - float(np.log(slack(x)).sum()))
+
+    def step(x: Array, barrier: _Barrier, mu: float) -> tuple[Array, Array]:
+        room = slack(x)
+        slope = levelled(flat.T @ (1 / room) - barrier.gradient.ravel())
+        slope_s = 1 / mu - float(problem.rhs @ (1 / room))
+        turned = barrier.turned(np.concatenate([rows, ties, slope.reshape(1, *rows.shape[1:])]))
+        inverse = barrier.curved(turned, inverse=True).reshape(len(turned), -1)
+        gram = turned.reshape(len(turned), -1) @ inverse.T
+        system = np.zeros((m + q + 1, m + q + 1))
+        system[: m + q, : m + q] = gram[:-1, :-1]
+        system[np.arange(m), np.arange(m)] += room**2
+        system[:m, -1] = system[-1, :m] = problem.rhs
+        weights = _solved(system, np.concatenate([gram[:-1, -1], [-slope_s]]))
+        inner = (inverse[-1] - weights[:-1] @ inverse[:-1]).reshape(rows.shape[1:])
+        move = levelled(x[:-1] + (barrier.left @ inner @ barrier.right.T).ravel()) - x[:-1]  # or rounding adds up
+        return np.append(move, weights[-1]), mu * np.append(slope, slope_s)
+
+    passed: list[tuple[float, Array]] = []
+
+    def candidate(line: Array) -> Candidate:
+        point, duals, tie_duals = np.split(line, [flat.shape[1], flat.shape[1] + m])
+        inner = point.reshape(rows.shape[1:])
+        return Candidate(problem.lifted(inner.T if flip else inner), duals, tie_duals)
+
+    def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
+        duals = mu / slack(x)
+        left_over = mu * barrier.gradient.ravel() - duals @ flat
+        tie_duals = np.linalg.lstsq(tie_flat.T, left_over, rcond=None)[0] if q else np.zeros(0)
+        passed.append((mu, np.concatenate([x[:-1] / x[-1], duals, tie_duals])))
+        return [candidate(_at_zero(passed[-points:])) for points in POINTS]
+
+    return _followed(problem, x, parts, objective, step, finish)
+
+
+def _at_zero(passed: list[tuple[float, Array]]) -> Array:
+    """The end of a path through points of known weight, by the polynomial through them.
+
+    The central path is smooth up to its end, where the slacks that make it are too small for their digits.
+    """
+    weights = [prod(other / (other - mu) for other, _ in passed if other != mu) for mu, _ in passed]
+    return np.asarray(sum(weight * point for weight, (_, point) in zip(weights, passed, strict=True)))
+
+
+def _tall(problem: ScaledRows) -> tuple[Array, Array, bool]:
+    """Rows and ties between the bases, turned where they would be wider than tall; and whether they were."""
+    rows, ties = problem.reduced
+    flip = rows.shape[1] < rows.shape[2]
+    return (rows.transpose(0, 2, 1), ties.transpose(0, 2, 1), True) if flip else (rows, ties, False)
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    """The solution of a symmetric system that may be singular up to rounding, in units of its diagonal."""
+    sizes = np.abs(np.diagonal(matrix))
+    scale = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    scaled = matrix * scale[:, None] * scale
+    try:
+        found = np.linalg.solve(scaled, right * scale)
+    except np.linalg.LinAlgError:
+        found = np.linalg.lstsq(scaled, right * scale, rcond=None)[0]
+    return np.asarray(found * scale)
+
+
+def _followed(
+    problem: ScaledRows,
+    x: Array,
+    parts: Callable[[Array], _Barrier | None],
+    objective: Callable[[Array, _Barrier, float], float],
+    step: Callable[[Array, _Barrier, float], tuple[Array, Array]],
+    finish: Callable[[Array, _Barrier, float], list[Candidate]],
+) -> Candidate:
+    """Follow the central path by damped Newton steps, finish its points, and return what brackets the value best.
+
+    The barriers are self-concordant: with a decrement below `NEAR` a whole step is safe, and a share of
+    1/(1 + decrement) of a step always is, where rounding hides what a longer one would gain.
+    """
+    barrier, mu, best, least, most = parts(x), FIRST, problem.start, np.inf, 0.0
+    if barrier is None:  # no interior: rows of which 0 is asked can only be met with equality
+        return best
+    while mu >= LAST and not 1 - most / least <= ENOUGH:
+        for _ in range(STEPS):
+            move, slope = step(x, barrier, mu)
+            promised = float(slope @ move)
+            decrement = np.sqrt(max(promised, 0.0) / mu)
+            if decrement <= CENTRED:
+                break
+            here, reach, safe = objective(x, barrier, mu), 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
+            while reach > safe:
+                ahead = parts(x + reach * move)
+                if ahead is not None and objective(x + reach * move, ahead, mu) > here + GAINED * reach * promised:
+                    break
+                reach *= 0.5
+            reach = max(reach, safe)
+            ahead = parts(x + reach * move)
+            if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
+                break
+            x, barrier = x + reach * move, ahead
+        if mu <= FINISHED_FROM:
+            for found in finish(x, barrier, mu):
+                high, low = problem.bracket(problem.meeting(found))
+                if high < least:
+                    best, least = replace(best, point=found.point), high
+                if low > most:
+                    best, most = replace(best, duals=found.duals, tie_duals=found.tie_duals), low
+        mu *= FACTOR
+    return best
+
+
+# --- The last digits of a nuclear solution ----------------------------------------------------------------------------
+
+#: Newton steps, and the size of a step, relative to the factors, after which there is nothing left to gain.
+NEWTON_STEPS, STILL = 12, 1e-14
+
+
+def factored_newton(
+    rows: Array, rhs: Array, ties: Array, point: Array, duals: Array, tie_duals: Array
+) -> tuple[Array, Array, Array]:
+    """W and multipliers with the digits that float64 has, or as they came where Newton's method goes elsewhere.
+
+    At the optimum W = K Q' with K = G Q and Q = G'K, and the rows that carry a multiplier are tight. Rank and rows are
+    told by complementarity; whether the result is the optimum is for its bracket to say.
+
+    Args:
+        rows: A_k, shape (m, r, c).
+        rhs: b, shape (m,).
+        ties: E_j, shape (q, r, c).
+        point: W, shape (r, c), nearly optimal.
+        duals: shape (m,), nearly optimal, with |G| <= 1.
+        tie_duals: shape (q,).
+    """
+    left, values, right = np.linalg.svd(point, full_matrices=False)
+    pull = np.tensordot(np.concatenate([duals, tie_duals]), np.concatenate([rows, ties]), axes=1)
+    slack = np.tensordot(rows, point, axes=2) - rhs
+    held = np.flatnonzero(duals * values.sum() > np.maximum(slack, 0.0) * float(duals.sum()))
+    along = np.einsum("ij,ik,kj->j", left, pull, right.T)  # u_j'G v_j, which is 1 where W has a singular value
+    rank = max(1, int((values > (1 - along) * values[0]).sum()))
+    active = np.concatenate([rows[held], ties])
+    asked = np.concatenate([rhs[held], np.zeros(len(ties))])
+    root = np.sqrt(values[:rank])
+    K, Q, x = left[:, :rank] * root, right[:rank].T * root, np.concatenate([duals[held], tie_duals])
+    for _ in range(NEWTON_STEPS):
+        move_K, move_Q, move_x = _step(active, asked, K, Q, x)
+        K, Q, x = K + move_K, Q + move_Q, x + move_x
+        size = np.linalg.norm(move_K) + np.linalg.norm(move_Q)
+        if not np.isfinite(size) or size > np.linalg.norm(K) + np.linalg.norm(Q):
+            return point, duals, tie_duals
+        if size <= STILL * np.linalg.norm(K):
+            break
+    found = np.zeros(len(rows))
+    found[held] = x[: len(held)]
+    return K @ Q.T, found, x[len(held) :]
+
+
+def _step(active: Array, asked: Array, K: Array, Q: Array, x: Array) -> tuple[Array, Array, Array]:
+    """Newton's step of K = G Q, Q = G'K, <A_k, K Q'> = b_k, the shortest one: K and Q are known up to a rotation."""
+    (r, rank), c, s = K.shape, len(Q), len(active)
+    G = np.tensordot(x, active, axes=1)
+    by_K, by_Q = active @ Q, np.swapaxes(active, 1, 2) @ K  # (s, r, rank) and (s, c, rank)
+    n, k = r * rank, c * rank
+    system = np.zeros((n + k + s, n + k + s))
+    system[:n, :n], system[n : n + k, n : n + k] = np.eye(n), np.eye(k)
+    system[:n, n : n + k] = -np.kron(G, np.eye(rank))
+    system[n : n + k, :n] = -np.kron(G.T, np.eye(rank))
+    system[:n, n + k :], system[n : n + k, n + k :] = -by_K.reshape(s, -1).T, -by_Q.reshape(s, -1).T
+    system[n + k :, :n], system[n + k :, n : n + k] = by_K.reshape(s, -1), by_Q.reshape(s, -1)
+    missed = [(G @ Q - K).ravel(), (G.T @ K - Q).ravel(), asked - np.einsum("srk,rk->s", by_K, K)]
+    move = lstsq(system, np.concatenate(missed), cond=1e-12, lapack_driver="gelsy", check_finite=False)[0]
+    return move[:n].reshape(r, rank), move[n : n + k].reshape(c, rank), move[n + k :]
