@@ -36,7 +36,7 @@ FEWEST_TO_CHOOSE = 500
 #: The search fits at most this many distinct documents, and judges on a quarter as many.
 MOST_TO_CHOOSE = 20_000
 
-#: Where counts times margins are no more than this, each of five parts is held out in turn: one of few says little.
+#: If counts times margins are at most this, each of five parts is held out in turn: one small part says little.
 MOST_IN_TURN, TURNS = 10_000_000, 5
 
 #: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
@@ -50,12 +50,12 @@ CHOOSING_TOL, CHOOSING_STEPS = 1e-3, 100
 class Tried:
     """A candidate, and the loss of each held-out document under it."""
 
-    columns: int  #: which of the sets of columns
+    columns: int  #: index of the set of columns
     prior: Prior
     ridge_value: float
     ridge_score: float
     losses: np.ndarray
-    weights: np.ndarray  #: of those documents: one of weight two is two documents
+    weights: np.ndarray  #: weights of those documents: one of weight two is two documents
     parameters: Parameters
 
     @property
@@ -64,7 +64,7 @@ class Tried:
         return float(self.losses @ self.weights / self.weights.sum())
 
     def excess(self, best: Tried) -> tuple[float, float]:
-        """How much larger the mean loss is than another's, and the standard error of that over the same documents."""
+        """Mean loss less that of another candidate, and this difference's standard error over the same documents."""
         more, n = self.losses - best.losses, float(self.weights.sum())
         mean = float(more @ self.weights) / n
         variance = float((more - mean) ** 2 @ self.weights) / max(n - 1, 1)
@@ -76,8 +76,8 @@ class Choice:
     """The candidate that is taken, for all documents: its ridge is that of the held-out search, grown to their number.
 
     Args:
-        columns: which of the sets of columns.
-        prior: of the values.
+        columns: index of the set of columns.
+        prior: prior of the values.
         ridge_value: on values.
         ridge_score: on scores; infinite where attention is held.
         warm: parameters to begin at, of all columns of the set; None begins at the prior.
@@ -127,7 +127,7 @@ class Chooser:
 
     @property
     def grown(self) -> float:
-        """By how much the ridge of all documents is larger than that of those fitted here."""
+        """Ratio of the ridge for all documents to the ridge for the documents fitted here."""
         weights = self.documents.weights
         return float((weights.sum() / weights[self.folds[0][0]].sum()) ** RIDGE_GROWTH)
 

@@ -32,7 +32,7 @@ class Peer:
     Args:
         name: in words.
         C: the inverse strength of its penalty.
-        weight: of each token, shape (V,), of which TF-IDF is made; None: a text holds a token or not (NBSVM).
+        weight: weight of each token, shape (V,), for TF-IDF; None: a text holds a token or not (NBSVM).
         coefficient: shape (V, K'); one margin for two classes, above 0 for the one that sorts last.
         intercept: shape (K',).
     """
@@ -45,7 +45,7 @@ class Peer:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its margins are meant as log-odds; those of an SVM are not."""
+        """True if its margins are meant as log-odds; those of an SVM are not."""
         return "logistic" in self.name
 
     def probabilities(self, counts: Any) -> np.ndarray:
@@ -60,7 +60,7 @@ def strongest_peer(counts: Any, targets: np.ndarray, seed: int = 0) -> Peer:
     Args:
         counts: shape (n, V), of a vocabulary that need not be cut.
         targets: the number of each text's class, shape (n,).
-        seed: of the texts that are held out.
+        seed: seed of the draw of the held-out texts.
     """
     matrix = checked_counts(counts)
     name, C = next(iter(PEERS)), PEERS[next(iter(PEERS))][1]

@@ -1,4 +1,4 @@
-"""What a practitioner would try first, on the same counts: TF-IDF with logistic regression."""
+"""Baseline that a practitioner would try first, on the same counts: TF-IDF with logistic regression."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fit_tfidf_logistic(
     Args:
         counts: shape (n, V).
         targets: shape (n,), the number of each text's class.
-        seed: of the part on which C is chosen.
+        seed: seed of the draw of the texts on which C is chosen.
         C: the inverse strength of the penalty; chosen on a part of these texts where it is not given.
     """
     try:

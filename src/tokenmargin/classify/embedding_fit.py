@@ -54,7 +54,7 @@ def fit_embeddings(
         optimiser: `AdamW(lr=1e-2)` when absent.
         validation: True for documents that are held out of the training: the epoch with the least loss on them is kept.
         progress: called as progress(epochs done, epochs, "training").
-        checkpoint: where the training is kept as it goes on, and taken up if it is there.
+        checkpoint: file in which the training is saved as it goes on; it is continued if the file is there.
     """
     whole_number(epochs, "epochs", 1)
     matrix = checked_counts(counts)
@@ -94,11 +94,11 @@ class _Best:
     Args:
         judged: counts of the documents held out.
         targets: their classes.
-        file: where it is kept; None keeps nothing.
+        file: file in which it is kept; None keeps nothing.
     """
 
     def __init__(self, judged: Any, targets: np.ndarray, file: Path | None) -> None:
-        """What a file has seen is known."""
+        """Continue from the epochs, losses and best model in `file`, if it exists."""
         self.judged, self.targets, self.file = judged, targets, file
         self.model: TokenModel
         self.epoch = 0

@@ -1,4 +1,4 @@
-"""From labelled texts to a model, its judgement on held-out texts, and everything that its page shows."""
+"""Fit a model to labelled texts, test it on held-out texts, and make everything that its page shows."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def fit_texts(
 
     Args:
         corpus: the texts to learn from; a share of them is held out where no `test` is given.
-        settings: how.
-        test: texts to judge by.
-        origin: where the texts came from, for the page.
+        settings: settings of the fit.
+        test: texts to test on.
+        origin: origin of the texts, for the page.
         map: spreads counting and the fits to resampled texts, such as the `map` of a cluster; with the same numbers.
         progress: called as progress(done, total, what).
-        checkpoint: where what was chosen, the fit under way and finished fits to resampled texts are kept, and taken up
+        checkpoint: store of the choices, the fit under way and finished fits to resampled texts; read again
             by the same fit.
     """
     ready = counted_parts(corpus, test, settings, progress, map)
@@ -81,10 +81,10 @@ class Counted(NamedTuple):
     """Texts cut in two and counted in the same columns."""
 
     classes: tuple[str, ...]
-    counted: CountedTexts  #: of the texts learnt from
+    counted: CountedTexts  #: counts of the texts learnt from
     learnt: CountedPart
     judged: CountedPart
-    choice: Choice | None  #: what was chosen with the features
+    choice: Choice | None  #: prior and ridges chosen with the features
     said: tuple[str, ...]  #: why, in sentences
 
 

@@ -52,17 +52,17 @@ def fit_parts(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
-    """What `fit_texts` gives, from counts: no texts are shown, and nothing is fitted again to resampled texts.
+    """Fit to counts as `fit_texts` does to texts: no texts are shown, and nothing is fitted to resampled texts.
 
     Args:
         parts: called for every pass over the counts.
-        n_documents: of all parts.
+        n_documents: number of documents in all parts.
         vocabulary: names of the columns.
         classes: names of the two classes.
         settings: `test_share` is held out, and at most 20,000 texts.
-        origin: where the texts came from, for the page.
+        origin: origin of the texts, for the page.
         progress: called as progress(done, total, what).
-        checkpoint: where the fit to a sample, and the newest steps of the fit to all, are kept and taken up.
+        checkpoint: store of the fit to a sample and of the newest steps of the fit to all; continued if it exists.
     """
     if settings.bootstrap:
         raise InvalidInputError("fitting again to resampled texts needs all counts in memory: leave bootstrap out.")
@@ -105,11 +105,11 @@ def fitted_to_parts(
 
     Args:
         parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
-        sample: a fit to some of the documents: where this one begins, and the ridge of theirs.
-        grown: how many times the documents of the sample there are; the ridge grows with its root.
-        believed: by the prior of the sample, of all documents.
+        sample: a fit to some of the documents: this fit begins at its parameters, and takes over its ridges.
+        grown: ratio of all documents to those of the sample; the ridge grows with its root.
+        believed: initial scores and units of all documents, by the prior of the sample.
         progress: called as progress(steps, most, "fitting").
-        keeper: of the newest steps.
+        keeper: keeper of the newest steps.
     """
     model = sample.model
     objective = PenalisedLoss(parts, model.value.shape[1], model.power, believed)
@@ -172,7 +172,7 @@ class _Dealt:
         return learnt, judged
 
     def belongs_to(self) -> dict[str, str]:
-        """What a fit depends on: all texts, once `samples` has seen them, and how they were dealt."""
+        """Everything that a fit depends on: all texts, once `samples` has seen them, and how they were split."""
         how = {"seed": str(self.seed), "held out": repr(self.judged_share), "sampled": repr(self.sampled_share)}
         texts = f"{self.n_documents} of {self.V} tokens, {self.content}"
         return {"texts": texts} | how | computed_by(*COMPUTED_BY, device=False)
@@ -184,7 +184,7 @@ class _Dealt:
             yield Documents(sp.csr_array(counts[own], dtype=np.float64), targets[own], np.ones(int(own.sum())))
 
     def repeated(self, judged: CountedPart) -> np.ndarray:
-        """Which texts to judge by have the counts of a text learnt from; one without a token has none to share."""
+        """Mask of the held-out texts with the same counts as a text learnt from; False for a text without a token."""
         keys = np.random.default_rng(0).random(self.V)
         wanted = judged.counts @ keys
         seen = np.zeros(len(wanted), dtype=bool)

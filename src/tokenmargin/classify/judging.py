@@ -32,7 +32,7 @@ PAGE_NUMBERS = 40_000
 
 @dataclass(frozen=True, eq=False)
 class FittedTexts:
-    """What a fit gives: the model, the table of its tokens, how it was judged, and the page's content."""
+    """Result of a fit: the model, the table of its tokens, its evaluation, and the page's content."""
 
     model: TextModel
     tokens: TokenTable
@@ -61,13 +61,13 @@ def judged_fit(
         model: fitted.
         learnt: the texts learnt from, or some of them: tokens are measured on them.
         judged: the texts to judge by.
-        settings: of the fit.
-        origin: of the texts.
-        seen: which texts to judge by also stand among those learnt from, shape (n,) of booleans.
-        known: what metrics hold beside what is measured here, or in its place.
-        fitted: how the model was found.
+        settings: settings of the fit.
+        origin: origin of the texts.
+        seen: True for held-out texts that also occur among those learnt from, shape (n,) of booleans.
+        known: metrics to add to those measured here, or to put in their place.
+        fitted: the fit that found the model.
         peer: a classifier that others would use, and the counts by which it is judged, in columns of its own.
-        again: what fits to resampled texts say, where there were any.
+        again: results of the fits to resampled texts, if there were any.
     """
     probabilities = model.probabilities(judged.counts)
     evaluation = evaluate(probabilities, judged.targets, model.classes)
@@ -187,6 +187,6 @@ def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
 
 
 def _manifest(settings: FitSettings, origin: Origin, model: TextModel) -> dict[str, Any]:
-    """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
+    """Manifest to repeat the fit; no time of day and no duration, so that the same run gives the same bytes."""
     recorded = {"test_share": settings.test_share, "seed": settings.seed, "bootstrap": settings.bootstrap}
     return manifest(origin.command, origin.files, recorded | {"recipe": model.counter.recipe.to_json()}, RECORDED)

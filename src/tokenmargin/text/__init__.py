@@ -1,4 +1,4 @@
-"""From texts to counts of tokens, each step a switch of a recipe.
+"""Counts of the tokens in texts; each step is a switch of a recipe.
 
 Names are found when they are asked for: counting new texts needs NumPy alone.
 """

@@ -44,7 +44,7 @@ def count_tokens(
     map: Callable[..., Iterable[Any]] = builtins.map,
     progress: Progress = silent,
 ) -> CountedTexts:
-    """How often each token occurs in each text.
+    """Count each token in each text.
 
     Args:
         texts: a source, or any iterable of texts (a generator too).
@@ -149,7 +149,7 @@ class Streamed:
         return _columns.of_vocabulary(self.lexicon, names)
 
     def about_the_alphabet(self) -> str:
-        """What to do where the alphabet lacks the letters of many texts; "" where it does not."""
+        """Advice if the alphabet lacks the letters of many texts, else ""."""
         foreign = self.lexicon.foreign
         return (
             f"{foreign} of them are written in letters that the alphabet of the recipe, ASCII, lacks. "
