@@ -122,7 +122,7 @@ class Chooser:
             self.folds.append((moved < share, (moved >= share) & (moved < 1.25 * share)))
         classes = np.unique(documents.targets)
         self.is_able = distinct >= FEWEST_TO_CHOOSE and all(
-            judged.any() and len(np.unique(documents.targets[fitted])) == len(classes) for fitted, judged in self.folds
+            out.any() and len(np.unique(documents.targets[fitted])) == len(classes) for fitted, out in self.folds
         )
 
     @property
@@ -174,11 +174,11 @@ class _Fold:
 
     def __init__(self, chooser: Chooser, fold: tuple[np.ndarray, np.ndarray], mask: np.ndarray | None) -> None:
         """Cut the columns to what the fitted documents hold: a token that they lack would stay where it starts."""
-        fitted, judged = map(chooser.documents.rows, fold)
+        fitted, held_out = map(chooser.documents.rows, fold)
         seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
         self.chooser, self.seen = chooser, seen if mask is None else seen & mask
-        self.fitted, self.judged = (
-            part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, judged)
+        self.fitted, self.held_out = (
+            part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, held_out)
         )
         self.held = holders(*self.fitted, chooser.n_classes)
         self.warm: Parameters | None = None
@@ -196,7 +196,7 @@ class _Fold:
         found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
         self.warm = objective.parameters(found.x)
         model = TokenModel(*self.warm, self.chooser.power)
-        return losses_of(model.margins(self.judged.counts), self.judged.targets)
+        return losses_of(model.margins(self.held_out.counts), self.held_out.targets)
 
 
 class _Trial:
@@ -210,7 +210,7 @@ class _Trial:
     def searched(self, prior: Prior, ridge_score: float, start: float, ridge_value: float | None) -> Tried:
         """The ridge with the least held-out loss: weaker ones as long as they help; if none does, stronger ones."""
         objectives = [fold.objective(prior) for fold in self.folds]
-        weights = np.concatenate([fold.judged.weights for fold in self.folds])
+        weights = np.concatenate([fold.held_out.weights for fold in self.folds])
         path: list[Tried] = []
 
         def tried(ridge: float) -> Tried:

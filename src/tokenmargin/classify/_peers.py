@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.classify._splitting import held_out
+from tokenmargin.classify._splitting import held_out_mask
 from tokenmargin.classify.prior import holders, naive_bayes_ratios
 from tokenmargin.classify.token_model import checked_counts, probabilities_of
 from tokenmargin.errors import MissingExtraError
@@ -67,10 +67,10 @@ def strongest_peer(counts: Any, targets: np.ndarray, seed: int = 0) -> Peer:
     if np.bincount(targets).min() > 1:
         some = np.ones(len(targets), dtype=bool)
         if len(targets) > MOST_TO_CHOOSE:
-            some = held_out(targets, MOST_TO_CHOOSE / len(targets), seed)
+            some = held_out_mask(targets, MOST_TO_CHOOSE / len(targets), seed)
         part, own = sp.csr_array(matrix[some]), targets[some]
         if np.bincount(own, minlength=int(targets.max()) + 1).min() > 1:
-            out = held_out(own, VALIDATION_SHARE, seed + 1)
+            out = held_out_mask(own, VALIDATION_SHARE, seed + 1)
             tried = [(name, C) for name, strengths in PEERS.items() for C in strengths]
             right = [
                 (fit_peer(name, part[~out], own[~out], C).probabilities(part[out]).argmax(axis=1) == own[out]).mean()

@@ -29,12 +29,12 @@ FEW = 0.01
 def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
     """Sentences that say what the model is, how well it does, and which tokens decide."""
     low, high = evaluation.accuracy_interval
-    learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
+    learnt, held_out, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
     sentences = [
         f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
-        f"On {judged:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
+        f"On {held_out:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
         f"(95% interval {percent(low)} to {percent(high)}).",
     ]
     sentences.extend(_on_small_classes(evaluation))
@@ -92,10 +92,10 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
         f"average; probabilities without fault would seem off by {_points(chance)} with so many texts."
     )
     sentences.extend(_on_repeats(metrics))
-    unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
-    if unread > FEW * judged:
+    unread, held_out = metrics["unread_test_documents"], metrics["test_documents"]
+    if unread > FEW * held_out:
         sentences.append(
-            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it "
+            f"{unread:,} of the {held_out:,} texts that it was judged by hold no token that it knows: of all these it "
             "says how frequent each class is."
         )
     sentences.append(

@@ -9,7 +9,7 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 
 
-def held_out(targets: np.ndarray, share: float, seed: int, classes: Sequence[str] | None = None) -> np.ndarray:
+def held_out_mask(targets: np.ndarray, share: float, seed: int, classes: Sequence[str] | None = None) -> np.ndarray:
     """Mask of the texts held out, shape (n,) of booleans: that share of every class, at least one of each.
 
     Args:
@@ -35,10 +35,10 @@ def held_out(targets: np.ndarray, share: float, seed: int, classes: Sequence[str
     return chosen
 
 
-def repeated_across(learnt: Sequence[str], judged: Sequence[str]) -> np.ndarray:
+def repeated_across(learnt: Sequence[str], held_out: Sequence[str]) -> np.ndarray:
     """Mask of the held-out texts that also occur, word for word, among those learnt from; False for an empty text."""
     known = {text.strip() for text in learnt} - {""}
-    return np.array([text.strip() in known for text in judged], dtype=bool)
+    return np.array([text.strip() in known for text in held_out], dtype=bool)
 
 
 def copies(texts: Sequence[str]) -> int:

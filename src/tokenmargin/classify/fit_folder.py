@@ -51,14 +51,14 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
     table = fitted.tokens
     width = len(table.only([]).columns())
     columns = table.only(range(min(len(table), max(1, TABLE_BYTES // (CELL_BYTES * width))))).columns()
-    with complete_folder(folder, only=FILES) as place:
-        _write_csv(place / "tokens.csv", columns)
-        write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
-        save(fitted.model, place / "model")
-        write_json(place / "metrics.json", fitted.metrics)
-        write_json(place / "manifest.json", fitted.report.manifest)
+    with complete_folder(folder, only=FILES) as staged:
+        _write_csv(staged / "tokens.csv", columns)
+        write_parquet(staged / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
+        save(fitted.model, staged / "model")
+        write_json(staged / "metrics.json", fitted.metrics)
+        write_json(staged / "manifest.json", fitted.report.manifest)
         if page is not None:
-            write_text(place / "report.html", page)
+            write_text(staged / "report.html", page)
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:

@@ -18,7 +18,7 @@ from tokenmargin._checks import checked
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT
-from tokenmargin.text.counter import Places, Rows, TokenCounter
+from tokenmargin.text.counter import Rows, TextWords, TokenCounter
 
 #: Texts whose contributions are computed together.
 BATCH = 4096
@@ -124,7 +124,7 @@ class _Evidence(NamedTuple):
     """Arrays from which an explanation is made."""
 
     model: TextModel
-    places: Places
+    places: TextWords
     columns: np.ndarray
     counts: np.ndarray
     pulls: np.ndarray
@@ -281,7 +281,7 @@ class TextModel:
         return f"TextModel({len(self.counter.vocabulary)} tokens, classes {', '.join(self.classes)})"
 
 
-def _parts(text: str, found: Places, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
+def _parts(text: str, found: TextWords, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
     """The text cut at its words, each with its part of what its tokens contribute."""
     times: dict[int, int] = {}
     for tokens in found.tokens:

@@ -15,7 +15,7 @@ from tokenmargin.text.word_map import WordMap
 
 
 @dataclass(frozen=True)
-class TextReport:
+class CountingSteps:
     """Numbers of words and tokens after each step; occurrences are over the whole corpus, tokens include n-grams."""
 
     documents: int
@@ -79,7 +79,7 @@ class TokenizedCorpus:
     dataset: TokenDataset
     word_map: WordMap
     recipe: Recipe
-    report: TextReport
+    report: CountingSteps
     reading: ReadingReport | None = None
     splits: tuple[str, ...] | None = None
 
@@ -103,7 +103,7 @@ class CountedTexts:
     vocabulary: tuple[str, ...]
     word_map: WordMap
     recipe: Recipe
-    report: TextReport
+    report: CountingSteps
     labels: np.ndarray | None = None
     splits: tuple[str, ...] | None = None
     reading: ReadingReport | None = None

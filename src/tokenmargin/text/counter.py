@@ -48,7 +48,7 @@ class Located(NamedTuple):
     tokens: tuple[int, ...]
 
 
-class Places(NamedTuple):
+class TextWords(NamedTuple):
     """The words of a text in their order, and the tokens that stand in it, one entry an occurrence.
 
     Args:
@@ -193,7 +193,7 @@ class TokenCounter:
         """
         return list(map(Located._make, zip(*self.places(text)[:4], strict=True)))
 
-    def places(self, text: str) -> Places:
+    def places(self, text: str) -> TextWords:
         """Words of `located` as lists, with the position of each token: faster than objects for many texts."""
         _demand_text(text, "the text")
         clean = cleaned_and_aligned(text, self.recipe)
@@ -210,7 +210,7 @@ class TokenCounter:
             tokens = self._add_runs([stem for stem, _ in found], tokens, (columns, firsts, sizes))
         starts, ends = clean.starts, clean.ends
         begins = [starts[match.start()] for match in matches]
-        return Places(begins, [ends[match.end() - 1] for match in matches], words, tokens, columns, firsts, sizes)
+        return TextWords(begins, [ends[match.end() - 1] for match in matches], words, tokens, columns, firsts, sizes)
 
     def _add_runs(
         self, stems: list[str | None], tokens: list[tuple[int, ...]], into: tuple[list[int], list[int], list[int]]
