@@ -38,10 +38,11 @@ from tokenmargin.models._kernels import (
 from tokenmargin.models._kernels._in_turn import TILE, lower_triangle, narrow_and_wide, pieces_of, triangular
 from tokenmargin.models._kernels._narrow_documents import NARROW_CUTS
 from tokenmargin.models._kernels._wide_documents import WIDE_CUTS
-from tokenmargin.models._kernels.batch import TRIED, kernels_apply, takes_whole_batch
+from tokenmargin.models._kernels.batch import kernels_apply, takes_whole_batch
 from tokenmargin.models._kernels.column_sums import COLUMN_TUNING
 from tokenmargin.models._kernels.moved_rows import MOVE_TUNING
 from tokenmargin.models._kernels.token_rows import ROW_TUNING
+from tokenmargin.models._kernels.tried_gpu import TRIED
 from tokenmargin.models._kernels.wide_products import (
     GRAM_TUNING,
     PRODUCT_TUNING,
