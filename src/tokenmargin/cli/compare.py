@@ -30,7 +30,7 @@ writes a folder (--out) with
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `compare` to the commands."""
     parser = commands.add_parser(
         "compare",
         help="our explanations beside SHAP, LIME and others on the same texts, judged; one page",
@@ -74,7 +74,7 @@ def _compared(known: Arguments, progress: Progress, say: Say) -> Page:
 
 
 def _show(found: Comparison) -> None:
-    """Where ours loses, where it does not, and the numbers of every method on each classifier."""
+    """Print where ours loses, where it does not, and the numbers of every method on each classifier."""
     from tokenmargin.comparison import METHODS, not_run, where_ours_loses, where_ours_wins
 
     for title, sentences in (

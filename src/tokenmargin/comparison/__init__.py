@@ -1,4 +1,4 @@
-"""Which method is right? Ours and others on the same corpus.
+"""Comparison of our method with others on the same corpus.
 
 SHAP and LIME need the extra `compare`; a method that cannot run, or not in time, is a row that says so.
 """

@@ -49,7 +49,7 @@ SHOWN_TEXTS, SHOWN_WORDS, SHOWN_TOKENS = 6, 3, 8
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """What was learnt from, what is explained, and what all methods said."""
+    """Texts learnt from, texts explained, and the answers of all methods."""
 
     classes: tuple[str, ...]
     vocabulary: Sequence[str]
@@ -80,10 +80,10 @@ def compare_texts(
 
     Args:
         corpus: the texts to learn from; a share of them is held out where no `test` is given.
-        fit: how texts become tokens, the share held out, the seed, and whether texts may be shown.
+        fit: recipe that turns texts into tokens, the share held out, the seed, and whether texts may be shown.
         settings: sizes and time.
         test: texts to explain.
-        origin: where the texts came from, for the page.
+        origin: origin of the texts, for the page.
         progress: called as progress(done, total, what).
     """
     settings, origin = settings or CompareSettings(), origin or Origin()
@@ -122,7 +122,7 @@ def compare_texts(
 
 
 def _manifest(fit: FitSettings, settings: CompareSettings, origin: Origin) -> dict[str, Any]:
-    """What is needed to make it again."""
+    """Manifest: everything that is needed to make the comparison again."""
     own = asdict(settings) | {"test_share": fit.test_share, "seed": fit.seed, "recipe": fit.recipe.to_json()}
     return manifest(origin.command, origin.files, own, RECORDED)
 
@@ -140,7 +140,7 @@ def _learnt(ready: Counted, seed: int, progress: Progress) -> tuple[Learnt, dict
 
 
 def _explained(held: CountedPart, most: int, seed: int) -> np.ndarray:
-    """Which held-out texts are explained: of those with tokens to be put in order, as many as asked for, at random."""
+    """Rows of the held-out texts to explain: drawn at random among those with enough tokens to put in order."""
     long_enough = np.flatnonzero(np.diff(sp.csr_array(held.counts).indptr) >= FEWEST_TOKENS)
     if not len(long_enough):
         raise InvalidInputError(

@@ -29,19 +29,19 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Curves of every text, shape (n, shares), and what they come to, shape (n,)."""
+    """Curves of every text, shape (n, shares), and their summaries, shape (n,)."""
 
     deletion: np.ndarray
     insertion: np.ndarray
 
     @property
     def comprehensiveness(self) -> np.ndarray:
-        """What the probability loses without the words, of each text."""
+        """Loss of probability without the words, for each text."""
         return self._lost(self.deletion)
 
     @property
     def sufficiency(self) -> np.ndarray:
-        """What the probability loses with these words alone, of each text."""
+        """Loss of probability with these words alone, for each text."""
         return self._lost(self.insertion)
 
     def _lost(self, curve: np.ndarray) -> np.ndarray:

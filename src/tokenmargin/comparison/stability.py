@@ -27,8 +27,8 @@ def over_resampled_texts(
         learnt: the texts, and the classifiers that learnt from them.
         tokens: columns that are compared.
         times: draws.
-        top: of how many tokens the overlap is taken.
-        seed: of the draws.
+        top: number of leading tokens of which the overlap is taken.
+        seed: seed of the draws.
         progress: called as progress(done, total, what).
     """
     whole = {key: sizes(method(learnt))[tokens] for key, method in CORPUS_METHODS.items()}

@@ -1,4 +1,4 @@
-"""Which words decided a text: a signed number for each of its tokens, towards what a classifier predicts of it."""
+"""Methods that give each token of a text a signed number, towards the class that a classifier predicts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tokenmargin.errors import InvalidInputError
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What a method may look at besides the texts that it explains.
+    """Knowledge that a method may use besides the texts that it explains.
 
     Args:
         learnt: the texts learnt from, and the two classifiers.
-        numbers: what the methods of a corpus say of each token, by their keys, each of shape (V, K').
-        permutations: of shap.PermutationExplainer.
-        samples: of shap.KernelExplainer and of LIME.
-        seed: of what is random.
+        numbers: numbers that the methods of a corpus give each token, by their keys, each of shape (V, K').
+        permutations: number of permutations of shap.PermutationExplainer.
+        samples: number of samples of shap.KernelExplainer and of LIME.
+        seed: seed of everything random.
     """
 
     learnt: Learnt
@@ -68,7 +68,7 @@ def coefficient_weight(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]
 
 
 def occlusion(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
-    """What the log-odds lose when the token is left out."""
+    """Loss of log-odds when the token is left out."""
     for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
         masks = np.vstack([np.ones((1, n_tokens), bool), ~np.eye(n_tokens, dtype=bool)])
         odds = judged.log_odds(masked(judged, text, masks), text)
@@ -135,11 +135,11 @@ def lime(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
 
 
 def at_random(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
-    """Numbers that know nothing: what a method must beat."""
+    """Random numbers, which every method must beat."""
     yield np.random.default_rng([known.seed, 2]).random(judged.counts.nnz)
 
 
-#: By their keys, in the order in which tables show them.
+#: Methods by their keys, in the order in which tables show them.
 TEXT_METHODS: dict[str, Explain] = {
     "attention_value": attention_value,
     "attention": attention_alone,
@@ -166,7 +166,7 @@ THIRD_PARTY = {"shap_linear": "shap", "shap_permutation": "shap", "shap_kernel":
 
 
 def why_not(key: str, judged: Judged) -> str:
-    """Why a method has nothing to say of a classifier; "" where it has."""
+    """Reason why a method does not apply to a classifier; "" if it applies."""
     model = judged.classifier
     if key not in TEXT_METHODS:
         raise InvalidInputError(f"no method is called {key!r}: there are {', '.join(TEXT_METHODS)}.")
@@ -186,12 +186,12 @@ def _linear_parts(model: TfidfLogistic, judged: Judged) -> np.ndarray:
 
 
 def _black_boxes(judged: Judged, number: Callable) -> Iterator[tuple[int, Callable[[np.ndarray], np.ndarray], int]]:
-    """Each text as a function of which of its tokens are left in it; one without tokens has none."""
+    """Each text as a function of the tokens that are left in it; a text without tokens is left out."""
     for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
         if n_tokens:
             yield text, partial(_left, judged, number, text), n_tokens
 
 
 def _left(judged: Judged, number: Callable, text: int, masks: np.ndarray) -> np.ndarray:
-    """A number of a text of which masks leave some tokens."""
+    """Number of a text for each mask, which leaves some of its tokens."""
     return np.asarray(number(masked(judged, text, masks), text))

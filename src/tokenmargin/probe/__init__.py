@@ -1,4 +1,4 @@
-"""Which tokens the attention of any model selects, how sparsely, and by what margin.
+"""Measures of the attention of any model: the tokens that it selects, its sparsity and its margin.
 
 `torch_attention` looks into models of PyTorch and Hugging Face, `bert_attention` into the weights of BERT-family
 encoders without torch; `attention_report` measures what they read.

@@ -1,4 +1,4 @@
-"""What is kept of texts that pass by: sums for every head, counts of words, numbers of a sample; bounded in size."""
+"""Numbers that are kept of the texts read: sums for every head, counts of words, a sample; bounded in size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TextTallies:
         self.deciding: Counter[str] = Counter()
 
     def add(self, batch: AttendedBatch, decided: list[Decided | None]) -> None:
-        """Take a batch in, with what decides each of its texts."""
+        """Add a batch, with the word that decides each of its texts."""
         report = attention_report([batch.reading])
         self.n_texts += report.n_inputs
         self.n_cut += batch.n_cut
@@ -60,7 +60,7 @@ class TextTallies:
         self.sums[name] = self.sums.get(name, 0.0) + total
 
     def _keep(self, report: AttentionReport) -> None:
-        """A sample of all texts so far, each as likely as any other: the n-th takes a random place with chance m/n."""
+        """Keep a sample of all texts so far, each equally likely: the n-th takes a random row with chance m/n."""
         values = {name: getattr(report, name) for name in MEASURES}
         if not self.sample:
             self.sample = {name: np.zeros((self._most, *own.shape[1:]), np.float32) for name, own in values.items()}
@@ -96,7 +96,7 @@ class TextTallies:
         shares: np.ndarray,
         mean: np.ndarray,
     ) -> None:
-        """Whether each head selects the word that decides, beside a blind pick and the rarest word."""
+        """Count how often each head, a blind pick and the rarest word select the word that decides."""
         is_deciding = places.overlapping(found.spans)
         there = np.array([bool(word) for word in places.words])
         if not (is_deciding & there).any():

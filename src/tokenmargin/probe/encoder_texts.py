@@ -18,7 +18,7 @@ from tokenmargin.probe.weight_files import CONFIG, model_files, read_config, rea
 #: Tokens that go through the model together, and numbers of attention of one layer: some tens of megabytes.
 TOKENS_AT_ONCE, WEIGHTS_AT_ONCE = 2048, 2**23
 
-#: What a token is called that is none of the letters of its text.
+#: Name of a token that stands for no letters of the text.
 NAMELESS = "·"
 
 
@@ -26,7 +26,7 @@ class EncoderTexts(TextAttention):
     """A pretrained encoder of the BERT family: attention of its first token, in every layer and head.
 
     Args:
-        place: its folder, or its weights.
+        place: folder of the encoder, or file of its weights.
     """
 
     @checked
@@ -49,7 +49,7 @@ class EncoderTexts(TextAttention):
         self.notes = _pooling_note(files.folder)
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """In batches of texts of about one length, so that little is padded."""
+        """Yield batches of texts of about the same length, so that little is padded."""
         encoded = [self.encoder.encode(text) for text in texts]
         rows = [row for row, each in enumerate(encoded) if sum(each.is_counted) >= 2]
         for batch in self._batches(sorted(rows, key=lambda row: len(encoded[row].ids)), encoded):
@@ -89,13 +89,13 @@ def _encoder_places(text: str, encoded: EncodedText) -> TextPlaces:
 
 
 def _name(folder: Path) -> str:
-    """What a folder is called, or the one above where that says nothing."""
+    """Name of a folder; with the name of its parent if its own name says nothing about the model."""
     own = folder.resolve()
     return f"{own.parent.name}/{own.name}" if own.name in ("model", "onnx") else own.name
 
 
 def _pooling_note(folder: Path) -> tuple[str, ...]:
-    """Whether the model answers with something else than its first token, where its folder says so."""
+    """Sentence that says that the model answers with the mean of its tokens, if its folder says so."""
     if not (folder / "1_Pooling" / CONFIG).is_file():
         return ()
     try:

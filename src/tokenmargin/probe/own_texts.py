@@ -30,7 +30,7 @@ LEAST_KNOWN = 2
 
 
 class FitTexts(TextAttention):
-    """What `tokenmargin fit` wrote: two numbers a token, a score that asks for attention and a value; no keys.
+    """Attention of a model that `tokenmargin fit` wrote: each token has a score and a value; there are no keys.
 
     Args:
         place: the folder of the fit.
@@ -47,7 +47,7 @@ class FitTexts(TextAttention):
         )
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """All of the texts at once: a text is a row of counts."""
+        """Yield all texts as one batch: a text is a row of counts."""
         attention = self.model.tokens.attention(self.model.counter.counts(texts))
         rows = [int(row) for row in np.flatnonzero(np.diff(attention.indptr) >= 2)]
         for batch in _some(rows):
@@ -69,7 +69,7 @@ class RunTexts(TextAttention):
     Args:
         place: the .npz file.
         sample: some of the texts.
-        recipe: how texts become tokens, where it is neither of the two.
+        recipe: recipe that turns texts into tokens, if it is neither of the two.
     """
 
     @checked
@@ -87,7 +87,7 @@ class RunTexts(TextAttention):
         self._table = np.asarray(self.run.parameters.embeddings, np.float64)
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """Some texts at a time, each by itself: a text's tokens are few."""
+        """Yield batches of texts; each text is computed by itself, because its tokens are few."""
         counts = self.counter.counts(texts)
         rows = [int(row) for row in np.flatnonzero(np.diff(counts.indptr) >= 2)]
         for batch in _some(rows):
@@ -106,7 +106,7 @@ class RunTexts(TextAttention):
 
     @property
     def query(self) -> np.ndarray:
-        """What keys are compared with, shape (d,): the scale of the scores times p, or times W'p."""
+        """Query, shape (d,): the scale of the scores times p, or times W'p."""
         own = self.run.parameters
         p = np.asarray(own.query, np.float64)
         W = getattr(own, "key_query", None)
@@ -115,11 +115,11 @@ class RunTexts(TextAttention):
 
     @checked
     def keys(self, columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """What the query is compared with, shape (U, d), of U distinct tokens: E_X, or E'_X of two layers [E, (36)].
+        """Keys of U distinct tokens, shape (U, d): E_X, or E'_X of two layers [E, (36)].
 
         Args:
-            columns: of the tokens, shape (U,).
-            counts: how often each stands in the text, shape (U,).
+            columns: columns of the tokens, shape (U,).
+            counts: number of times that each token occurs in the text, shape (U,).
         """
         X, own = self._table[columns], self.run.parameters
         model = self.run.model
@@ -134,7 +134,7 @@ class RunTexts(TextAttention):
 
 
 def _counter(vocabulary: tuple[str, ...], sample: Sequence[str], told: Recipe | None) -> tuple[TokenCounter, str]:
-    """What reads texts into this vocabulary, and how that was found out, in a sentence."""
+    """Counter that turns texts into tokens of this vocabulary, and a sentence that says how it was found."""
     found: list[tuple[int, str, TokenCounter]] = []
     recipes = {"given": told} if told is not None else {"paper's": Recipe(), "plain": plain_recipe()}
     for name, recipe in recipes.items():
@@ -157,7 +157,7 @@ def _counter(vocabulary: tuple[str, ...], sample: Sequence[str], told: Recipe | 
 
 
 def _places(counter: TokenCounter, text: str, columns: np.ndarray) -> TextPlaces:
-    """Where the tokens of these columns stand in a text."""
+    """Positions in a text of the tokens of these columns."""
     number = {int(column): place for place, column in enumerate(columns)}
     found = counter.places(text)
     spans: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""What attention does in each layer and head, over many inputs, in numbers that stay small."""
+"""Measures of attention in each layer and head over many inputs, in arrays of bounded size."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class AttentionReport:
 
     Args:
         sparsity: |s|_1/|s|_2^2 of each head, shape (n, L, H) [M, Sec. 4].
-        mean_map_sparsity: the same of the mean map over the heads, which is what [M, Fig. 7] shows, shape (n, L).
+        mean_map_sparsity: sparsity of the mean map over the heads, as [M, Fig. 7] shows it, shape (n, L).
         entropy: in nats, shape (n, L, H).
         top_mass: weight of the selected token, shape (n, L, H).
         margin: logit of the selected token over the runner-up, shape (n, L, H).
         selected: place of the token with the largest weight, shape (n, L, H).
-        tokens: how many there are to choose between, T of each input, shape (n,).
+        tokens: number of tokens to choose between, T of each input, shape (n,).
         key_query_norms: |W_Q'W_K|_F of each head, shape (L, H), where the weights are known.
     """
 
@@ -41,7 +41,7 @@ class AttentionReport:
 
     @property
     def n_inputs(self) -> int:
-        """n."""
+        """n, the number of inputs."""
         return len(self.tokens)
 
     def by_layer(self) -> np.ndarray:
@@ -68,12 +68,12 @@ def attention_report(
     total: int | None = None,
     progress: Progress = silent,
 ) -> AttentionReport:
-    """Measure readings one chunk after the other; a chunk's maps are let go before the next is read.
+    """Measure readings one chunk after the other; the maps of a chunk are freed before the next is read.
 
     Args:
         readings: chunks of inputs, of one model.
-        key_query_norms: of each head, shape (L, H), where the weights are known.
-        total: how many inputs there will be, for the progress.
+        key_query_norms: norm of each head, shape (L, H), if the weights are known.
+        total: number of inputs that will come, for the progress.
         progress: called as progress(inputs done, total, "probing").
     """
     parts: list[tuple[np.ndarray, ...]] = []

@@ -1,4 +1,4 @@
-"""Which model a path holds: a pretrained encoder, a run of `train`, or a fit."""
+"""Model that a path holds: a pretrained encoder, a run of `train`, or a fit."""
 
 from __future__ import annotations
 

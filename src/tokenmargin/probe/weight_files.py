@@ -1,4 +1,4 @@
-"""Where the folder of a pretrained model keeps its configuration and weights, and how they are read without torch."""
+"""Configuration and weights in the folder of a pretrained model, found and read without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tokenmargin.probe.onnx_weights import onnx_weights
 
 CONFIG = "config.json"
 
-#: Where weights lie in a folder, the first that is there; libraries put an ONNX export into a folder of its own.
+#: Names of weight files, the first that exists is taken; libraries put an ONNX export into a folder of its own.
 WEIGHTS = ("model.safetensors", "model.onnx", "onnx/model.onnx")
 
 #: Weights as torch pickles them: reading one would run what it says.
@@ -58,7 +58,7 @@ def model_files(place: str | Path) -> ModelFiles:
 
 @checked
 def read_config(folder: Path) -> dict[str, Any]:
-    """What config.json of a folder says."""
+    """Content of config.json of a folder."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:

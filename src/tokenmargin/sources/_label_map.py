@@ -1,4 +1,4 @@
-"""Which labels of a table make which class."""
+"""Map from the labels of a table to classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LabelMap = Mapping[Any, Any] | str
 
 
 def label_reader(label_map: LabelMap | None) -> LabelOf:
-    """From what the file has to the class: as it is, or by the map."""
+    """Function from a label of the file to its class: the label itself, or its class in the map."""
     if label_map is None:
         return label_as_given
     classes = _class_of_label(label_map)

@@ -1,4 +1,4 @@
-"""From rows of any format to chunks: each row is judged once, and what is odd about it is written down."""
+"""Turns rows of any format into chunks: each row is checked once, and everything odd about it is counted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKUP = re.compile(r"</?(?!br\b)[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#[0-9]{1,6});
 
 
 class Columns(NamedTuple):
-    """Which column holds what; `None` where a format has no such column."""
+    """Names of the columns; `None` if a format has no such column."""
 
     text: str
     label: str
@@ -67,7 +67,7 @@ class _Pile:
         return TextChunk(tuple(self.texts), tuple(self.labels), splits, report, tuple(self.rows))
 
 
-#: From what a file has as a label to the class.
+#: Function from a label of a file to its class.
 LabelOf = Callable[[object], Label | Oddity | None]
 
 
@@ -106,7 +106,7 @@ def chunked(rows: Iterable[Row], label_of: LabelOf, size: int, *, with_splits: b
 
 
 def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Oddity]:
-    """What is odd about a usable row."""
+    """Oddities of a usable row."""
     text = str(row.text)
     if not text.strip():
         yield Oddity.EMPTY_TEXT

@@ -64,7 +64,7 @@ def _label(value: object) -> Label | None:
 
 
 def _columns(path: Path) -> Columns:
-    """The Kaggle CSV has other names than the rest."""
+    """Columns of a table of IMDB; the Kaggle CSV has other names than the rest."""
     kind = format_of(path)
     if kind is Format.CSV:
         return Columns("review", "sentiment")
@@ -114,7 +114,7 @@ def fingerprint(chunk: TextChunk) -> int:
 
 
 def _verified(read: Callable[[int], Iterator[TextChunk]], origin: str) -> Callable[[int], Iterator[TextChunk]]:
-    """The same chunks; once all are through, their number and checksum are compared with what is known."""
+    """Reader of the same chunks that compares, after the last, their number and checksum with the known ones."""
 
     def verified(size: int) -> Iterator[TextChunk]:
         counted, checksum = ReadingReport(), 0

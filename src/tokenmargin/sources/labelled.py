@@ -31,7 +31,7 @@ class TextChunk:
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """One label a text."""
+        """Raise unless there is one label a text."""
         if len(self.labels) != len(self.texts):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
         none_missing(self.labels, "labels", "leave these texts out")
@@ -43,10 +43,10 @@ class LabelledTexts:
     """A source of labelled texts that can be read as often as needed, a chunk at a time.
 
     Args:
-        name: of the data set.
+        name: name of the data set.
         origin: the file, folder or download that it is read from.
-        read: from the texts of a chunk to the chunks; opens the source anew on each call.
-        rows: in the source, where that is known before reading it.
+        read: function from the number of texts of a chunk to the chunks; opens the source anew on each call.
+        rows: number of rows in the source, if known before reading it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What was found while reading: every row that was odd or unusable is counted and named, none vanishes."""
+"""Counts of the rows read: every row that was odd or unusable is counted and named, none is lost silently."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tokenmargin._sentences import some
 #: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
 MAX_PLACES = 100
 
-#: Where a row stands: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
+#: Address of a row: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
 Place = int | str
 
 
 class Oddity(Enum):
-    """What may be odd about a row, as a sentence; `is_kept` says whether the row was kept all the same."""
+    """Oddity of a row, as a sentence; `is_kept` is True if the row was kept all the same."""
 
     INVALID_UTF8 = "bytes that are not UTF-8; kept, each bad byte replaced by U+FFFD"
     MARKUP = "markup other than <br />; kept as it is"
@@ -32,7 +32,7 @@ class Oddity(Enum):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a row with this problem was kept."""
+        """True if a row with this oddity was kept."""
         return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.UNNAMED_LABEL, Oddity.BAD_ROW)
 
 

@@ -42,7 +42,7 @@ WHERE = Whereabouts(
 @checked
 @dataclass(frozen=True)
 class YelpSelection:
-    """Which reviews are taken: by length in characters, all that there are or a seeded subsample, balanced or not."""
+    """Choice of reviews: by length in characters, all that there are or a seeded subsample, balanced or not."""
 
     shortest: int = 1000
     longest: int = 1500
@@ -51,7 +51,7 @@ class YelpSelection:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what selects nothing."""
+        """Raise if the rules select nothing."""
         whole_number(self.seed, "seed", 0)
         whole_number(self.longest, "longest", 0)
         if not 0 <= self.shortest <= self.longest:
@@ -63,7 +63,7 @@ class YelpSelection:
 
     @property
     def is_subsample(self) -> bool:
-        """Whether some of the reviews that qualify are left out."""
+        """True if some of the reviews that qualify are left out."""
         return self.balanced or self.at_most is not None
 
     @checked
@@ -88,7 +88,7 @@ class YelpReport:
     kept: dict[str, int]
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Sentence with the numbers."""
         kept = ", ".join(f"{size:,} of class {name}" for name, size in self.kept.items())
         return (
             f"{self.found:,} reviews found; dropped {self.dropped_by_length:,} by length, {self.dropped_by_stars:,} of "
@@ -184,7 +184,7 @@ def _classes(rows: Callable[[], Iterator[Row]], selection: YelpSelection, tally:
 
 
 def _draw(rows: Callable[[], Iterator[Row]], selection: YelpSelection) -> np.ndarray:
-    """Whether each review that the rules keep is in the subsample."""
+    """True for each review, among those that the rules keep, that is in the subsample."""
     labels = np.array([label for label in _classes(rows, selection, _Tally()) if label], dtype=np.int8)
     taken = np.zeros(len(labels), dtype=bool)
     if labels.size:
