@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
         formatter_class=RawText,
     )
     add = parser.add_argument
-    add_reading(parser)
+    add_table_flags(parser)
     add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
     add_output(parser, "metrics.json")
     add_scheduler(parser, "counting and --bootstrap")
@@ -78,7 +78,7 @@ def add_columns(parser: Parser) -> None:
     add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
 
 
-def add_reading(parser: Parser) -> None:
+def add_table_flags(parser: Parser) -> None:
     """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
     add = parser.add_argument
     add(

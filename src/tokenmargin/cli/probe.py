@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
     from tokenmargin.probe import TextAttention, TextProbe
     from tokenmargin.sources.labelled import LabelledTexts
-    from tokenmargin.sources.reading import ReadingReport
+    from tokenmargin.sources.rows_read import RowsRead
 
 EPILOG = """\
 MODEL is one of
@@ -161,12 +161,12 @@ class _Reader:
 
     def __init__(self, sources: list[LabelledTexts]) -> None:
         self.sources = sources
-        self.report: ReadingReport | None = None
+        self.report: RowsRead | None = None
 
     def __call__(self) -> Iterator[tuple[str, str]]:
-        from tokenmargin.sources.reading import ReadingReport
+        from tokenmargin.sources.rows_read import RowsRead
 
-        found = ReadingReport()
+        found = RowsRead()
         for source in self.sources:
             for chunk in source.chunks():
                 found += chunk.report

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.explained import ExplainedTexts
 
 #: Shares of a text's tokens at which curves are drawn.
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
@@ -49,7 +49,7 @@ class Faithfulness:
         return (self.deletion[:, :1] - curve[:, few]).mean(axis=1)
 
 
-def faithfulness(judged: Judged, numbers: np.ndarray) -> Faithfulness:
+def faithfulness(judged: ExplainedTexts, numbers: np.ndarray) -> Faithfulness:
     """Leave tokens out, and in, in the order of a method's numbers (nnz,), the largest first; ties by their column."""
     rows, lengths = judged.row_of, np.diff(judged.counts.indptr)
     order = np.lexsort((-numbers, rows))

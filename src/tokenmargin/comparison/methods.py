@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.explained import ExplainedTexts
 from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, Knowledge, why_not
 
 
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def run(
-    key: str, judged: Judged, known: Knowledge, budget: float, *, clock: Callable[[], float] = time.perf_counter
+    key: str, judged: ExplainedTexts, known: Knowledge, budget: float, *, clock: Callable[[], float] = time.perf_counter
 ) -> Outcome:
     """Explain every text by a method, unless that takes longer than the budget in seconds."""
     reason = why_not(key, judged)
@@ -106,7 +106,7 @@ def run(
         return Outcome(f"failed in {THIRD_PARTY[key]}: {type(problem).__name__}: {said}", None, 0.0, 0)
 
 
-def _timed(key: str, judged: Judged, known: Knowledge, budget: float, clock: Callable[[], float]) -> Outcome:
+def _timed(key: str, judged: ExplainedTexts, known: Knowledge, budget: float, clock: Callable[[], float]) -> Outcome:
     """Explain the texts one after the other, until they are done or the time is over."""
     explain = TEXT_METHODS[key]
     for _ in explain(judged.part(0, 1), known):

@@ -18,8 +18,8 @@ from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
-from tokenmargin.probe.reading import AttentionReading
 from tokenmargin.probe.weight_files import model_files, read_weights
 
 #: Our names of a layer's weights to those of BERT and RoBERTa, and to those of DistilBERT; each has weight and bias.
@@ -143,7 +143,7 @@ class BertModel:
 @checked
 def bert_attention(
     model: BertModel, batches: Iterable[tuple[ArrayLike, ArrayLike]], *, skipped: tuple[int, ...] = ()
-) -> Iterator[AttentionReading]:
+) -> Iterator[AttentionMaps]:
     """The attention of the first token, batch by batch.
 
     Args:
@@ -163,7 +163,7 @@ def bert_attention(
         logits = np.einsum("lbhk,lbhtk->lbht", queries, keys)
         counted = there & ~np.isin(tokens, skipped)
         counted[:, 0] = False
-        yield AttentionReading(softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
+        yield AttentionMaps(softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
 
 
 def _queries_and_keys(model: BertModel, tokens: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.bert_weights import ARCHITECTURES, BertModel, bert_attention
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+from tokenmargin.probe.text_attention import AttendedBatch, SelectableWords, TextAttention
 from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
 from tokenmargin.probe.weight_files import CONFIG, model_files, read_config, read_weights
 
@@ -26,13 +26,13 @@ class EncoderTexts(TextAttention):
     """A pretrained encoder of the BERT family: attention of its first token, in every layer and head.
 
     Args:
-        place: folder of the encoder, or file of its weights.
+        path: folder of the encoder, or file of its weights.
     """
 
     @checked
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         """Read weights and tokenizer."""
-        files = model_files(place)
+        files = model_files(path)
         self.model = BertModel.from_weights(read_weights(files.weights), files.config)
         tables = self.model.embeddings
         most = len(tables["position_embeddings"]) - ARCHITECTURES[self.model.architecture].first_position
@@ -60,7 +60,7 @@ class EncoderTexts(TextAttention):
                 size = len(each.ids)
                 ids[place, :size], mask[place, :size], counted[place, :size] = each.ids, 1, each.is_counted
             (read,) = bert_attention(self.model, [(ids, mask)])
-            reading = AttentionReading(read.maps, counted.astype(bool), read.queries, read.keys)
+            reading = AttentionMaps(read.maps, counted.astype(bool), read.queries, read.keys)
             places = tuple(_encoder_places(texts[row], encoded[row]) for row in batch)
             cut = sum(each.was_cut for each in own)
             yield AttendedBatch(tuple(batch), reading, places, read.queries, read.keys, cut)
@@ -78,14 +78,14 @@ class EncoderTexts(TextAttention):
             yield some
 
 
-def _encoder_places(text: str, encoded: EncodedText) -> TextPlaces:
+def _encoder_places(text: str, encoded: EncodedText) -> SelectableWords:
     counted = [place for place, own in enumerate(encoded.is_counted) if own]
     words = ["" for _ in encoded.ids]
     for place in counted:
         start, end = encoded.spans[place]
         words[place] = text[start:end].strip().lower() or NAMELESS
     spans = np.array([encoded.spans[place] for place in counted], int).reshape(-1, 2)
-    return TextPlaces(words, np.array(counted, int), spans[:, 0], spans[:, 1])
+    return SelectableWords(words, np.array(counted, int), spans[:, 0], spans[:, 1])
 
 
 def _name(folder: Path) -> str:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.probe.reading import AttentionReading
+from tokenmargin.probe.attention_maps import AttentionMaps
 
 
-class TextPlaces(NamedTuple):
+class SelectableWords(NamedTuple):
     """The T words or tokens of a text that attention can select, and their positions in it."""
 
     words: list[str]  #: each as the text has it, in small letters; "" for what is none to select
@@ -42,8 +42,8 @@ class AttendedBatch:
     """
 
     rows: tuple[int, ...]
-    reading: AttentionReading
-    places: tuple[TextPlaces, ...]
+    reading: AttentionMaps
+    places: tuple[SelectableWords, ...]
     queries: np.ndarray | None = None
     keys: np.ndarray | None = None
     n_cut: int = 0

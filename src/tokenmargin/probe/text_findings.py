@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class DecidingHits:
     """Shares of texts in which heads select the word that decides.
 
     Args:
@@ -124,7 +124,7 @@ class TextProbe:
     sampled: int
     mean_map_sparsity: np.ndarray
     key_query_norms: np.ndarray | None
-    agreement: Agreement | None
+    agreement: DecidingHits | None
     directions: Directions | None
     words: tuple[WordRow, ...]
     shown: tuple[ShownText, ...] = ()

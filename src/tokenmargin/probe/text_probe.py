@@ -22,7 +22,7 @@ from tokenmargin.probe.deciding_words import Decided, DecidingWords
 from tokenmargin.probe.measures import QUANTILES
 from tokenmargin.probe.query_direction import BASELINE_QUERIES, query_direction
 from tokenmargin.probe.text_attention import AttendedBatch, TextAttention
-from tokenmargin.probe.text_findings import Agreement, Directions, Interval, ShownText, TextProbe, WordRow
+from tokenmargin.probe.text_findings import DecidingHits, Directions, Interval, ShownText, TextProbe, WordRow
 
 #: Texts that are read, attended to and let go together.
 CHUNK = 512
@@ -177,7 +177,7 @@ def _result(
     )
 
 
-def _agreement(tallies: TextTallies) -> Agreement | None:
+def _agreement(tallies: TextTallies) -> DecidingHits | None:
     """Agreement over all texts; the best head is picked in one half of them and judged in the other."""
     both, sums = tallies.decided, tallies.sums
     if both.min() < 2:
@@ -193,7 +193,7 @@ def _agreement(tallies: TextTallies) -> Agreement | None:
     def of_best(name: str, squares: str) -> Interval:
         return Interval(*map(float, _interval(judged[name][layer, head], judged[squares][layer, head], size)))
 
-    return Agreement(
+    return DecidingHits(
         texts=m,
         hits=np.asarray(total["hits"] / m),
         mass=np.asarray(sums["mass"] / m),

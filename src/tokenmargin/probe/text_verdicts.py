@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._intervals import NORMAL_95
-from tokenmargin.probe.text_findings import Agreement, Directions, Interval, TextProbe
+from tokenmargin.probe.text_findings import DecidingHits, Directions, Interval, TextProbe
 
 #: Least share of the weight at which a head is said to select one token.
 SELECTS = 0.5
@@ -40,7 +40,7 @@ def text_verdicts(probe: TextProbe) -> Verdicts:
     return told
 
 
-def _of_agreement(told: Verdicts, found: Agreement, shape: tuple[int, int]) -> None:
+def _of_agreement(told: Verdicts, found: DecidingHits, shape: tuple[int, int]) -> None:
     below, above = int((found.over_chance[..., 2] < 0).sum()), int((found.over_chance[..., 1] > 0).sum())
     total, middle = shape[0] * shape[1], float(np.median(found.hits))
     if total > 1:

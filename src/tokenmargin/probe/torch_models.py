@@ -16,8 +16,8 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
-from tokenmargin.probe.reading import AttentionReading
 
 #: Names of the modules for queries and keys where nothing is done to their outputs but cutting them into heads.
 #: Models that turn them by their position (q_proj, k_proj) are not among them: their attention would come out wrong.
@@ -30,7 +30,7 @@ SAME_ATTENTION = 1e-4
 @checked
 def torch_attention(
     model: Any, batches: Iterable[Mapping[str, Any]], *, skipped: tuple[int, ...] = ()
-) -> Iterator[AttentionReading]:
+) -> Iterator[AttentionMaps]:
     """The attention of the first token in every layer and head, batch by batch.
 
     Args:
@@ -64,7 +64,7 @@ def torch_key_query_norms(model: Any) -> np.ndarray | None:
 
 def _reading(
     model: Any, answer: Any, heard: list[np.ndarray], batch: Mapping[str, Any], skipped: tuple[int, ...]
-) -> AttentionReading:
+) -> AttentionMaps:
     given = answer.get("attentions") if isinstance(answer, Mapping) else getattr(answer, "attentions", None)
     maps: Any = None
     if given is not None and len(given) and all(each is not None for each in given):
@@ -87,7 +87,7 @@ def _reading(
     if "input_ids" in batch:
         counted &= ~np.isin(_array(batch["input_ids"]), skipped)
     counted[:, 0] = False
-    return AttentionReading(maps, counted, queries, keys)
+    return AttentionMaps(maps, counted, queries, keys)
 
 
 def _queries_and_keys(model: Any, heard: list[np.ndarray]) -> tuple[Any, Any]:

@@ -31,13 +31,13 @@ class ModelFiles(NamedTuple):
 
 
 @checked
-def model_files(place: str | Path) -> ModelFiles:
+def model_files(path: str | Path) -> ModelFiles:
     """The files of a model: of a folder with config.json and weights, or of weights with config.json beside or above.
 
     Args:
-        place: the folder, or its .safetensors or .onnx file.
+        path: the folder, or its .safetensors or .onnx file.
     """
-    given = Path(place)
+    given = Path(path)
     if given.is_file():
         _check_ending(given)
         folder = next((each for each in (given.parent, given.parent.parent) if (each / CONFIG).is_file()), given.parent)
@@ -73,9 +73,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 @checked
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors or .onnx file, by name."""
-    place = Path(path)
-    _check_ending(place)
-    return onnx_weights(place) if place.suffix == ".onnx" else _safetensors(place)
+    file = Path(path)
+    _check_ending(file)
+    return onnx_weights(file) if file.suffix == ".onnx" else _safetensors(file)
 
 
 def _check_ending(path: Path) -> None:

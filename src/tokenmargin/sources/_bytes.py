@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 
 #: Bytes looked at to tell a format.
 SAMPLE = 2**18

@@ -8,7 +8,7 @@ from typing import Any
 from tokenmargin._checks import none_missing
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._rows import LabelOf, label_as_given
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 
 #: "positive=4,5;negative=1,2", or from class to labels {"positive": [4, 5]}, or from label to class {4: "positive"}.
 LabelMap = Mapping[Any, Any] | str

@@ -15,7 +15,7 @@ from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opene
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 from tokenmargin.sources.table import Format
 
 #: Values of a column that says which part of the data a row belongs to.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tokenmargin._checks import checked, none_missing, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources.reading import ReadingReport, total
+from tokenmargin.sources.rows_read import RowsRead, total
 
 #: Texts of one chunk: a few MB of reviews, so that a corpus larger than memory passes through.
 CHUNK = 4096
@@ -27,7 +27,7 @@ class TextChunk:
     texts: tuple[str, ...]
     labels: tuple[Label, ...]
     splits: tuple[str, ...] | None = None
-    report: ReadingReport = field(default_factory=ReadingReport)
+    report: RowsRead = field(default_factory=RowsRead)
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:

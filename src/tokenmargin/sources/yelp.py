@@ -16,7 +16,7 @@ from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
 from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk, count_labels
 from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources.parquet import parquet_columns, parquet_size
-from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.sources.rows_read import RowsRead
 from tokenmargin.sources.table import Format, format_of, table_rows
 
 #: Stars to class; three stars say nothing.
@@ -78,7 +78,7 @@ class YelpSelection:
 
 
 @dataclass(frozen=True)
-class YelpReport:
+class YelpCounts:
     """The numbers of a selection: each usable review is in exactly one of the four groups."""
 
     found: int
@@ -109,7 +109,7 @@ def yelp(
             in a first pass over stars and lengths, so that no more than a chunk of texts is ever held.
         progress: told how a download comes on.
 
-    The numbers found, dropped and kept close the report; `yelp_report` gives them as numbers.
+    The numbers found, dropped and kept close the report; `yelp_counts` gives them as numbers.
     """
     found, chosen = locate(WHERE, path, progress), selection or YelpSelection()
     columns = _columns(found)
@@ -124,9 +124,9 @@ def yelp(
 
 
 @checked
-def yelp_report(
+def yelp_counts(
     path: str | Path | None = None, selection: YelpSelection | None = None, *, progress: Progress = silent
-) -> YelpReport:
+) -> YelpCounts:
     """The numbers of a selection, from one pass over the data."""
     found, chosen = locate(WHERE, path, progress), selection or YelpSelection()
     tally = _Tally()
@@ -138,7 +138,7 @@ def yelp_report(
 
 @dataclass
 class _Tally:
-    """The numbers of a YelpReport while they are counted."""
+    """The numbers of a YelpCounts while they are counted."""
 
     found: int = 0
     length: int = 0
@@ -146,8 +146,8 @@ class _Tally:
     subsampled: int = 0
     kept: dict[str, int] | None = None
 
-    def report(self) -> YelpReport:
-        return YelpReport(self.found, self.length, self.stars, self.subsampled, self.kept or {})
+    def report(self) -> YelpCounts:
+        return YelpCounts(self.found, self.length, self.stars, self.subsampled, self.kept or {})
 
     def judge(self, text: str, stars: int, selection: YelpSelection) -> int:
         """The review's class, or 0 where the rules drop it."""
@@ -223,4 +223,4 @@ def _selected(chunks: Iterator[TextChunk], selection: YelpSelection, taken: np.n
             "YelpSelection(shortest=..., longest=...) for reviews of other lengths",
             *notes,
         )
-    yield TextChunk((), (), (), ReadingReport(notes=notes))
+    yield TextChunk((), (), (), RowsRead(notes=notes))

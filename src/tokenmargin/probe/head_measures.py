@@ -11,12 +11,12 @@ from tokenmargin._checks import checked, real_array
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, WrongTypeError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import distribution, entropy, logit_margin, soft_sparsity, top_mass
-from tokenmargin.probe.reading import AttentionReading
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionReport:
+class AttentionMeasures:
     """Measures of the attention of one token, input by input; float32, a few numbers an input.
 
     Args:
@@ -61,13 +61,13 @@ class AttentionReport:
 
 
 @checked
-def attention_report(
-    readings: Iterable[AttentionReading],
+def attention_measures(
+    readings: Iterable[AttentionMaps],
     key_query_norms: ArrayLike | None = None,
     *,
     total: int | None = None,
     progress: Progress = silent,
-) -> AttentionReport:
+) -> AttentionMeasures:
     """Measure readings one chunk after the other; the maps of a chunk are freed before the next is read.
 
     Args:
@@ -79,7 +79,7 @@ def attention_report(
     parts: list[tuple[np.ndarray, ...]] = []
     done = 0
     for reading in readings:
-        if not isinstance(reading, AttentionReading):
+        if not isinstance(reading, AttentionMaps):
             raise WrongTypeError(f"readings must hold AttentionReadings, got a {type(reading).__name__}.")
         parts.append(_measured(reading))
         done += reading.mask.shape[0]
@@ -89,10 +89,10 @@ def attention_report(
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     norms = None if key_query_norms is None else real_array(key_query_norms, "key_query_norms", "(L, H)")
     sparsity, mean_map, entropies, tops, margins, selected, tokens = columns
-    return AttentionReport(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
+    return AttentionMeasures(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
 
 
-def _measured(reading: AttentionReading) -> tuple[np.ndarray, ...]:
+def _measured(reading: AttentionMaps) -> tuple[np.ndarray, ...]:
     """The columns of a report, in their order, for one chunk; inputs lead."""
     shares, logits = reading.shares, reading.logits
     numbers = [

@@ -13,7 +13,7 @@ from tokenmargin._sentences import some
 MAX_PLACES = 100
 
 #: Address of a row: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
-Place = int | str
+RowAddress = int | str
 
 
 class Oddity(Enum):
@@ -37,7 +37,7 @@ class Oddity(Enum):
 
 
 @dataclass(frozen=True)
-class ReadingReport:
+class RowsRead:
     """Rows read and kept, documents per class, and each problem with its count and its places.
 
     Reports of consecutive chunks add up to the report of the whole.
@@ -47,17 +47,17 @@ class ReadingReport:
     rows_kept: int = 0
     classes: dict[str, int] = field(default_factory=dict)
     problems: dict[Oddity, int] = field(default_factory=dict)
-    places: dict[Oddity, tuple[Place, ...]] = field(default_factory=dict)
+    places: dict[Oddity, tuple[RowAddress, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: what was verified, what was selected
 
-    def __add__(self, other: ReadingReport) -> ReadingReport:
+    def __add__(self, other: RowsRead) -> RowsRead:
         """The report of both stretches of rows, in this order."""
         places = {
             kind: (self.places.get(kind, ()) + other.places.get(kind, ()))[:MAX_PLACES]
             for kind in Oddity
             if kind in self.places or kind in other.places
         }
-        return ReadingReport(
+        return RowsRead(
             self.rows_read + other.rows_read,
             self.rows_kept + other.rows_kept,
             dict(sorted((Counter(self.classes) + Counter(other.classes)).items())),
@@ -84,6 +84,6 @@ class ReadingReport:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def total(reports: Iterable[ReadingReport]) -> ReadingReport:
+def total(reports: Iterable[RowsRead]) -> RowsRead:
     """The report of a sequence of chunks."""
-    return sum(reports, ReadingReport())
+    return sum(reports, RowsRead())

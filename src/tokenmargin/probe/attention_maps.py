@@ -12,7 +12,7 @@ from tokenmargin.errors import InvalidInputError
 
 @checked
 @dataclass(frozen=True, eq=False)
-class AttentionReading:
+class AttentionMaps:
     """Attention of one token of each of B inputs, in L layers of H heads.
 
     Args:

@@ -23,7 +23,7 @@ class Classifier(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class ExplainedTexts:
     """Texts, a classifier, and the classes that it predicts.
 
     Args:
@@ -45,10 +45,10 @@ class Judged:
         """The text of each stored count, shape (nnz,)."""
         return np.repeat(np.arange(self.counts.shape[0]), np.diff(self.counts.indptr))
 
-    def part(self, first: int, last: int) -> Judged:
+    def part(self, first: int, last: int) -> ExplainedTexts:
         """Texts first to last - 1."""
         counts = sp.csr_array(self.counts[first:last])
-        return Judged(self.key, self.name, self.classifier, counts, self.predicted[first:last])
+        return ExplainedTexts(self.key, self.name, self.classifier, counts, self.predicted[first:last])
 
     def probability(self, counts: sp.csr_array, texts: np.ndarray) -> np.ndarray:
         """Probability of the class predicted for the whole text, given other counts; row i belongs to `texts[i]`."""
@@ -59,10 +59,10 @@ class Judged:
         return directed(self.classifier.margins(counts), np.full(counts.shape[0], self.predicted[text]))
 
 
-def judged_by(key: str, name: str, classifier: Classifier, counts: Any) -> Judged:
+def explained_texts(key: str, name: str, classifier: Classifier, counts: Any) -> ExplainedTexts:
     """Texts with the classes that a classifier predicts."""
     matrix = checked_counts(counts)
-    return Judged(key, name, classifier, matrix, classifier.probabilities(matrix).argmax(axis=1))
+    return ExplainedTexts(key, name, classifier, matrix, classifier.probabilities(matrix).argmax(axis=1))
 
 
 def directed(numbers: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ def directed(numbers: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return numbers[np.arange(len(classes)), classes] - numbers.mean(axis=1)
 
 
-def masked(judged: Judged, text: int, masks: np.ndarray) -> sp.csr_array:
+def masked(judged: ExplainedTexts, text: int, masks: np.ndarray) -> sp.csr_array:
     """The counts of a text with some of its tokens left out, one row a mask, shape (k, V); masks are (k, tokens)."""
     own = slice(judged.counts.indptr[text], judged.counts.indptr[text + 1])
     kept = np.asarray(masks, dtype=bool)
