@@ -34,7 +34,7 @@ from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.comparing import RECORDED
 from tokenmargin.comparison.comparison import Interval
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
-from tokenmargin.comparison.judged import judged_by
+from tokenmargin.comparison.explained import explained_texts
 from tokenmargin.comparison.methods import METHODS, RAN, Description, run
 from tokenmargin.comparison.text_methods import SAMPLED, Knowledge
 from tokenmargin.data.synthetic import KLevel, k_level
@@ -213,7 +213,7 @@ def _over_texts(key: str, known: Knowledge, settings: PlantedSettings) -> np.nda
     texts = learnt.counts[: settings.sampled if key in SAMPLED else settings.explained]
     # A linear explainer speaks of the linear classifier, all others of ours.
     classifier = learnt.tfidf if key == "shap_linear" else learnt.attention
-    judged = judged_by("", "", classifier, texts)
+    judged = explained_texts("", "", classifier, texts)
     outcome = run(key, judged, known, settings.budget)
     if outcome.numbers is None:
         return outcome.status

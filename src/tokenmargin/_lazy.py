@@ -52,9 +52,8 @@ class _Package(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Keep a submodule from hiding the function of the same name: `data.scores` is the function."""
-        home, own_name = self._homes.get(name, ("", ""))
-        is_hidden = isinstance(value, ModuleType) and (home, own_name) == (value.__name__, name)
-        if not is_hidden:
+        home, _ = self._homes.get(name, (self.__name__, name))
+        if home == self.__name__ or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:

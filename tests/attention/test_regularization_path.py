@@ -7,6 +7,7 @@ import pytest
 
 from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
 from tokenmargin.attention import AttentionRisk, correlation, logistic
+from tokenmargin.attention._projected import STATIONARY_ROUNDING
 from tokenmargin.attention.regularization_path import local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import InvalidInputError

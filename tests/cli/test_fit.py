@@ -303,14 +303,14 @@ def test_nothing_that_a_command_did_not_write_is_deleted_with_its_folder(command
 
 
 def test_an_interrupted_fit_leaves_the_old_folder(reviews, folder, monkeypatch, capsys):
-    from tokenmargin.classify import fit_folder
+    from tokenmargin import classify
 
     before = (folder / "report.html").read_bytes()
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit_folder, "write_fit", interrupt)
+    monkeypatch.setattr(classify, "write_fit", interrupt)
     assert run("fit", reviews, "--out", folder, "--quiet") == 130
     assert "To go on: tokenmargin fit" in capsys.readouterr().err
     assert (folder / "report.html").read_bytes() == before

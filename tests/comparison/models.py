@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from tokenmargin.classify.baseline import fit_tfidf_logistic
 from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
-from tokenmargin.comparison.judged import judged_by
+from tokenmargin.comparison.explained import explained_texts
 from tokenmargin.comparison.text_methods import Knowledge
 
 
@@ -35,4 +35,4 @@ def knowledge(own: Learnt, **settings) -> Knowledge:
 
 def judged(own: Learnt, which="attention", n=6):
     """Its first texts, explained for one of its classifiers."""
-    return judged_by(which, which, getattr(own, which), own.counts[:n])
+    return explained_texts(which, which, getattr(own, which), own.counts[:n])

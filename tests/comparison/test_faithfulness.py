@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 
+from tokenmargin.comparison.explained import explained_texts
 from tokenmargin.comparison.faithfulness import FEW, SHARES, faithfulness, mean_interval
-from tokenmargin.comparison.judged import judged_by
 
 WEIGHTS = np.array([2.0, 1.0, -1.0, 0.0])
 
@@ -33,7 +33,7 @@ COUNTS = sp.csr_array(np.array([[1, 2, 1, 1], [1, 1, 0, 5]]))
 
 
 def test_curves_by_hand():
-    texts = judged_by("", "", Additive(), COUNTS)
+    texts = explained_texts("", "", Additive(), COUNTS)
     found = faithfulness(texts, WEIGHTS[texts.counts.indices])
     # One of four tokens up to a quarter, then two, three and all of them; the first is left out first.
     left = [1, 1, 1, 2, 2, 2, 3, 4]
@@ -47,7 +47,7 @@ def test_curves_by_hand():
 
 
 def test_the_true_order_beats_chance_and_the_wrong_sign_loses_to_it():
-    texts = judged_by("", "", Additive(), COUNTS)
+    texts = explained_texts("", "", Additive(), COUNTS)
     own = WEIGHTS[texts.counts.indices]
     right, wrong = faithfulness(texts, own), faithfulness(texts, -own)
     assert (right.comprehensiveness > wrong.comprehensiveness + 0.2).all()
@@ -57,7 +57,7 @@ def test_the_true_order_beats_chance_and_the_wrong_sign_loses_to_it():
 
 
 def test_a_classifier_that_no_word_moves_says_nothing_of_any_method():
-    texts = judged_by("", "", Stubborn(), COUNTS)
+    texts = explained_texts("", "", Stubborn(), COUNTS)
     found = faithfulness(texts, WEIGHTS[texts.counts.indices])
     np.testing.assert_array_equal(found.comprehensiveness, 0.0)
     np.testing.assert_array_equal(found.sufficiency, 0.0)

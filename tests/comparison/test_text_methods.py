@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from scipy.integrate import quad
 
 from tests.comparison.models import judged, knowledge, learnt
-from tokenmargin.comparison.judged import directed, masked
+from tokenmargin.comparison.explained import directed, masked
 from tokenmargin.comparison.methods import METHODS, run
 from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, why_not
 from tokenmargin.errors import InvalidInputError

@@ -12,7 +12,7 @@ import pytest
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.probe import (
     BertModel,
-    attention_report,
+    attention_measures,
     bert_attention,
     query_direction,
     torch_attention,
@@ -98,7 +98,7 @@ def test_a_pretrained_transformer(libraries):
     model = BertModel.load(folder)
     (ours,) = bert_attention(model, [(ids, mask)])
     np.testing.assert_allclose(ours.maps, np.stack([each[:, :, 0].numpy() for each in expected]), atol=PARITY)
-    report = attention_report([ours], model.key_query_norms())
+    report = attention_measures([ours], model.key_query_norms())
     assert report.sparsity.shape == (3, 6, 12)
     assert report.key_query_norms.shape == (6, 12)
     length = int(mask[0].sum())

@@ -25,7 +25,7 @@ from tokenmargin.probe import (
     RunTexts,
     TextEncoder,
     _text_tallies,
-    attention_report,
+    attention_measures,
     probe_texts,
     text_model,
     text_probe,
@@ -69,7 +69,7 @@ def test_sums_over_chunks_are_those_of_all_texts_at_once(encoder, fit, monkeypat
     monkeypatch.setattr(text_probe, "CHUNK", 7)
     parts = probe_texts(encoder, iter(TEXTS), deciding, QUICK, total=len(TEXTS))
     batches = list(encoder.attend(TEXTS))
-    report = attention_report([batch.reading for batch in batches])
+    report = attention_measures([batch.reading for batch in batches])
     for name in ("sparsity", "entropy", "top_mass", "margin"):
         expected = getattr(report, name).mean(axis=0, dtype=np.float64)
         np.testing.assert_allclose(whole.means[name], expected, rtol=ROUNDING)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tokenmargin.probe import Agreement, Directions, ShownText, TextProbe, WordRow, text_verdicts
+from tokenmargin.probe import DecidingHits, Directions, ShownText, TextProbe, WordRow, text_verdicts
 from tokenmargin.probe.text_findings import Interval
 from tokenmargin.report import ProbeOrigin, probe_page
 
@@ -21,7 +21,7 @@ def probe(hits: float = 0.1, cosine: float = 0.2, top: float = 0.3) -> TextProbe
     mean = {name: np.full(SHAPE, value) for name, value in (("sparsity", 4.0), ("entropy", 1.0), ("margin", 0.5))}
     mean |= {"top_mass": np.full(SHAPE, top), "relative_sparsity": np.full(SHAPE, 0.4), "outside": np.full(SHAPE, 0.9)}
     over = np.stack([np.full(SHAPE, hits - 0.1 + end) for end in (0.0, -0.02, 0.02)], axis=-1)
-    agreement = Agreement(
+    agreement = DecidingHits(
         1000, np.full(SHAPE, hits), np.full(SHAPE, hits), np.full(2, hits), over, 0.1, 0.2, (1, 3),
         Interval(hits, hits - 0.02, hits + 0.02), Interval(hits - 0.1, hits - 0.12, hits - 0.08),
         Interval(hits - 0.2, hits - 0.22, hits - 0.18),

@@ -10,7 +10,7 @@ import pytest
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.sources import Format, Oddity, TextChunk, table
-from tokenmargin.sources.reading import MAX_PLACES
+from tokenmargin.sources.rows_read import MAX_PLACES
 
 pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources import DATA_VARIABLE, Oddity, YelpReport, YelpSelection, yelp, yelp_report
+from tokenmargin.sources import DATA_VARIABLE, Oddity, YelpCounts, YelpSelection, yelp, yelp_counts
 
 has_data = pytest.mark.skipif(DATA_VARIABLE not in os.environ, reason=f"{DATA_VARIABLE} is not set: no copy of Yelp")
 
@@ -52,7 +52,7 @@ def test_the_rules(academic, selection):
 
 
 def test_every_review_is_accounted_for(academic):
-    report = yelp_report(academic)
+    report = yelp_counts(academic)
     assert report.found == 111
     assert report.found == (
         report.dropped_by_length + report.dropped_by_stars + report.dropped_by_subsampling + sum(report.kept.values())
@@ -74,7 +74,7 @@ def test_subsamples(academic, balanced, at_most):
         assert loaded.labels.count(1) == loaded.labels.count(-1)
     small_chunks = [text for chunk in yelp(academic, selection).chunks(7) for text in chunk.texts]
     assert tuple(small_chunks) == loaded.texts
-    assert str(yelp_report(academic, selection)) in loaded.report.notes
+    assert str(yelp_counts(academic, selection)) in loaded.report.notes
 
 
 def test_the_seed_decides(academic):
@@ -100,7 +100,7 @@ def test_no_review_of_the_length_asked_for(academic):
 
 @has_data
 def test_the_copy_at_hand():
-    assert yelp_report() == YelpReport(
+    assert yelp_counts() == YelpCounts(
         found=29_006,
         dropped_by_length=4_000,
         dropped_by_stars=4_249,

@@ -58,7 +58,7 @@ def text_entries() -> Entries:
             {"path": table, "split": None},
         ),
         "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": table, "selection": selection}),
-        "yelp_report": (sources.yelp_report, {"path": table, "selection": selection}),
+        "yelp_counts": (sources.yelp_counts, {"path": table, "selection": selection}),
         "cifar10": (cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
         "YelpSelection": (
             sources.YelpSelection,
@@ -133,10 +133,10 @@ def probe_entries() -> Entries:
     parameters = vit.initial(jax.random.key(0), 2)
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     return {
-        "AttentionReading": (probe.AttentionReading, reading),
-        "attention_report": (
-            lambda readings, norms: probe.attention_report(readings, norms),
-            {"readings": [probe.AttentionReading(**reading)], "norms": np.ones((1, 1))},
+        "AttentionMaps": (probe.AttentionMaps, reading),
+        "attention_measures": (
+            lambda readings, norms: probe.attention_measures(readings, norms),
+            {"readings": [probe.AttentionMaps(**reading)], "norms": np.ones((1, 1))},
         ),
         "soft_sparsity": (probe.soft_sparsity, {"weights": weights}),
         "entropy": (probe.entropy, {"weights": weights}),

@@ -62,7 +62,7 @@ examples:
 Compiled programs are kept in the user's cache folder, for the next run; TOKENMARGIN_COMPILED=off keeps none.
 """
 
-#: In the order in which the help lists them.
+#: Commands in the order in which the help lists them.
 COMMANDS = (fit, explain, compare, probe, list_papers, reproduce, check, verify, report)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenmargin.experiments.experiment import Config, Experiment
 
 
-#: How the docstring of a field says that 0 is a value of it.
+#: Words by which the docstring of a field says that 0 is a value of it.
 NONE_AT_ALL = "0 for none"
 
 
@@ -68,7 +68,7 @@ class _FlagsParser(Parser):
     """A parser whose complaints are the reason alone: its caller says where help is."""
 
     def error(self, message: str) -> Any:
-        """The reason."""
+        """Raise Misuse with the reason."""
         raise Misuse(message)
 
 
@@ -77,7 +77,7 @@ def _flag(name: str) -> str:
 
 
 def _read(kind: Any) -> dict[str, Any]:
-    """How argparse reads a value of this type."""
+    """Arguments by which argparse reads a value of this type."""
     inside = get_args(kind)
     if kind is bool:
         return {"action": OnOff}
@@ -98,13 +98,13 @@ def _read(kind: Any) -> dict[str, Any]:
 
 
 def _group(kind: Any) -> int:
-    """How many words make one item of a tuple: 2 where the items are pairs."""
+    """Number of words that make one item of a tuple: 2 if the items are pairs."""
     item = get_args(kind)[0]
     return len(get_args(item)) if get_origin(item) is tuple else 1
 
 
 def _as_declared(value: Any, kind: Any, name: str) -> Any:
-    """What argparse read, with tuples for its lists."""
+    """Value that argparse read, with tuples in place of lists."""
     if not isinstance(value, list):
         return value
     group = _group(kind)

@@ -1,4 +1,4 @@
-"""What a command shows: tables, texts and progress. The only file that knows rich, which is imported on first use."""
+"""Output of a command: tables, texts and progress. The only file that knows rich, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Parts of the strongest word of a text below which a word is not marked, and below which it is marked faintly.
 FAINTEST, FAINT = 0.1, 0.35
 
-#: Where no bar can be drawn.
+#: Seconds between two lines of progress if no bar can be drawn.
 SECONDS_BETWEEN_LINES = 60.0
 
 
@@ -53,7 +53,7 @@ def line(words: str) -> None:
 
 
 def complaint(words: str) -> None:
-    """The same beside the output, where errors and remarks go."""
+    """Print a line to standard error, where errors and remarks go."""
     print(visible(words), file=sys.stderr)
 
 
@@ -110,7 +110,7 @@ class _Bars:
         self.bars.update(self.tasks[what], completed=done)
 
     def say(self, sentence: str) -> None:
-        """A line above the bars."""
+        """Print a line above the bars."""
         self.bars.console.print(visible(f"{self.name}: {sentence}"), markup=False)
 
 
@@ -138,12 +138,12 @@ class _LineAMinute:
         self.say(f"{what}: {far}{left}")
 
     def say(self, sentence: str) -> None:
-        """A line in the log."""
+        """Print a line in the log."""
         print(visible(f"{self.name}: {sentence}"), file=sys.stderr, flush=True)
 
 
 def seconds_left(marks: Sequence[tuple[float, int]], now: tuple[float, int], total: int) -> str:
-    """What is left, at the speed of the later half of the time so far: what was finished before came at once."""
+    """Time left, at the speed of the later half of the time so far: work kept from an earlier run came at once."""
     middle = (marks[0][0] + now[0]) / 2
     later = max((mark for mark in marks if mark[0] <= middle), default=marks[0])
     when, done = marks[0] if later[1] == now[1] else later

@@ -1,8 +1,8 @@
-"""How a command ends: its exit code, and the complaint that explains a misuse."""
+"""Exit codes of a command, and the error that explains a misuse."""
 
 from __future__ import annotations
 
-#: What we expect holds, or does not; that a paper is refuted is a finding, which is printed, and no failure.
+#: Exit codes: our expectations hold, or not; that a paper is refuted is a finding, which is printed, and no failure.
 HOLDS, FAILED, MISUSE = 0, 1, 2
 
 #: A figure that was named needs data that are not there.
@@ -11,7 +11,7 @@ DATA_ABSENT = 3
 #: The program itself is at fault: an exception that no layer expected. Never 1, which says that a claim failed.
 INTERNAL = 70
 
-#: What shells report for a program that Ctrl-C ended: 128 + SIGINT.
+#: Code that shells report for a program that Ctrl-C ended: 128 + SIGINT.
 INTERRUPTED = 130
 
 

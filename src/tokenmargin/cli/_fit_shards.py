@@ -41,7 +41,7 @@ def fitted_shards(
     progress: Progress,
     say: Callable[[str], None],
 ) -> FittedTexts:
-    """Counted file by file, learnt from part by part: memory is that of one part and of the vocabulary."""
+    """Count file by file and learn part by part: memory is that of one part and of the vocabulary."""
     from tokenmargin.classify import Features, FitSettings, Origin
     from tokenmargin.classify.fit_folder import fit_checkpoint
     from tokenmargin.classify.fitting_parts import fit_parts

@@ -11,7 +11,7 @@ from tokenmargin.cli._exit import Misuse
 
 
 def stem_of(file: Path | None) -> str:
-    """What a folder is called after a table."""
+    """Name of the folder that is made for a table."""
     return "sentence-polarity" if file is None else file.name.split(".")[0] or "texts"
 
 

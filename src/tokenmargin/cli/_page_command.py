@@ -35,9 +35,9 @@ def add_output(parser: Parser, printed: str, texts: str = "of the page") -> None
     """Add the flags of every such command.
 
     Args:
-        parser: of the command.
+        parser: parser of the command.
         printed: the file that --json prints.
-        texts: what --no-texts leaves texts out of.
+        texts: words of the help of --no-texts that name the page or file.
     """
     add, name = parser.add_argument, parser.prog.split()[-1]
     add("--seed", type=int, default=0, help="of everything random (default: 0)")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tokenmargin.cli._exit import Misuse
 
-#: What was given on the command line, by name.
+#: Arguments given on the command line, by name.
 Arguments = argparse.Namespace
 
 #: A flag that has an opposite: `--affine` and `--no-affine`.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def program(description: str, examples: str, version: str) -> tuple[Parser, Commands]:
-    """The parser of `tokenmargin` itself, and the place where commands add theirs."""
+    """The parser of `tokenmargin` itself, and the object to which commands add their parsers."""
     parser = Parser(prog="tokenmargin", description=description, epilog=examples, formatter_class=RawText)
     parser.add_argument("--version", action="version", version=f"tokenmargin {version}")
     return parser, parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
@@ -64,7 +64,7 @@ def without_scheduler(words: Sequence[str]) -> list[str]:
 
 
 def refuse(known: Arguments, rest: Sequence[str]) -> None:
-    """Complain of what a command does not know.
+    """Raise Misuse if there are arguments that a command does not know.
 
     argparse would complain by itself, but of all commands at once: `reproduce` takes flags that only its figure knows.
     """

@@ -162,7 +162,7 @@ def _chosen(keys: list[str], paper: str | None) -> list[Claim[Any, Any]]:
 
 def _file_help() -> str:
     """Help on the arrays that a problem file may hold."""
-    from tokenmargin.theory.problem import FIELDS
+    from tokenmargin.theory.problem_fields import FIELDS
 
     lines = [f"  {name:<12} {what}" for name, what in FIELDS.items()]
     return "\n".join(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tokenmargin.cli import _console
 from tokenmargin.cli._page_command import Page, Say, add_output, write_page
 from tokenmargin.cli._parse import Arguments, RawText, refuse
-from tokenmargin.cli.fit import add_reading, check_at_least, check_extras, prepared
+from tokenmargin.cli.fit import add_table_flags, check_at_least, check_extras, prepared
 
 if TYPE_CHECKING:
     from tokenmargin._progress import Progress
@@ -30,7 +30,7 @@ writes a folder (--out) with
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `compare` to the commands."""
     parser = commands.add_parser(
         "compare",
         help="our explanations beside SHAP, LIME and others on the same texts, judged; one page",
@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
         epilog=EPILOG,
         formatter_class=RawText,
     )
-    add_reading(parser)
+    add_table_flags(parser)
     add = parser.add_argument
     add("--explained", type=int, default=100, metavar="N", help="held-out texts that are explained (default: 100)")
     add("--methods", metavar="KEYS", help="only these, by their keys in comparison.json (default: all)")
@@ -74,7 +74,7 @@ def _compared(known: Arguments, progress: Progress, say: Say) -> Page:
 
 
 def _show(found: Comparison) -> None:
-    """Where ours loses, where it does not, and the numbers of every method on each classifier."""
+    """Print where ours loses, where it does not, and the numbers of every method on each classifier."""
     from tokenmargin.comparison import METHODS, not_run, where_ours_loses, where_ours_wins
 
     for title, sentences in (

@@ -27,7 +27,7 @@ ENDINGS = frozenset((".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".par
 
 
 def add_to(commands: Commands) -> None:
-    """Take two places among the commands."""
+    """Add `explain` and `predict` to the commands."""
     explain = commands.add_parser(
         "explain",
         help="the words that decided, in a text or in every text of a file",

@@ -41,18 +41,18 @@ writes a folder (--out) with
 """
 
 
-#: What rows are called in a column of splits that are there to judge by, and those that are there to learn from.
+#: Values of a column of splits that mark rows to judge by, and rows to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
 #: Rows of tokens that the terminal shows at most.
 MOST_LINES = 24
-#: What `--features` takes: the names of `tokenmargin.classify.Features`.
+#: Values of `--features`: the names of `tokenmargin.classify.Features`.
 FEATURES = ("words", "pairs", "triples", "characters")
 #: The share that is held out where no row is there to judge by.
 SHARE = 0.2
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `fit` to the commands."""
     parser = commands.add_parser(
         "fit",
         help="learn from labelled texts which words decide; one page, a model, a table",
@@ -61,7 +61,7 @@ def add_to(commands: Commands) -> None:
         formatter_class=RawText,
     )
     add = parser.add_argument
-    add_reading(parser)
+    add_table_flags(parser)
     add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
     add_output(parser, "metrics.json")
     add_scheduler(parser, "counting and --bootstrap")
@@ -78,7 +78,7 @@ def add_columns(parser: Parser) -> None:
     add("--delimiter", metavar="CHAR", help="between columns (default: guessed)")
 
 
-def add_reading(parser: Parser) -> None:
+def add_table_flags(parser: Parser) -> None:
     """The flags that say what is read and how it becomes tokens, for every command that learns from a table."""
     add = parser.add_argument
     add(
@@ -113,7 +113,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
 
 def check_at_least(known: Arguments, **least_of: float) -> None:
-    """Complain of a number that is too small."""
+    """Raise if a number is too small."""
     for name, least in least_of.items():
         value = getattr(known, name)
         if value is not None and value < least:
@@ -121,7 +121,7 @@ def check_at_least(known: Arguments, **least_of: float) -> None:
 
 
 def check_extras(command: str) -> None:
-    """Notice before an hour's reading that a package is missing."""
+    """Raise if a package is missing, before an hour is spent on reading."""
     from importlib.util import find_spec
 
     from tokenmargin.errors import MissingExtraError
@@ -148,7 +148,7 @@ def _fitted(known: Arguments, progress: Progress, say: Say, unfinished: Path) ->
 
 
 class Prepared(NamedTuple):
-    """Everything that a command which learns from a table was told."""
+    """Texts and settings of a command that learns from a table."""
 
     corpus: LabelledCorpus
     test: LabelledCorpus | None
@@ -300,7 +300,7 @@ def _write(fitted: FittedTexts, out: Path) -> None:
 
 
 def _show(fitted: FittedTexts, out: Path) -> None:
-    """What was learnt, the tokens that decide, and where everything lies."""
+    """Print what was learnt, the tokens that decide, and the path of the page."""
     for sentence in (*fitted.chosen, *fitted.report.sentences, *fitted.report.trust):
         _console.paragraph(sentence)
     _console.table(*fitted.tokens.shown(max(1, min(10, MOST_LINES // len(fitted.tokens.classes)))))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
     from tokenmargin.probe import TextAttention, TextProbe
     from tokenmargin.sources.labelled import LabelledTexts
-    from tokenmargin.sources.reading import ReadingReport
+    from tokenmargin.sources.rows_read import RowsRead
 
 EPILOG = """\
 MODEL is one of
@@ -52,7 +52,7 @@ RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "tokenizers", "daqp
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `probe` to the commands."""
     parser = commands.add_parser(
         "probe",
         help="what the attention of a model selects in texts, and whether that decides; one page",
@@ -93,7 +93,7 @@ class _Source(NamedTuple):
     files: dict[str, str]  #: names with digests
 
     def picked(self, most: int | None, seed: int) -> Iterator[tuple[str, str]]:
-        """All, or at most so many, drawn at random, in the order of the file."""
+        """All texts, or at most so many drawn at random, in the order of the file."""
         wanted = None
         if most is not None and most < self.rows:
             wanted = frozenset(np.random.default_rng(seed).choice(self.rows, most, replace=False).tolist())
@@ -161,12 +161,12 @@ class _Reader:
 
     def __init__(self, sources: list[LabelledTexts]) -> None:
         self.sources = sources
-        self.report: ReadingReport | None = None
+        self.report: RowsRead | None = None
 
     def __call__(self) -> Iterator[tuple[str, str]]:
-        from tokenmargin.sources.reading import ReadingReport
+        from tokenmargin.sources.rows_read import RowsRead
 
-        found = ReadingReport()
+        found = RowsRead()
         for source in self.sources:
             for chunk in source.chunks():
                 found += chunk.report
@@ -195,7 +195,7 @@ def _unlabelled(known: Arguments) -> _Source:
 def _decides(
     known: Arguments, learnt: list[tuple[str, str]], model: TextAttention, progress: Progress
 ) -> tuple[TextModel | None, str]:
-    """What says which words decide, and where it comes from, in a sentence."""
+    """Model that says which words decide, and a sentence that says where it comes from."""
     from tokenmargin.classify.saved_model import load
     from tokenmargin.probe import FitTexts
 
@@ -231,14 +231,14 @@ def _manifest(known: Arguments, source: _Source, command: str) -> dict[str, Any]
 
 
 def _digests(model: Path) -> dict[str, str]:
-    """Of the files that say what a model computes."""
+    """SHA-256 digests of the files that say what a model computes."""
     endings = (".safetensors", ".onnx", ".npz", ".json", ".txt")
     files = [model] if model.is_file() else sorted(path for path in model.rglob("*") if path.suffix in endings)
     return {str(path.relative_to(model.parent)): sha256(path) for path in files if path.is_file()}
 
 
 def _show(probe: TextProbe) -> None:
-    """What speaks against and for, how far to trust it, and the words that are selected most."""
+    """Print the findings against and for the idea, how far to trust them, and the words selected most."""
     from tokenmargin.probe import text_verdicts
 
     told = text_verdicts(probe)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_to(commands: Commands) -> None:
-    """Take a place among the commands."""
+    """Add `verify` to the commands."""
     parser = commands.add_parser("verify", help="check a certificate in exact arithmetic")
     parser.add_argument("file", type=Path, metavar="FILE", help="what tokenmargin.theory.write_certificate wrote")
     parser.add_argument(

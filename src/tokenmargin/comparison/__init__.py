@@ -1,4 +1,4 @@
-"""Which method is right? Ours and others on the same corpus.
+"""Comparison of our method with others on the same corpus.
 
 SHAP and LIME need the extra `compare`; a method that cannot run, or not in time, is a row that says so.
 """
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
-    from tokenmargin.comparison.agreement import over_a_corpus, rank_correlation, top_overlap
     from tokenmargin.comparison.comparing import compare_texts
     from tokenmargin.comparison.comparison import CompareSettings, Comparison
     from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt
+    from tokenmargin.comparison.explained import Classifier, ExplainedTexts, explained_texts
     from tokenmargin.comparison.faithfulness import Faithfulness, faithfulness
-    from tokenmargin.comparison.judged import Classifier, Judged, judged_by
     from tokenmargin.comparison.lime_explainer import lime_weights
     from tokenmargin.comparison.methods import METHODS, Outcome, run
+    from tokenmargin.comparison.rank_overlap import over_a_corpus, rank_correlation, top_overlap
     from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
     from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
     from tokenmargin.comparison.text_methods import TEXT_METHODS, Knowledge
@@ -28,14 +28,14 @@ __all__ = [
     "Classifier",
     "CompareSettings",
     "Comparison",
+    "ExplainedTexts",
     "Faithfulness",
-    "Judged",
     "Knowledge",
     "Learnt",
     "Outcome",
     "compare_texts",
+    "explained_texts",
     "faithfulness",
-    "judged_by",
     "kernel_values",
     "lime_weights",
     "linear_values",

@@ -16,7 +16,6 @@ from tokenmargin.classify.baseline import fit_tfidf_logistic
 from tokenmargin.classify.evaluation import evaluate, paired_interval
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
 from tokenmargin.classify.fitting import Counted, counted_parts, train_tokens
-from tokenmargin.comparison.agreement import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
 from tokenmargin.comparison.comparison import (
     ClassifierPart,
     CompareSettings,
@@ -27,9 +26,10 @@ from tokenmargin.comparison.comparison import (
     TextRow,
 )
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt, sizes
+from tokenmargin.comparison.explained import ExplainedTexts, explained_texts
 from tokenmargin.comparison.faithfulness import Faithfulness, faithfulness, mean_interval
-from tokenmargin.comparison.judged import Judged, judged_by
 from tokenmargin.comparison.methods import METHODS, OURS, Outcome, run
+from tokenmargin.comparison.rank_overlap import FEWEST_TOKENS, mean_size, on_single_texts, over_a_corpus
 from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
 from tokenmargin.comparison.text_methods import Knowledge
 from tokenmargin.errors import InvalidInputError
@@ -49,14 +49,14 @@ SHOWN_TEXTS, SHOWN_WORDS, SHOWN_TOKENS = 6, 3, 8
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """What was learnt from, what is explained, and what all methods said."""
+    """Texts learnt from, texts explained, and the answers of all methods."""
 
     classes: tuple[str, ...]
     vocabulary: Sequence[str]
     known: Knowledge
     held: CountedPart  # the texts not learnt from
     chosen: np.ndarray  # rows of them that are explained
-    all_judged: tuple[Judged, ...]
+    all_judged: tuple[ExplainedTexts, ...]
     outcomes: dict[str, dict[str, Outcome]]  # by classifier and method
     settings: CompareSettings
 
@@ -80,10 +80,10 @@ def compare_texts(
 
     Args:
         corpus: the texts to learn from; a share of them is held out where no `test` is given.
-        fit: how texts become tokens, the share held out, the seed, and whether texts may be shown.
+        fit: recipe that turns texts into tokens, the share held out, the seed, and whether texts may be shown.
         settings: sizes and time.
         test: texts to explain.
-        origin: where the texts came from, for the page.
+        origin: origin of the texts, for the page.
         progress: called as progress(done, total, what).
     """
     settings, origin = settings or CompareSettings(), origin or Origin()
@@ -93,8 +93,8 @@ def compare_texts(
     known, corpus_seconds = _known(learnt, settings, fit.seed)
     chosen = _explained(held, settings.explained, fit.seed)
     all_judged = (
-        judged_by("attention", "our classifier", learnt.attention, held.counts[chosen]),
-        judged_by("tfidf", "TF-IDF + logistic regression", learnt.tfidf, held.counts[chosen]),
+        explained_texts("attention", "our classifier", learnt.attention, held.counts[chosen]),
+        explained_texts("tfidf", "TF-IDF + logistic regression", learnt.tfidf, held.counts[chosen]),
     )
     keys = tuple(key for key in METHODS if key in settings.methods or key == OURS)
     outcomes = {judged.key: _run_all(judged, known, keys, settings, progress) for judged in all_judged}
@@ -122,7 +122,7 @@ def compare_texts(
 
 
 def _manifest(fit: FitSettings, settings: CompareSettings, origin: Origin) -> dict[str, Any]:
-    """What is needed to make it again."""
+    """Manifest: everything that is needed to make the comparison again."""
     own = asdict(settings) | {"test_share": fit.test_share, "seed": fit.seed, "recipe": fit.recipe.to_json()}
     return manifest(origin.command, origin.files, own, RECORDED)
 
@@ -140,7 +140,7 @@ def _learnt(ready: Counted, seed: int, progress: Progress) -> tuple[Learnt, dict
 
 
 def _explained(held: CountedPart, most: int, seed: int) -> np.ndarray:
-    """Which held-out texts are explained: of those with tokens to be put in order, as many as asked for, at random."""
+    """Rows of the held-out texts to explain: drawn at random among those with enough tokens to put in order."""
     long_enough = np.flatnonzero(np.diff(sp.csr_array(held.counts).indptr) >= FEWEST_TOKENS)
     if not len(long_enough):
         raise InvalidInputError(
@@ -161,7 +161,7 @@ def _known(learnt: Learnt, settings: CompareSettings, seed: int) -> tuple[Knowle
 
 
 def _run_all(
-    judged: Judged, known: Knowledge, keys: Sequence[str], settings: CompareSettings, progress: Progress
+    judged: ExplainedTexts, known: Knowledge, keys: Sequence[str], settings: CompareSettings, progress: Progress
 ) -> dict[str, Outcome]:
     found = {}
     for done, key in enumerate(keys):
@@ -173,7 +173,7 @@ def _run_all(
 # --- the explanations of one classifier -------------------------------------------------------------------------------
 
 
-def _classifier_part(study: _Study, judged: Judged, seconds: float) -> ClassifierPart:
+def _classifier_part(study: _Study, judged: ExplainedTexts, seconds: float) -> ClassifierPart:
     """The methods on one classifier, judged by leaving words out of its texts."""
     outcomes, known, held = study.outcomes[judged.key], study.known, study.held
     numbers = {key: each.numbers for key, each in outcomes.items() if each.numbers is not None}

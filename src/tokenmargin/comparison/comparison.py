@@ -1,4 +1,4 @@
-"""What a comparison of methods found, as plain values: made by `compare_texts`, drawn by the report."""
+"""Findings of a comparison of methods, as plain values: made by `compare_texts`, drawn by the report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Interval = tuple[float, float, float]  #: mean, low, high
 @checked
 @dataclass(frozen=True)
 class CompareSettings:
-    """What a comparison depends on besides the texts and how they become tokens.
+    """Settings of a comparison, besides the texts and the recipe that turns them into tokens.
 
     Args:
-        explained: held-out texts that are explained, at most.
-        top: tokens among which methods are asked for their overlap.
-        resamples: draws of the texts learnt from, for the stability.
+        explained: largest number of held-out texts that are explained.
+        top: number of leading tokens of which the overlap of two methods is taken.
+        resamples: number of draws of the texts learnt from, for the stability.
         budget: seconds a method may take for all texts of one classifier.
-        permutations: of shap.PermutationExplainer.
-        samples: of shap.KernelExplainer and LIME.
+        permutations: number of permutations of shap.PermutationExplainer.
+        samples: number of samples of shap.KernelExplainer and LIME.
         methods: keys of `METHODS`; ours is always among them.
     """
 
@@ -37,7 +37,7 @@ class CompareSettings:
     methods: tuple[str, ...] = tuple(METHODS)
 
     def __post_init__(self) -> None:
-        """Known methods, and sizes of at least one."""
+        """Raise unless the methods are known and the sizes at least one."""
         unknown = [key for key in self.methods if key not in METHODS]
         if unknown:
             raise InvalidInputError(f"no method is called {unknown[0]!r}: there are {', '.join(METHODS)}.")
@@ -102,7 +102,7 @@ class ShownText:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `tokenmargin compare` writes."""
+    """Content of the page and the JSON file that `tokenmargin compare` writes."""
 
     title: str
     classes: tuple[str, ...]

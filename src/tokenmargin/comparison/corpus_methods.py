@@ -1,4 +1,4 @@
-"""Which tokens matter in a whole corpus: a signed number a token, from counting or from a trained classifier."""
+"""Methods that give each token of a corpus a signed number, from counts or from a trained classifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.classify.token_table import class_signs, mean_pull, occurrence_difference, signed_frequency
 
-#: As if so many more words had been read in each class, spread over tokens as in the whole corpus.
+#: Number of words that the prior adds to each class, spread over tokens as in the whole corpus.
 PRIOR_WORDS = 1000.0
 
 
@@ -49,7 +49,7 @@ class Learnt:
 
 
 def pull(learnt: Learnt) -> np.ndarray:
-    """Attention times value: what a token adds to the log-odds of a text that holds it, mean over those texts."""
+    """Attention times value, which a token adds to the log-odds of a text that holds it, mean over those texts."""
     return mean_pull(learnt.attention, learnt.counts)
 
 
@@ -61,7 +61,7 @@ def attention(learnt: Learnt) -> np.ndarray:
 
 
 def value(learnt: Learnt) -> np.ndarray:
-    """What a token says once it is attended to."""
+    """Value of each token: the evidence that it gives once it is attended to."""
     return learnt.attention.value
 
 
@@ -81,7 +81,7 @@ def tfidf_coefficient(learnt: Learnt) -> np.ndarray:
 
 
 def chi_squared(learnt: Learnt) -> np.ndarray:
-    """How far a token's counts in the classes are from independence, with the sign of where there are too many.
+    """Chi-squared distance of a token's counts from independence of the class; positive where there are too many.
 
     sum over classes of (observed - expected)^2 / expected, expected by the share of texts (as scikit-learn's `chi2`).
     """
@@ -112,7 +112,7 @@ def dirichlet_log_odds(learnt: Learnt) -> np.ndarray:
         return np.nan_to_num(odds / np.sqrt(1 / there + 1 / elsewhere))
 
 
-#: What each method counts or reads off a classifier, by its key.
+#: Function of each method, by its key.
 CORPUS_METHODS: dict[str, Callable[[Learnt], np.ndarray]] = {
     "attention_value": pull,
     "attention": attention,
@@ -126,12 +126,12 @@ CORPUS_METHODS: dict[str, Callable[[Learnt], np.ndarray]] = {
 
 
 def sizes(numbers: np.ndarray) -> np.ndarray:
-    """How much a token matters, whatever the direction, shape (V,); where its number is not known, 0."""
+    """Importance of each token, whatever the direction, shape (V,); 0 if its number is not known."""
     return np.abs(np.nan_to_num(numbers)).max(axis=1)
 
 
 def counts_by_class(learnt: Learnt) -> np.ndarray:
-    """How often each token occurs in texts of each class, shape (V, K)."""
+    """Number of times that each token occurs in texts of each class, shape (V, K)."""
     member = (learnt.targets[:, None] == np.arange(learnt.n_classes)).astype(np.float64)
     return np.asarray(learnt.counts.T @ member)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.explained import ExplainedTexts
 
 #: Shares of a text's tokens at which curves are drawn.
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
@@ -29,19 +29,19 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Curves of every text, shape (n, shares), and what they come to, shape (n,)."""
+    """Curves of every text, shape (n, shares), and their summaries, shape (n,)."""
 
     deletion: np.ndarray
     insertion: np.ndarray
 
     @property
     def comprehensiveness(self) -> np.ndarray:
-        """What the probability loses without the words, of each text."""
+        """Loss of probability without the words, for each text."""
         return self._lost(self.deletion)
 
     @property
     def sufficiency(self) -> np.ndarray:
-        """What the probability loses with these words alone, of each text."""
+        """Loss of probability with these words alone, for each text."""
         return self._lost(self.insertion)
 
     def _lost(self, curve: np.ndarray) -> np.ndarray:
@@ -49,7 +49,7 @@ class Faithfulness:
         return (self.deletion[:, :1] - curve[:, few]).mean(axis=1)
 
 
-def faithfulness(judged: Judged, numbers: np.ndarray) -> Faithfulness:
+def faithfulness(judged: ExplainedTexts, numbers: np.ndarray) -> Faithfulness:
     """Leave tokens out, and in, in the order of a method's numbers (nnz,), the largest first; ties by their column."""
     rows, lengths = judged.row_of, np.diff(judged.counts.indptr)
     order = np.lexsort((-numbers, rows))

@@ -18,10 +18,10 @@ def lime_weights(f: Callable[[np.ndarray], np.ndarray], n_tokens: int, *, sample
     leaves out is exactly a token of the classifier, wherever stems, pieces or pairs of words came from.
 
     Args:
-        f: from masks (k, tokens) to probabilities of the predicted class, shape (k,).
+        f: function from masks (k, tokens) to probabilities of the predicted class, shape (k,).
         n_tokens: distinct tokens of the text.
         samples: perturbed texts.
-        seed: of the perturbations.
+        seed: seed of the perturbations.
     """
     package = _package()
 

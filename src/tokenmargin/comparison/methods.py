@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.explained import ExplainedTexts
 from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, Knowledge, why_not
 
 
 class Description(NamedTuple):
-    """A method for people: its name, and what its number means."""
+    """Description of a method for people: its name, and the meaning of its number."""
 
     name: str
     meaning: str
 
 
-#: In the order in which tables show them. The first is the one whose defeats are shown.
+#: Methods in the order in which tables show them. The first is the one whose defeats are shown.
 METHODS: dict[str, Description] = {
     "attention_value": Description(
         "attention × value (ours)",  # noqa: RUF001
@@ -60,20 +60,20 @@ OURS = "attention_value"
 
 RAN = "ran"
 
-#: What takes less than so many seconds is timed so many times more, and the least counts: a machine has other work too.
+#: A method that takes less than QUICK seconds is timed REPEATS times more, and the least time counts.
 QUICK, REPEATS = 0.1, 3
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a method.
+    """Result of a method.
 
     Args:
         status: "ran", or a sentence that says why not.
-        numbers: one for each stored count of the texts, where it ran.
-        seconds: that it took; after one text that is not counted, for what compiles or loads on first use;
+        numbers: one number for each stored count of the texts, if it ran.
+        seconds: time that it took; after one text that is not counted, for what compiles or loads on first use;
             the least of several times where it is quick.
-        texts: how many it explained in that time.
+        texts: number of texts that it explained in that time.
     """
 
     status: str
@@ -83,12 +83,12 @@ class Outcome:
 
     @property
     def ran(self) -> bool:
-        """Whether it has explained every text."""
+        """True if it has explained every text."""
         return self.numbers is not None
 
 
 def run(
-    key: str, judged: Judged, known: Knowledge, budget: float, *, clock: Callable[[], float] = time.perf_counter
+    key: str, judged: ExplainedTexts, known: Knowledge, budget: float, *, clock: Callable[[], float] = time.perf_counter
 ) -> Outcome:
     """Explain every text by a method, unless that takes longer than the budget in seconds."""
     reason = why_not(key, judged)
@@ -106,8 +106,8 @@ def run(
         return Outcome(f"failed in {THIRD_PARTY[key]}: {type(problem).__name__}: {said}", None, 0.0, 0)
 
 
-def _timed(key: str, judged: Judged, known: Knowledge, budget: float, clock: Callable[[], float]) -> Outcome:
-    """The texts one after the other, until they are done or the time is over."""
+def _timed(key: str, judged: ExplainedTexts, known: Knowledge, budget: float, clock: Callable[[], float]) -> Outcome:
+    """Explain the texts one after the other, until they are done or the time is over."""
     explain = TEXT_METHODS[key]
     for _ in explain(judged.part(0, 1), known):
         pass

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from tokenmargin.errors import MissingExtraError
 
-#: From masks (k, tokens of a text) to k numbers.
+#: Function from masks (k, tokens of a text) to k numbers.
 Masked = Callable[[np.ndarray], np.ndarray]
 
 

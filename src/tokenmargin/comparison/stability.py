@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from tokenmargin._progress import Progress, silent
-from tokenmargin.comparison.agreement import on_single_texts, rank_correlation, top_overlap
 from tokenmargin.comparison.corpus_methods import CORPUS_METHODS, Learnt, sizes
-from tokenmargin.comparison.judged import Judged
+from tokenmargin.comparison.explained import ExplainedTexts
 from tokenmargin.comparison.methods import run
+from tokenmargin.comparison.rank_overlap import on_single_texts, rank_correlation, top_overlap
 from tokenmargin.comparison.text_methods import SAMPLED, Knowledge
 
 
@@ -27,8 +27,8 @@ def over_resampled_texts(
         learnt: the texts, and the classifiers that learnt from them.
         tokens: columns that are compared.
         times: draws.
-        top: of how many tokens the overlap is taken.
-        seed: of the draws.
+        top: number of leading tokens of which the overlap is taken.
+        seed: seed of the draws.
         progress: called as progress(done, total, what).
     """
     whole = {key: sizes(method(learnt))[tokens] for key, method in CORPUS_METHODS.items()}
@@ -45,7 +45,7 @@ def over_resampled_texts(
 
 
 def over_seeds(
-    judged: Judged, known: Knowledge, methods: Sequence[str], *, texts: int, budget: float
+    judged: ExplainedTexts, known: Knowledge, methods: Sequence[str], *, texts: int, budget: float
 ) -> dict[str, float]:
     """The mean rank correlation within a text of a sampled method's answers with two seeds, on the first texts."""
     some = judged.part(0, texts)

@@ -1,4 +1,4 @@
-"""Which words decided a text: a signed number for each of its tokens, towards what a classifier predicts of it."""
+"""Methods that give each token of a text a signed number, towards the class that a classifier predicts."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import scipy.sparse as sp
 from tokenmargin.classify.baseline import TfidfLogistic
 from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.comparison.corpus_methods import Learnt
-from tokenmargin.comparison.judged import Judged, directed, masked
+from tokenmargin.comparison.explained import ExplainedTexts, directed, masked
 from tokenmargin.comparison.lime_explainer import lime_weights
-from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
+from tokenmargin.comparison.shap_explainers import Masked, kernel_values, linear_values, permutation_values
 from tokenmargin.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What a method may look at besides the texts that it explains.
+    """Knowledge that a method may use besides the texts that it explains.
 
     Args:
         learnt: the texts learnt from, and the two classifiers.
-        numbers: what the methods of a corpus say of each token, by their keys, each of shape (V, K').
-        permutations: of shap.PermutationExplainer.
-        samples: of shap.KernelExplainer and of LIME.
-        seed: of what is random.
+        numbers: numbers that the methods of a corpus give each token, by their keys, each of shape (V, K').
+        permutations: number of permutations of shap.PermutationExplainer.
+        samples: number of samples of shap.KernelExplainer and of LIME.
+        seed: seed of everything random.
     """
 
     learnt: Learnt
@@ -38,16 +38,16 @@ class Knowledge:
 
 
 #: Yields the numbers of some texts after the other: those of all stored counts of the texts so far, in their order.
-Explain = Callable[[Judged, Knowledge], Iterator[np.ndarray]]
+Explain = Callable[[ExplainedTexts, Knowledge], Iterator[np.ndarray]]
 
 
-def attention_value(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def attention_value(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """sqrt(m) attention_s value_s, which with a constant adds up to our classifier's log-odds."""
     parts = known.learnt.attention.contributions(judged.counts)
     yield directed(parts.data, judged.predicted[judged.row_of])
 
 
-def attention_alone(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def attention_alone(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """The attention that a text gives to each of its tokens; it has no sign."""
     yield known.learnt.attention.attention(judged.counts).data
 
@@ -55,27 +55,27 @@ def attention_alone(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
 def of_corpus(key: str) -> Explain:
     """A number that a token has in the whole corpus, times how often the token occurs in the text."""
 
-    def explain(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+    def explain(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
         numbers = np.nan_to_num(known.numbers[key])[judged.counts.indices]
         yield directed(numbers, judged.predicted[judged.row_of]) * judged.counts.data
 
     return explain
 
 
-def coefficient_weight(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def coefficient_weight(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """Coefficient times TF-IDF weight, which with a constant adds up to the log-odds of the logistic regression."""
     yield _linear_parts(known.learnt.tfidf, judged)
 
 
-def occlusion(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
-    """What the log-odds lose when the token is left out."""
+def occlusion(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
+    """Loss of log-odds when the token is left out."""
     for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
         masks = np.vstack([np.ones((1, n_tokens), bool), ~np.eye(n_tokens, dtype=bool)])
         odds = judged.log_odds(masked(judged, text, masks), text)
         yield odds[0] - odds[1:]
 
 
-def integrated_gradients(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def integrated_gradients(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """Integrated gradients from the empty text, exactly.
 
     Of our classifier along presences w_s = t, 0 < t <= 1: with attention ~ w_s and m = sum_s w_s the gradient is
@@ -95,7 +95,7 @@ def integrated_gradients(judged: Judged, known: Knowledge) -> Iterator[np.ndarra
     yield mean / root + 2.0 * root * given.data * (value - mean)
 
 
-def shap_linear(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def shap_linear(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """shap.LinearExplainer, whose background is the texts learnt from."""
     model = judged.classifier
     assert isinstance(model, TfidfLogistic), "see why_not"
@@ -112,19 +112,19 @@ def shap_linear(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
     yield values
 
 
-def shap_permutation(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def shap_permutation(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """shap.PermutationExplainer on the log-odds."""
     for text, f, n_tokens in _black_boxes(judged, judged.log_odds):
         yield permutation_values(f, n_tokens, permutations=known.permutations, seed=known.seed + text)
 
 
-def shap_kernel(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def shap_kernel(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """shap.KernelExplainer on the log-odds."""
     for text, f, n_tokens in _black_boxes(judged, judged.log_odds):
         yield kernel_values(f, n_tokens, samples=known.samples, seed=known.seed + text)
 
 
-def lime(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
+def lime(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
     """lime.LimeTextExplainer on the probability."""
 
     def probability(counts: sp.csr_array, text: int) -> np.ndarray:
@@ -134,12 +134,12 @@ def lime(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
         yield lime_weights(f, n_tokens, samples=known.samples, seed=known.seed + text)
 
 
-def at_random(judged: Judged, known: Knowledge) -> Iterator[np.ndarray]:
-    """Numbers that know nothing: what a method must beat."""
+def at_random(judged: ExplainedTexts, known: Knowledge) -> Iterator[np.ndarray]:
+    """Random numbers, which every method must beat."""
     yield np.random.default_rng([known.seed, 2]).random(judged.counts.nnz)
 
 
-#: By their keys, in the order in which tables show them.
+#: Methods by their keys, in the order in which tables show them.
 TEXT_METHODS: dict[str, Explain] = {
     "attention_value": attention_value,
     "attention": attention_alone,
@@ -165,8 +165,8 @@ SAMPLED = frozenset({"shap_permutation", "shap_kernel", "lime"})
 THIRD_PARTY = {"shap_linear": "shap", "shap_permutation": "shap", "shap_kernel": "shap", "lime": "lime"}
 
 
-def why_not(key: str, judged: Judged) -> str:
-    """Why a method has nothing to say of a classifier; "" where it has."""
+def why_not(key: str, judged: ExplainedTexts) -> str:
+    """Reason why a method does not apply to a classifier; "" if it applies."""
     model = judged.classifier
     if key not in TEXT_METHODS:
         raise InvalidInputError(f"no method is called {key!r}: there are {', '.join(TEXT_METHODS)}.")
@@ -180,18 +180,18 @@ def why_not(key: str, judged: Judged) -> str:
     return ""
 
 
-def _linear_parts(model: TfidfLogistic, judged: Judged) -> np.ndarray:
+def _linear_parts(model: TfidfLogistic, judged: ExplainedTexts) -> np.ndarray:
     features = model.features(judged.counts)
     return features.data * directed(model.coefficient[features.indices], judged.predicted[judged.row_of])
 
 
-def _black_boxes(judged: Judged, number: Callable) -> Iterator[tuple[int, Callable[[np.ndarray], np.ndarray], int]]:
-    """Each text as a function of which of its tokens are left in it; one without tokens has none."""
+def _black_boxes(judged: ExplainedTexts, number: Callable) -> Iterator[tuple[int, Masked, int]]:
+    """Each text as a function of the tokens that are left in it; a text without tokens is left out."""
     for text, n_tokens in enumerate(np.diff(judged.counts.indptr).tolist()):
         if n_tokens:
             yield text, partial(_left, judged, number, text), n_tokens
 
 
-def _left(judged: Judged, number: Callable, text: int, masks: np.ndarray) -> np.ndarray:
-    """A number of a text of which masks leave some tokens."""
+def _left(judged: ExplainedTexts, number: Callable, text: int, masks: np.ndarray) -> np.ndarray:
+    """Number of a text for each mask, which leaves some of its tokens."""
     return np.asarray(number(masked(judged, text, masks), text))

@@ -47,7 +47,7 @@ def where_ours_loses(comparison: Comparison) -> tuple[str, ...]:
 
 
 def where_ours_wins(comparison: Comparison) -> tuple[str, ...]:
-    """The same the other way round, and the time that it took."""
+    """Each measure on which ours is better by more than chance would explain, and the time that it took."""
     told = []
     for part in comparison.classifiers:
         for measure, sign in (("comprehensiveness", 1), ("sufficiency", -1)):

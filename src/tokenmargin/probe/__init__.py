@@ -1,7 +1,7 @@
-"""Which tokens the attention of any model selects, how sparsely, and by what margin.
+"""Measures of the attention of any model: the tokens that it selects, its sparsity and its margin.
 
 `torch_attention` looks into models of PyTorch and Hugging Face, `bert_attention` into the weights of BERT-family
-encoders without torch; `attention_report` measures what they read.
+encoders without torch; `attention_measures` measures what they read.
 `text_model` and `probe_texts` do it for many texts, and ask whether what is selected is what decides.
 """
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
+    from tokenmargin.probe.attention_maps import AttentionMaps
     from tokenmargin.probe.bert_weights import BertModel, bert_attention
     from tokenmargin.probe.deciding_words import Decided, DecidingWords
     from tokenmargin.probe.encoder_texts import EncoderTexts
+    from tokenmargin.probe.head_measures import AttentionMeasures, attention_measures
     from tokenmargin.probe.measures import (
         Distribution,
         distribution,
@@ -25,11 +27,9 @@ if TYPE_CHECKING:
     from tokenmargin.probe.onnx_weights import onnx_weights
     from tokenmargin.probe.own_texts import FitTexts, RunTexts
     from tokenmargin.probe.query_direction import QueryDirection, query_direction
-    from tokenmargin.probe.reading import AttentionReading
-    from tokenmargin.probe.report import AttentionReport, attention_report
-    from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+    from tokenmargin.probe.text_attention import AttendedBatch, SelectableWords, TextAttention
     from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
-    from tokenmargin.probe.text_findings import Agreement, Directions, ShownText, TextProbe, WordRow
+    from tokenmargin.probe.text_findings import DecidingHits, Directions, ShownText, TextProbe, WordRow
     from tokenmargin.probe.text_models import text_model
     from tokenmargin.probe.text_probe import ProbeSettings, probe_texts
     from tokenmargin.probe.text_verdicts import Verdicts, text_verdicts
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from tokenmargin.probe.weight_files import model_files, read_weights
 
 __all__ = [
-    "Agreement",
     "AttendedBatch",
-    "AttentionReading",
-    "AttentionReport",
+    "AttentionMaps",
+    "AttentionMeasures",
     "BertModel",
     "Decided",
+    "DecidingHits",
     "DecidingWords",
     "Directions",
     "Distribution",
@@ -52,14 +52,14 @@ __all__ = [
     "ProbeSettings",
     "QueryDirection",
     "RunTexts",
+    "SelectableWords",
     "ShownText",
     "TextAttention",
     "TextEncoder",
-    "TextPlaces",
     "TextProbe",
     "Verdicts",
     "WordRow",
-    "attention_report",
+    "attention_measures",
     "bert_attention",
     "distribution",
     "entropy",

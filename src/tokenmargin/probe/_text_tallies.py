@@ -1,4 +1,4 @@
-"""What is kept of texts that pass by: sums for every head, counts of words, numbers of a sample; bounded in size."""
+"""Numbers that are kept of the texts read: sums for every head, counts of words, a sample; bounded in size."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 
 from tokenmargin.probe.deciding_words import Decided
-from tokenmargin.probe.report import AttentionReport, attention_report
-from tokenmargin.probe.text_attention import AttendedBatch, TextPlaces
+from tokenmargin.probe.head_measures import AttentionMeasures, attention_measures
+from tokenmargin.probe.text_attention import AttendedBatch, SelectableWords
 
 #: Distinct words that are counted; beyond that the rare half is forgotten, so that memory stays bounded.
 MOST_WORDS = 2**17
@@ -32,8 +32,8 @@ class TextTallies:
         self.deciding: Counter[str] = Counter()
 
     def add(self, batch: AttendedBatch, decided: list[Decided | None]) -> None:
-        """Take a batch in, with what decides each of its texts."""
-        report = attention_report([batch.reading])
+        """Add a batch, with the word that decides each of its texts."""
+        report = attention_measures([batch.reading])
         self.n_texts += report.n_inputs
         self.n_cut += batch.n_cut
         outside = 1.0 - (batch.reading.maps * batch.reading.mask[None, :, None, :]).sum(axis=-1, dtype=np.float64)
@@ -59,8 +59,8 @@ class TextTallies:
         total = np.asarray(values, np.float64).sum(axis=0)
         self.sums[name] = self.sums.get(name, 0.0) + total
 
-    def _keep(self, report: AttentionReport) -> None:
-        """A sample of all texts so far, each as likely as any other: the n-th takes a random place with chance m/n."""
+    def _keep(self, report: AttentionMeasures) -> None:
+        """Keep a sample of all texts so far, each equally likely: the n-th takes a random row with chance m/n."""
         values = {name: getattr(report, name) for name in MEASURES}
         if not self.sample:
             self.sample = {name: np.zeros((self._most, *own.shape[1:]), np.float32) for name, own in values.items()}
@@ -75,7 +75,7 @@ class TextTallies:
         """Measures of the sample, each of shape (m, L, H)."""
         return {name: own[: min(self._most, self.n_texts)] for name, own in self.sample.items()}
 
-    def _count_words(self, selected: np.ndarray, places: TextPlaces) -> None:
+    def _count_words(self, selected: np.ndarray, places: SelectableWords) -> None:
         if not self.selected:
             self.selected = [Counter() for _ in selected]
         for counted, own in zip(self.selected, selected, strict=True):
@@ -91,12 +91,12 @@ class TextTallies:
         self,
         half: int,
         found: Decided,
-        places: TextPlaces,
+        places: SelectableWords,
         selected: np.ndarray,
         shares: np.ndarray,
         mean: np.ndarray,
     ) -> None:
-        """Whether each head selects the word that decides, beside a blind pick and the rarest word."""
+        """Count how often each head, a blind pick and the rarest word select the word that decides."""
         is_deciding = places.overlapping(found.spans)
         there = np.array([bool(word) for word in places.words])
         if not (is_deciding & there).any():

@@ -18,8 +18,8 @@ from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
-from tokenmargin.probe.reading import AttentionReading
 from tokenmargin.probe.weight_files import model_files, read_weights
 
 #: Our names of a layer's weights to those of BERT and RoBERTa, and to those of DistilBERT; each has weight and bias.
@@ -47,7 +47,7 @@ _DISTIL_LAYER = {
 
 @dataclass(frozen=True)
 class _Architecture:
-    """Where a family keeps its weights, and what its configuration calls the sizes."""
+    """Names that a family of models gives to its weights, and to the sizes in its configuration."""
 
     layer: str
     names: Mapping[str, str]
@@ -67,7 +67,7 @@ ARCHITECTURES = {
 
 Weights = dict[str, np.ndarray]
 
-#: By what the weights are known whatever stands before their names.
+#: Ending by which the weights are found, whatever prefix their names have.
 WORDS = "embeddings.word_embeddings.weight"
 
 
@@ -78,9 +78,9 @@ class BertModel:
     Args:
         architecture: "bert", "roberta" or "distilbert".
         embeddings: tables of words and positions, of segments where there are any, gain and bias of their LayerNorm.
-        layers: of each, the weights by our names, matrices of shape (out, in) with a bias.
-        heads: of a layer.
-        epsilon: of the LayerNorms.
+        layers: weights of each layer by our names, matrices of shape (out, in) with a bias.
+        heads: number of heads of a layer.
+        epsilon: epsilon of the LayerNorms.
     """
 
     architecture: str
@@ -103,7 +103,7 @@ class BertModel:
     @classmethod
     @checked
     def from_weights(cls, weights: Weights, config: Mapping[str, Any]) -> BertModel:
-        """From arrays by their names, and the content of config.json."""
+        """Build the model from arrays by their names and from the content of config.json."""
         name = str(config.get("model_type", "none"))
         if name not in ARCHITECTURES:
             raise InvalidInputError(f"the architecture {name!r} is not known: known are {', '.join(ARCHITECTURES)}.")
@@ -143,7 +143,7 @@ class BertModel:
 @checked
 def bert_attention(
     model: BertModel, batches: Iterable[tuple[ArrayLike, ArrayLike]], *, skipped: tuple[int, ...] = ()
-) -> Iterator[AttentionReading]:
+) -> Iterator[AttentionMaps]:
     """The attention of the first token, batch by batch.
 
     Args:
@@ -163,7 +163,7 @@ def bert_attention(
         logits = np.einsum("lbhk,lbhtk->lbht", queries, keys)
         counted = there & ~np.isin(tokens, skipped)
         counted[:, 0] = False
-        yield AttentionReading(softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
+        yield AttentionMaps(softmax(np.where(there[None, :, None, :], logits, -np.inf)), counted, queries, keys)
 
 
 def _queries_and_keys(model: BertModel, tokens: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -237,7 +237,7 @@ def _epsilon(config: Mapping[str, Any]) -> float:
 def _check_shapes(
     embeddings: Mapping[str, np.ndarray], layers: tuple[Mapping[str, np.ndarray], ...], heads: int
 ) -> None:
-    """Numbers, of sizes that fit each other: a table of other sizes would be read as nonsense."""
+    """Raise unless the weights are numbers of sizes that fit each other: others would be read as nonsense."""
     words = embeddings["word_embeddings"]
     d = words.shape[-1] if words.ndim == 2 else 0
     if not d or d % heads:

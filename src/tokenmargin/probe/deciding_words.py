@@ -1,4 +1,4 @@
-"""Which word of a text decides, by a fit of our own: what the selection of another model's attention is compared with.
+"""The word that decides a text, by a fit of our own, to compare with the word that another model's attention selects.
 
 The word that decides is the one that no other pulls harder to the class that the fit predicts, all its places together,
 as in `DEFINITIONS["decides"]` of `tokenmargin.classify`. Beside it stands the rarest word, which needs no attention.
@@ -28,10 +28,10 @@ class Decided(NamedTuple):
 
 
 class DecidingWords:
-    """What decides each text, by a fit.
+    """Finds the word that decides each text, by a fit.
 
     Args:
-        model: of `tokenmargin fit`.
+        model: a model that `tokenmargin fit` wrote.
         sample: texts by which it is known how rare a word is.
     """
 
@@ -44,7 +44,7 @@ class DecidingWords:
 
     @checked
     def of(self, texts: Sequence[str]) -> Iterator[Decided | None]:
-        """For each text; None where no word that the fit knows speaks for what it predicts."""
+        """Deciding word of each text; None if no word that the fit knows speaks for the class that it predicts."""
         return (self._decided(told) for told in self.model.explain_all(texts))
 
     def _decided(self, told: Explanation) -> Decided | None:

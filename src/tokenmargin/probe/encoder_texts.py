@@ -9,16 +9,16 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.bert_weights import ARCHITECTURES, BertModel, bert_attention
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+from tokenmargin.probe.text_attention import AttendedBatch, SelectableWords, TextAttention
 from tokenmargin.probe.text_encoder import EncodedText, TextEncoder
 from tokenmargin.probe.weight_files import CONFIG, model_files, read_config, read_weights
 
 #: Tokens that go through the model together, and numbers of attention of one layer: some tens of megabytes.
 TOKENS_AT_ONCE, WEIGHTS_AT_ONCE = 2048, 2**23
 
-#: What a token is called that is none of the letters of its text.
+#: Name of a token that stands for no letters of the text.
 NAMELESS = "·"
 
 
@@ -26,13 +26,13 @@ class EncoderTexts(TextAttention):
     """A pretrained encoder of the BERT family: attention of its first token, in every layer and head.
 
     Args:
-        place: its folder, or its weights.
+        path: folder of the encoder, or file of its weights.
     """
 
     @checked
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         """Read weights and tokenizer."""
-        files = model_files(place)
+        files = model_files(path)
         self.model = BertModel.from_weights(read_weights(files.weights), files.config)
         tables = self.model.embeddings
         most = len(tables["position_embeddings"]) - ARCHITECTURES[self.model.architecture].first_position
@@ -49,7 +49,7 @@ class EncoderTexts(TextAttention):
         self.notes = _pooling_note(files.folder)
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """In batches of texts of about one length, so that little is padded."""
+        """Yield batches of texts of about the same length, so that little is padded."""
         encoded = [self.encoder.encode(text) for text in texts]
         rows = [row for row, each in enumerate(encoded) if sum(each.is_counted) >= 2]
         for batch in self._batches(sorted(rows, key=lambda row: len(encoded[row].ids)), encoded):
@@ -60,7 +60,7 @@ class EncoderTexts(TextAttention):
                 size = len(each.ids)
                 ids[place, :size], mask[place, :size], counted[place, :size] = each.ids, 1, each.is_counted
             (read,) = bert_attention(self.model, [(ids, mask)])
-            reading = AttentionReading(read.maps, counted.astype(bool), read.queries, read.keys)
+            reading = AttentionMaps(read.maps, counted.astype(bool), read.queries, read.keys)
             places = tuple(_encoder_places(texts[row], encoded[row]) for row in batch)
             cut = sum(each.was_cut for each in own)
             yield AttendedBatch(tuple(batch), reading, places, read.queries, read.keys, cut)
@@ -78,24 +78,24 @@ class EncoderTexts(TextAttention):
             yield some
 
 
-def _encoder_places(text: str, encoded: EncodedText) -> TextPlaces:
+def _encoder_places(text: str, encoded: EncodedText) -> SelectableWords:
     counted = [place for place, own in enumerate(encoded.is_counted) if own]
     words = ["" for _ in encoded.ids]
     for place in counted:
         start, end = encoded.spans[place]
         words[place] = text[start:end].strip().lower() or NAMELESS
     spans = np.array([encoded.spans[place] for place in counted], int).reshape(-1, 2)
-    return TextPlaces(words, np.array(counted, int), spans[:, 0], spans[:, 1])
+    return SelectableWords(words, np.array(counted, int), spans[:, 0], spans[:, 1])
 
 
 def _name(folder: Path) -> str:
-    """What a folder is called, or the one above where that says nothing."""
+    """Name of a folder; with the name of its parent if its own name says nothing about the model."""
     own = folder.resolve()
     return f"{own.parent.name}/{own.name}" if own.name in ("model", "onnx") else own.name
 
 
 def _pooling_note(folder: Path) -> tuple[str, ...]:
-    """Whether the model answers with something else than its first token, where its folder says so."""
+    """Sentence that says that the model answers with the mean of its tokens, if its folder says so."""
     if not (folder / "1_Pooling" / CONFIG).is_file():
         return ()
     try:

@@ -1,4 +1,4 @@
-"""How concentrated attention is: numbers of one attention map or of many, along the last axis.
+"""Measures of how concentrated attention is, of one attention map or of many, along the last axis.
 
 For weights s >= 0 with sum 1 over T tokens, [M, Sec. 4] measures sparsity softly, |s|_1/|s|_2^2. That is the
 exponential of Renyi's entropy of order two, which places it between two others:
@@ -18,7 +18,7 @@ from tokenmargin._checks import checked, real_array
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
-#: How far the sum of weights may be from 1: weights that were computed in bfloat16 miss it by 2^-8.
+#: Largest distance of the sum of weights from 1: weights that were computed in bfloat16 miss it by 2^-8.
 SUM_TOLERANCE = 1e-2
 
 #: The quantiles by which a distribution is shown.
@@ -26,7 +26,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def soft_sparsity(weights: ArrayLike) -> np.ndarray:
-    """How many tokens a map attends to, softly: |s|_1/|s|_2^2, between 1 and T [M, Sec. 4].
+    """Soft number of tokens that a map attends to: |s|_1/|s|_2^2, between 1 and T [M, Sec. 4].
 
     Weights are brought to sum 1 first: the measure is not one of direction alone, 2s would be half as sparse as s.
 
@@ -54,7 +54,7 @@ def top_mass(weights: ArrayLike, tokens: int = 1) -> np.ndarray:
 
 
 def logit_margin(logits: ArrayLike) -> np.ndarray:
-    """By how much the largest logit exceeds the next, shape (...) for logits of shape (..., T); 0 where they tie.
+    """Largest logit less the second largest, shape (...) for logits of shape (..., T); 0 where they tie.
 
     -inf marks a token that is masked away.
     """
@@ -89,11 +89,11 @@ class Distribution:
 
     @property
     def median(self) -> float:
-        """The middle one."""
+        """Median."""
         return self.quantiles[QUANTILES.index(0.5)]
 
     def __str__(self) -> str:
-        """One line a person understands."""
+        """Sentence of one line."""
         low, high = self.quantiles[0], self.quantiles[-1]
         return (
             f"median {self.median:.4g}, mean {self.mean:.4g}, nine of ten in [{low:.4g}, {high:.4g}] (n = {self.count})"
@@ -101,7 +101,7 @@ class Distribution:
 
 
 def distribution(values: ArrayLike) -> Distribution:
-    """Count, mean and quantiles of numbers of any shape; of none it is an error."""
+    """Count, mean and quantiles of numbers of any shape; raise if there are none."""
     x = real_array(values, "values", "(...,)", finite=False).ravel()
     if x.size == 0 or not np.isfinite(x).all():
         raise InvalidInputError("a distribution is of finite numbers, at least one: leave NaN and infinity out.")

@@ -24,7 +24,7 @@ def onnx_weights(path: str | Path) -> dict[str, np.ndarray]:
     """Read the arrays of an .onnx file by name; matrices of linear layers as X.weight, of shape (out, in).
 
     Args:
-        path: of the file, which holds its numbers itself.
+        path: path of the file, which holds its numbers itself.
     """
     onnx = _onnx()
     try:

@@ -17,8 +17,8 @@ from tokenmargin._softmax import softmax
 from tokenmargin.classify.saved_model import load
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.text_attention import AttendedBatch, TextAttention, TextPlaces
+from tokenmargin.probe.attention_maps import AttentionMaps
+from tokenmargin.probe.text_attention import AttendedBatch, SelectableWords, TextAttention
 from tokenmargin.text import Recipe, TokenCounter, plain_recipe
 from tokenmargin.training import TrainingRun
 
@@ -30,24 +30,24 @@ LEAST_KNOWN = 2
 
 
 class FitTexts(TextAttention):
-    """What `tokenmargin fit` wrote: two numbers a token, a score that asks for attention and a value; no keys.
+    """Attention of a model that `tokenmargin fit` wrote: each token has a score and a value; there are no keys.
 
     Args:
-        place: the folder of the fit.
+        path: the folder of the fit.
     """
 
     @checked
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         """Read the model."""
-        self.model = load(place)
-        self.name = Path(place).name or str(place)
+        self.model = load(path)
+        self.name = Path(path).name or str(path)
         self.kind = f"a fit of tokenmargin over {len(self.model.counter.vocabulary):,} tokens, one layer of one head"
         self.notes = (
             "A fit has one score a token in place of queries and keys, so that there is no direction to compare.",
         )
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """All of the texts at once: a text is a row of counts."""
+        """Yield all texts as one batch: a text is a row of counts."""
         attention = self.model.tokens.attention(self.model.counter.counts(texts))
         rows = [int(row) for row in np.flatnonzero(np.diff(attention.indptr) >= 2)]
         for batch in _some(rows):
@@ -67,27 +67,27 @@ class RunTexts(TextAttention):
     more of its tokens occur in the sample is taken.
 
     Args:
-        place: the .npz file.
+        path: the .npz file.
         sample: some of the texts.
-        recipe: how texts become tokens, where it is neither of the two.
+        recipe: recipe that turns texts into tokens, if it is neither of the two.
     """
 
     @checked
-    def __init__(self, place: str | Path, sample: Sequence[str] = (), recipe: Recipe | None = None) -> None:
+    def __init__(self, path: str | Path, sample: Sequence[str] = (), recipe: Recipe | None = None) -> None:
         """Read the run, and find out how it reads texts."""
-        self.run = TrainingRun.load(place)
+        self.run = TrainingRun.load(path)
         kind = type(self.run.model)
         if not issubclass(kind, OneLayer | TwoLayer):
-            raise InvalidInputError(f"{place} holds a {kind.__name__}: known are OneLayer and TwoLayer.")
+            raise InvalidInputError(f"{path} holds a {kind.__name__}: known are OneLayer and TwoLayer.")
         self.counter, told = _counter(self.run.vocabulary, sample, recipe)
-        self.name = Path(place).name
+        self.name = Path(path).name
         layers = "one layer" if kind is OneLayer else "two layers, of which the query reads the last"
         self.kind = f"a model of tokenmargin with {layers}, over {len(self.run.vocabulary):,} tokens"
         self.notes = (told,)
         self._table = np.asarray(self.run.parameters.embeddings, np.float64)
 
     def attend(self, texts: Sequence[str]) -> Iterator[AttendedBatch]:
-        """Some texts at a time, each by itself: a text's tokens are few."""
+        """Yield batches of texts; each text is computed by itself, because its tokens are few."""
         counts = self.counter.counts(texts)
         rows = [int(row) for row in np.flatnonzero(np.diff(counts.indptr) >= 2)]
         for batch in _some(rows):
@@ -106,7 +106,7 @@ class RunTexts(TextAttention):
 
     @property
     def query(self) -> np.ndarray:
-        """What keys are compared with, shape (d,): the scale of the scores times p, or times W'p."""
+        """Query, shape (d,): the scale of the scores times p, or times W'p."""
         own = self.run.parameters
         p = np.asarray(own.query, np.float64)
         W = getattr(own, "key_query", None)
@@ -115,11 +115,11 @@ class RunTexts(TextAttention):
 
     @checked
     def keys(self, columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """What the query is compared with, shape (U, d), of U distinct tokens: E_X, or E'_X of two layers [E, (36)].
+        """Keys of U distinct tokens, shape (U, d): E_X, or E'_X of two layers [E, (36)].
 
         Args:
-            columns: of the tokens, shape (U,).
-            counts: how often each stands in the text, shape (U,).
+            columns: columns of the tokens, shape (U,).
+            counts: number of times that each token occurs in the text, shape (U,).
         """
         X, own = self._table[columns], self.run.parameters
         model = self.run.model
@@ -134,7 +134,7 @@ class RunTexts(TextAttention):
 
 
 def _counter(vocabulary: tuple[str, ...], sample: Sequence[str], told: Recipe | None) -> tuple[TokenCounter, str]:
-    """What reads texts into this vocabulary, and how that was found out, in a sentence."""
+    """Counter that turns texts into tokens of this vocabulary, and a sentence that says how it was found."""
     found: list[tuple[int, str, TokenCounter]] = []
     recipes = {"given": told} if told is not None else {"paper's": Recipe(), "plain": plain_recipe()}
     for name, recipe in recipes.items():
@@ -156,8 +156,8 @@ def _counter(vocabulary: tuple[str, ...], sample: Sequence[str], told: Recipe | 
     return counter, f"Texts are read by the {name} recipe, {seen}."
 
 
-def _places(counter: TokenCounter, text: str, columns: np.ndarray) -> TextPlaces:
-    """Where the tokens of these columns stand in a text."""
+def _places(counter: TokenCounter, text: str, columns: np.ndarray) -> SelectableWords:
+    """Positions in a text of the tokens of these columns."""
     number = {int(column): place for place, column in enumerate(columns)}
     found = counter.places(text)
     spans: list[tuple[int, int, int]] = []
@@ -168,14 +168,14 @@ def _places(counter: TokenCounter, text: str, columns: np.ndarray) -> TextPlaces
                 spans.append((number[token], start, end))
                 words[number[token]] = words[number[token]] or text[start:end].lower()
     flat = np.array(spans, int).reshape(-1, 3)
-    return TextPlaces(words, flat[:, 0], flat[:, 1], flat[:, 2])
+    return SelectableWords(words, flat[:, 0], flat[:, 1], flat[:, 2])
 
 
-def _one_head(weights: list[np.ndarray]) -> AttentionReading:
+def _one_head(weights: list[np.ndarray]) -> AttentionMaps:
     width = max(map(len, weights))
     maps = np.stack([np.pad(each, (0, width - len(each))) for each in weights])
     mask = np.stack([np.arange(width) < len(each) for each in weights])
-    return AttentionReading(maps[None, :, None], mask)
+    return AttentionMaps(maps[None, :, None], mask)
 
 
 def _some(rows: list[int]) -> Iterator[list[int]]:

@@ -27,10 +27,10 @@ class QueryDirection:
 
     Args:
         selected: the token with the largest logit.
-        cosine: of the query to the max-margin direction; NaN where that was not decided.
+        cosine: cosine of the query to the max-margin direction; NaN where that was not decided.
         margin_ratio: the query's margin over the largest that there is, both of unit vectors, in [0, 1].
-        baseline_cosines: of random queries to the max-margin directions of what *they* select.
-        baseline_margin_ratios: of the same.
+        baseline_cosines: cosines of random queries to the max-margin directions of what *they* select.
+        baseline_margin_ratios: margin ratios of these random queries.
         solution: (ATT-SVM) with its residuals; `solution.is_optimal()` is the certificate.
     """
 
@@ -55,9 +55,9 @@ def query_direction(
 
     Args:
         query: shape (k,).
-        keys: of the tokens that there are to select, shape (T, k), T >= 2.
-        rng: of the random queries, which are standard normal.
-        baseline: how many of those.
+        keys: keys of the tokens that can be selected, shape (T, k), T >= 2.
+        rng: generator of the random queries, which are standard normal.
+        baseline: number of random queries.
     """
     q, K = (real_array(x, name, "(...,)", finite=False) for x, name in ((query, "query"), (keys, "keys")))
     if q.ndim != 1 or K.ndim != 2 or K.shape[1] != len(q) or len(K) < 2:

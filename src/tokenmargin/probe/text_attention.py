@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.probe.reading import AttentionReading
+from tokenmargin.probe.attention_maps import AttentionMaps
 
 
-class TextPlaces(NamedTuple):
-    """Where in a text the T things stand that there are to select."""
+class SelectableWords(NamedTuple):
+    """The T words or tokens of a text that attention can select, and their positions in it."""
 
     words: list[str]  #: each as the text has it, in small letters; "" for what is none to select
     owners: np.ndarray  #: (S,), which of the T a stretch of the text belongs to
@@ -21,7 +21,7 @@ class TextPlaces(NamedTuple):
     ends: np.ndarray  #: (S,)
 
     def overlapping(self, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Which of the T have a stretch in common with one of these, shape (T,)."""
+        """True for each of the T that overlaps one of these spans, shape (T,)."""
         found = np.zeros(len(self.words), bool)
         for start, end in spans:
             found[self.owners[(self.starts < end) & (self.ends > start)]] = True
@@ -33,17 +33,17 @@ class AttendedBatch:
     """Some texts as a model attends to them.
 
     Args:
-        rows: which of the texts that were given these are.
+        rows: numbers of these texts among those that were given.
         reading: attention, of shape (L, B, H, T).
-        places: of each text.
+        places: words of each text that can be selected.
         queries: shape (L, B, H, k), where the model has queries and keys.
         keys: shape (L, B, H, T, k).
-        n_cut: how many of the texts are longer than the model takes.
+        n_cut: number of texts that are longer than the model takes.
     """
 
     rows: tuple[int, ...]
-    reading: AttentionReading
-    places: tuple[TextPlaces, ...]
+    reading: AttentionMaps
+    places: tuple[SelectableWords, ...]
     queries: np.ndarray | None = None
     keys: np.ndarray | None = None
     n_cut: int = 0

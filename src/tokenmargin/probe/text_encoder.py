@@ -1,4 +1,4 @@
-"""From a text to the ids of a pretrained model, and back from each id to the word that it is a piece of.
+"""Turns a text into the ids of a pretrained model, and each id back into the word that it is a piece of.
 
 The only file that knows `tokenizers`, which is imported on first use.
 """
@@ -26,7 +26,7 @@ class TextEncoder:
     """The tokenizer of a folder: tokenizer.json, or vocab.txt of WordPieces.
 
     Args:
-        folder: of the model.
+        folder: folder of the model.
         most: tokens that the model has positions for; the rest of a text is cut off.
     """
 
@@ -39,7 +39,7 @@ class TextEncoder:
 
     @property
     def vocabulary_size(self) -> int:
-        """How many ids there are."""
+        """Number of ids."""
         return int(self._tokenizer.get_vocab_size())
 
     @checked
@@ -74,7 +74,7 @@ def _tokenizer(folder: Path) -> Any:
 
 
 def _is_lower_case(folder: Path) -> bool:
-    """What tokenizer_config.json says of capitals; BERT's own default without it."""
+    """True if tokenizer_config.json asks for small letters, or says nothing: that is the default of BERT."""
     try:
         told = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

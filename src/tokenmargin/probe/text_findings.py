@@ -1,4 +1,4 @@
-"""What probing many texts finds, as values: for each head, for words, and for some texts."""
+"""Findings of a probe of many texts, as values: for each head, for words, and for some texts."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
-    """Whether heads select the word that decides a text.
+class DecidingHits:
+    """Shares of texts in which heads select the word that decides.
 
     Args:
-        texts: in which a word decides that the model can select.
+        texts: number of texts in which the model can select the word that decides.
         hits: share of them in which each head selects it, shape (L, H).
         mass: share of its attention to words that each head gives to it, shape (L, H).
-        mean_map_hits: the same of the mean map over the heads of a layer, shape (L,).
-        over_chance: of each head, the share less that of a blind pick, with its interval, shape (L, H, 3).
+        mean_map_hits: share in which the mean map selects it, over the heads of a layer, shape (L,).
+        over_chance: share of each head less that of a blind pick, with its interval, shape (L, H, 3).
         chance: share in which a token picked blindly is it.
         rarest: share in which the rarest word is it.
         best: layer and head that select it most often in one half of the texts.
-        best_hits: what that head does in the other half.
-        best_over_chance: the same less a blind pick.
-        best_over_rarest: the same less the rarest word.
+        best_hits: share of that head in the other half.
+        best_over_chance: best_hits less the share of a blind pick.
+        best_over_rarest: best_hits less the share of the rarest word.
     """
 
     texts: int
@@ -54,7 +54,7 @@ class Directions:
     """Queries beside the max-margin direction of what they select, one text at a time (n = 1) [M, (ATT-SVM)].
 
     Args:
-        texts: in which this was computed.
+        texts: number of texts in which this was computed.
         cosine: median over texts, shape (L, H).
         baseline: median over texts of the mean cosine of random queries to the directions of what they select.
         beaten: mean share of random queries whose cosine is smaller, shape (L, H).
@@ -91,25 +91,25 @@ class ShownText(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TextProbe:
-    """What the attention of a model does in many texts.
+    """Findings about the attention of a model in many texts.
 
     Args:
-        model: its name.
-        kind: what it is.
-        notes: what is to be known of it.
-        texts: that were probed.
-        left_out: texts with fewer than two things to select.
-        cut: texts longer than the model takes.
-        tokens: things to select in a text, on average.
-        means: of each measure over all texts, shape (L, H).
-        quantiles: of each measure over a sample of texts, shape (5, L, H).
-        sampled: the texts of that sample.
+        model: name of the model.
+        kind: kind of model, in words.
+        notes: sentences that a reader should know about the model.
+        texts: number of texts that were probed.
+        left_out: number of texts with fewer than two things to select.
+        cut: number of texts longer than the model takes.
+        tokens: mean number of tokens to select in a text.
+        means: mean of each measure over all texts, shape (L, H).
+        quantiles: quantiles of each measure over a sample of texts, shape (5, L, H).
+        sampled: number of texts of that sample.
         mean_map_sparsity: mean over texts of |s|_1/(|s|_2^2 T) of the mean map, shape (L,) [M, Fig. 7].
-        key_query_norms: |W_Q'W_K|_F, shape (L, H), where there are such matrices.
-        agreement: with what decides, where a fit says so.
-        directions: where the model has queries and keys.
-        words: that the last layer selects most, and those that decide most.
-        shown: some texts.
+        key_query_norms: |W_Q'W_K|_F, shape (L, H), if the model has such matrices.
+        agreement: agreement with the words that decide, if a fit names them.
+        directions: directions of the queries, if the model has queries and keys.
+        words: words that the last layer selects most, and words that decide most.
+        shown: some of the texts.
     """
 
     model: str
@@ -124,14 +124,14 @@ class TextProbe:
     sampled: int
     mean_map_sparsity: np.ndarray
     key_query_norms: np.ndarray | None
-    agreement: Agreement | None
+    agreement: DecidingHits | None
     directions: Directions | None
     words: tuple[WordRow, ...]
     shown: tuple[ShownText, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Layers and heads."""
+        """Numbers of layers and heads."""
         layers, heads = self.means["sparsity"].shape
         return int(layers), int(heads)
 

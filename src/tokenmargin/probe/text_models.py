@@ -1,4 +1,4 @@
-"""Which model a path holds: a pretrained encoder, a run of `train`, or a fit."""
+"""Model that a path holds: a pretrained encoder, a run of `train`, or a fit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tokenmargin.probe.weight_files import CONFIG
 
 
 @checked
-def text_model(place: str | Path, sample: Sequence[str] = ()) -> TextAttention:
+def text_model(path: str | Path, sample: Sequence[str] = ()) -> TextAttention:
     """The model of a path: a pretrained encoder, a run that `TrainingRun.save` wrote, or what `tokenmargin fit` wrote.
 
     Args:
-        place: a folder with config.json and weights; a .safetensors or .onnx file; an .npz file of a run; the folder of
+        path: a folder with config.json and weights; a .safetensors or .onnx file; an .npz file of a run; the folder of
             a fit.
         sample: some of the texts, by which it is found how the texts of a run became its tokens.
     """
-    given = Path(place)
+    given = Path(path)
     if given.suffix == ".npz":
         return RunTexts(given, sample)
     if any((each / "model.json").is_file() for each in (given, given / "model")):

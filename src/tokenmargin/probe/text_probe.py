@@ -1,7 +1,7 @@
-"""What a model's attention selects in many texts, and whether that is what decides them.
+"""Probe of many texts: the words that a model's attention selects, compared with the words that decide.
 
-Texts pass by a chunk at a time; what is kept are sums, counts of words and a sample, so that memory does not grow with
-their number.
+Texts are read a chunk at a time; only sums, counts of words and a sample are kept, so that memory does not grow with
+the number of texts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tokenmargin.probe.deciding_words import Decided, DecidingWords
 from tokenmargin.probe.measures import QUANTILES
 from tokenmargin.probe.query_direction import BASELINE_QUERIES, query_direction
 from tokenmargin.probe.text_attention import AttendedBatch, TextAttention
-from tokenmargin.probe.text_findings import Agreement, Directions, Interval, ShownText, TextProbe, WordRow
+from tokenmargin.probe.text_findings import DecidingHits, Directions, Interval, ShownText, TextProbe, WordRow
 
 #: Texts that are read, attended to and let go together.
 CHUNK = 512
@@ -34,14 +34,14 @@ LISTED = 40
 @checked
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How texts are probed.
+    """Settings of a probe of texts.
 
     Args:
-        directions: texts, drawn at random, in which every head's query is compared with the max-margin direction.
-        baseline: random queries beside each.
-        sampled: texts by which the distribution of a measure is shown.
-        shown: texts that are shown.
-        seed: of everything random.
+        directions: number of texts drawn at random to compare every head's query with the max-margin direction.
+        baseline: number of random queries beside each query.
+        sampled: number of texts by which the distribution of a measure is shown.
+        shown: number of texts that are shown.
+        seed: seed of everything random.
     """
 
     directions: int = 20
@@ -51,7 +51,7 @@ class ProbeSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Whole numbers."""
+        """Raise unless all settings are whole numbers that are large enough."""
         for name, least in (("directions", 0), ("baseline", 1), ("sampled", 1), ("shown", 0), ("seed", 0)):
             whole_number(getattr(self, name), name, least)
 
@@ -69,11 +69,11 @@ def probe_texts(
     """Measure what a model attends to, a chunk of texts at a time.
 
     Args:
-        model: what `text_model` gives.
-        texts: any number of them, read once.
-        deciding: which words decide, to compare with.
-        settings: how much is drawn at random.
-        total: how many texts there are, for the progress, and so that those drawn at random are drawn from all.
+        model: a model that `text_model` returned.
+        texts: any number of texts, read once.
+        deciding: words that decide, to compare with.
+        settings: numbers of texts and queries drawn at random.
+        total: number of texts, for the progress, and so that those drawn at random are drawn from all.
         progress: called as progress(texts done, total, "probing").
     """
     how = settings or ProbeSettings()
@@ -177,8 +177,8 @@ def _result(
     )
 
 
-def _agreement(tallies: TextTallies) -> Agreement | None:
-    """Over all texts; the best head is picked in one half of them and judged in the other."""
+def _agreement(tallies: TextTallies) -> DecidingHits | None:
+    """Agreement over all texts; the best head is picked in one half of them and judged in the other."""
     both, sums = tallies.decided, tallies.sums
     if both.min() < 2:
         return None
@@ -193,7 +193,7 @@ def _agreement(tallies: TextTallies) -> Agreement | None:
     def of_best(name: str, squares: str) -> Interval:
         return Interval(*map(float, _interval(judged[name][layer, head], judged[squares][layer, head], size)))
 
-    return Agreement(
+    return DecidingHits(
         texts=m,
         hits=np.asarray(total["hits"] / m),
         mass=np.asarray(sums["mass"] / m),
@@ -226,7 +226,7 @@ def _directions_of(compared: list[np.ndarray]) -> Directions | None:
 
 
 def _nanmedian(values: np.ndarray) -> np.ndarray:
-    """The median over the first axis of what was decided; NaN where nothing was."""
+    """The median over the first axis without NaN; NaN if no number is finite."""
     decided = np.isfinite(values).any(axis=0)
     filled = np.where(decided[None], values, 0.0)
     return np.where(decided, np.nanmedian(filled, axis=0), np.nan)

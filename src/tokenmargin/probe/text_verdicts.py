@@ -1,4 +1,4 @@
-"""What probing texts says about selection, in sentences: what speaks against the idea comes first.
+"""Sentences that say what a probe of texts found about selection; findings against the idea come first.
 
 The idea is that attention, as it is trained, comes to select the tokens that decide, in the max-margin direction.
 """
@@ -11,9 +11,9 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._intervals import NORMAL_95
-from tokenmargin.probe.text_findings import Agreement, Directions, Interval, TextProbe
+from tokenmargin.probe.text_findings import DecidingHits, Directions, Interval, TextProbe
 
-#: From this share of the weight on, a head is said to select one token.
+#: Least share of the weight at which a head is said to select one token.
 SELECTS = 0.5
 
 #: The share of random queries that a query must beat to be said to point in the max-margin direction.
@@ -21,7 +21,7 @@ BEATS = 0.95
 
 
 class Verdicts(NamedTuple):
-    """Sentences: what speaks against, what speaks for, and how far to trust either."""
+    """Sentences against the idea, sentences for it, and sentences that say how far to trust them."""
 
     against: list[str]
     in_favour: list[str]
@@ -40,7 +40,7 @@ def text_verdicts(probe: TextProbe) -> Verdicts:
     return told
 
 
-def _of_agreement(told: Verdicts, found: Agreement, shape: tuple[int, int]) -> None:
+def _of_agreement(told: Verdicts, found: DecidingHits, shape: tuple[int, int]) -> None:
     below, above = int((found.over_chance[..., 2] < 0).sum()), int((found.over_chance[..., 1] > 0).sum())
     total, middle = shape[0] * shape[1], float(np.median(found.hits))
     if total > 1:

@@ -16,27 +16,27 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
-from tokenmargin.probe.reading import AttentionReading
 
-#: What the modules for queries and keys are called where nothing is done to their outputs but cutting them into heads.
+#: Names of the modules for queries and keys where nothing is done to their outputs but cutting them into heads.
 #: Models that turn them by their position (q_proj, k_proj) are not among them: their attention would come out wrong.
 PAIRS = (("query", "key"), ("q_lin", "k_lin"))
 
-#: How far attention that is computed again may be from what the model gives: float32, a few hundred terms.
+#: Largest distance between attention that we compute again and that of the model: float32, a few hundred terms.
 SAME_ATTENTION = 1e-4
 
 
 @checked
 def torch_attention(
     model: Any, batches: Iterable[Mapping[str, Any]], *, skipped: tuple[int, ...] = ()
-) -> Iterator[AttentionReading]:
+) -> Iterator[AttentionMaps]:
     """The attention of the first token in every layer and head, batch by batch.
 
     Args:
         model: called as `model(**batch, output_attentions=True)`; its answer, or one that it gives as a dictionary, has
             `attentions`, a tensor of shape (B, H, T, T) for each layer.
-        batches: what the model is called with: input_ids and attention_mask for texts, pixel_values for pictures.
+        batches: inputs of the model: input_ids and attention_mask for texts, pixel_values for pictures.
         skipped: ids of tokens that are none to select, such as that of [SEP]; the first place never is one.
     """
     torch = _torch()
@@ -64,7 +64,7 @@ def torch_key_query_norms(model: Any) -> np.ndarray | None:
 
 def _reading(
     model: Any, answer: Any, heard: list[np.ndarray], batch: Mapping[str, Any], skipped: tuple[int, ...]
-) -> AttentionReading:
+) -> AttentionMaps:
     given = answer.get("attentions") if isinstance(answer, Mapping) else getattr(answer, "attentions", None)
     maps: Any = None
     if given is not None and len(given) and all(each is not None for each in given):
@@ -87,11 +87,11 @@ def _reading(
     if "input_ids" in batch:
         counted &= ~np.isin(_array(batch["input_ids"]), skipped)
     counted[:, 0] = False
-    return AttentionReading(maps, counted, queries, keys)
+    return AttentionMaps(maps, counted, queries, keys)
 
 
 def _queries_and_keys(model: Any, heard: list[np.ndarray]) -> tuple[Any, Any]:
-    """Of the first place and of all places, (L, B, H, k) and (L, B, H, T, k), or None twice."""
+    """Queries of the first token, (L, B, H, k), and keys of all tokens, (L, B, H, T, k), or None twice."""
     heads = _heads(model)
     if not heard or heads is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Where the folder of a pretrained model keeps its configuration and weights, and how they are read without torch."""
+"""Configuration and weights in the folder of a pretrained model, found and read without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tokenmargin.probe.onnx_weights import onnx_weights
 
 CONFIG = "config.json"
 
-#: Where weights lie in a folder, the first that is there; libraries put an ONNX export into a folder of its own.
+#: Names of weight files, the first that exists is taken; libraries put an ONNX export into a folder of its own.
 WEIGHTS = ("model.safetensors", "model.onnx", "onnx/model.onnx")
 
 #: Weights as torch pickles them: reading one would run what it says.
@@ -31,13 +31,13 @@ class ModelFiles(NamedTuple):
 
 
 @checked
-def model_files(place: str | Path) -> ModelFiles:
+def model_files(path: str | Path) -> ModelFiles:
     """The files of a model: of a folder with config.json and weights, or of weights with config.json beside or above.
 
     Args:
-        place: the folder, or its .safetensors or .onnx file.
+        path: the folder, or its .safetensors or .onnx file.
     """
-    given = Path(place)
+    given = Path(path)
     if given.is_file():
         _check_ending(given)
         folder = next((each for each in (given.parent, given.parent.parent) if (each / CONFIG).is_file()), given.parent)
@@ -58,7 +58,7 @@ def model_files(place: str | Path) -> ModelFiles:
 
 @checked
 def read_config(folder: Path) -> dict[str, Any]:
-    """What config.json of a folder says."""
+    """Content of config.json of a folder."""
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
@@ -73,9 +73,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 @checked
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors or .onnx file, by name."""
-    place = Path(path)
-    _check_ending(place)
-    return onnx_weights(place) if place.suffix == ".onnx" else _safetensors(place)
+    file = Path(path)
+    _check_ending(file)
+    return onnx_weights(file) if file.suffix == ".onnx" else _safetensors(file)
 
 
 def _check_ending(path: Path) -> None:

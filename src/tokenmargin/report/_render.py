@@ -29,12 +29,12 @@ def _environment() -> Environment:
 
 
 def _base64(content: bytes | str) -> str:
-    """What goes into a data URI; none of its characters means anything in HTML."""
+    """Base64 text for a data URI; none of its characters has a meaning in HTML."""
     return b64encode(content if isinstance(content, bytes) else content.encode()).decode()
 
 
 def _policy_hash(content: str) -> str:
-    """How a content-security policy names an inline script or style that it allows: nothing else runs."""
+    """Name by which a content-security policy allows an inline script or style: nothing else runs."""
     return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
 
 

@@ -44,7 +44,7 @@ def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Sequen
 
     Args:
         claims: those that the page shows.
-        evidence: by key, as `read_evidence` returns it; without it the page shows none.
+        evidence: evidence by key, as `read_evidence` returns it; without it the page shows none.
     """
     found, shown = evidence or {}, list(claims)
     sections = "".join(_section(claim, found.get(claim.key)) for claim in shown)

@@ -26,7 +26,7 @@ EXAMPLE_CHARACTERS = 150_000
 SHADES = 4
 #: Digits kept of an attention: its axis is logarithmic, and rounding to decimals would draw the small ones as stripes.
 ATTENTION_DIGITS = 4
-#: At most so many decimals in a column.
+#: Largest number of decimals in a column.
 MOST_DECIMALS = 6
 #: The sides of the calibration curve, in the units of its drawing.
 CURVE_SIDE = 240
@@ -101,7 +101,7 @@ def _numbers(table: TokenTable, column: Column) -> np.ndarray:
 
 
 def _decimals(values: np.ndarray, least: int) -> int:
-    """As many decimals as show the median size, and some at least; none for whole numbers."""
+    """Number of decimals that shows the median size, at least `least`; 0 for whole numbers."""
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     if not sizes.size or (sizes == np.round(sizes)).all():
         return 0
@@ -109,7 +109,7 @@ def _decimals(values: np.ndarray, least: int) -> int:
 
 
 def _directions(classes: Sequence[str], k: int) -> tuple[str, str]:
-    """What a positive and a negative number mean; with two classes a positive one pulls to the one that sorts last."""
+    """Meanings of positive and negative numbers; with two classes a positive one pulls to the class that sorts last."""
     if len(classes) == 2:
         return f"→ {classes[1]}", f"→ {classes[0]}"
     return f"→ {classes[k]}", f"away from {classes[k]}"
@@ -173,7 +173,7 @@ def _packed(
 
 
 def _rounded(key: str, row: np.ndarray, decimals: int) -> list[float | None]:
-    """What is shown, and of small attentions more."""
+    """Numbers as they are shown; small attentions get more digits."""
     scaled = _scaled(row, decimals)
     if key != "attention":
         return scaled
@@ -185,7 +185,7 @@ def _rounded(key: str, row: np.ndarray, decimals: int) -> list[float | None]:
 
 
 def _scaled(row: np.ndarray, decimals: int) -> list[float | None]:
-    """Whole numbers: what is shown, times a power of ten."""
+    """Shown numbers times a power of ten, as whole numbers."""
     return [round(float(value) * 10**decimals) if math.isfinite(value) else None for value in row]
 
 
@@ -297,7 +297,7 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _confusion(report: FitReport) -> list[tuple[str, list[tuple[int, float, str]]]]:
-    """For each class that is true: (count, share of the row, look) for each class that was predicted."""
+    """Confusion table: for each true class, (count, share of the row, look) for each predicted class."""
     rows = []
     for truth, (name, counts) in enumerate(zip(report.classes, np.asarray(report.confusion), strict=True)):
         total = max(1, int(counts.sum()))

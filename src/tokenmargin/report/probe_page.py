@@ -25,14 +25,14 @@ LONGEST_TEXT = 1500
 
 @dataclass(frozen=True)
 class ProbeOrigin:
-    """Where the texts came from, and what said which words decide.
+    """Origin of the texts, and of the words that decide.
 
     Args:
-        title: of the texts.
-        command: that made the page.
-        reading: what was guessed and read, a sentence each.
-        decides: what said which words decide, in a sentence; "" where nothing did.
-        manifest: how it was made.
+        title: title of the texts.
+        command: command that made the page.
+        reading: sentences that say what was guessed and read.
+        decides: sentence that names the source of the words that decide; "" if there is none.
+        manifest: manifest of the page.
     """
 
     title: str
@@ -101,7 +101,7 @@ def _asked(probe: TextProbe) -> Iterator[_Measure]:
 
 
 def _plain(probe: TextProbe) -> Iterator[_Measure]:
-    """What does not depend on anything but the attention itself."""
+    """Measures that depend on the attention alone."""
     means = probe.means
     ends = {name: (own[0], own[-1]) for name, own in probe.quantiles.items()}
     nine = f"mean; below, nine of ten of {probe.sampled:,} texts drawn at random."

@@ -38,7 +38,7 @@ class Term:
         return "word-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
-#: What a reader of the page cannot be asked to know; the order is that in which one needs it.
+#: Terms that a reader of the page may not know, in the order in which one needs them.
 GLOSSARY = (
     Term(
         "token",
@@ -110,7 +110,7 @@ GLOSSARY = (
     ),
 )
 
-#: What a verdict means, in the order in which they are counted.
+#: Meaning of each verdict, in the order in which they are counted.
 VERDICTS = {
     Verdict.HOLDS: ("hold", "what the paper prints, or mathematics demands"),
     Verdict.FAILS: ("fail", "not what we expect"),

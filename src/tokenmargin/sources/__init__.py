@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tokenmargin.sources.labelled import LabelledTexts, TextChunk
     from tokenmargin.sources.locate import DATA_VARIABLE
     from tokenmargin.sources.parquet import write_parquet
-    from tokenmargin.sources.reading import Oddity, ReadingReport
+    from tokenmargin.sources.rows_read import Oddity, RowsRead
     from tokenmargin.sources.table import Format, table
-    from tokenmargin.sources.yelp import YelpReport, YelpSelection, yelp, yelp_report
+    from tokenmargin.sources.yelp import YelpCounts, YelpSelection, yelp, yelp_counts
 
 __all__ = [
     "DATA_VARIABLE",
@@ -23,9 +23,9 @@ __all__ = [
     "Oddity",
     "OpenedTable",
     "Progress",
-    "ReadingReport",
+    "RowsRead",
     "TextChunk",
-    "YelpReport",
+    "YelpCounts",
     "YelpSelection",
     "imdb",
     "open_table",
@@ -34,7 +34,7 @@ __all__ = [
     "table",
     "write_parquet",
     "yelp",
-    "yelp_report",
+    "yelp_counts",
 ]
 
 found_on_demand(__name__, __file__)

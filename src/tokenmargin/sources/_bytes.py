@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 
 #: Bytes looked at to tell a format.
 SAMPLE = 2**18
 _BLOCK = 2**20
 
 _PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
-#: How files begin that are tables to a person and not to us, and what to do about them.
+#: First bytes of files that are tables to a person and not to us, and the remedy for each.
 _REFUSED = {
     b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
     b"\xd0\xcf\x11\xe0": "an old spreadsheet: save it as CSV",
@@ -148,11 +148,11 @@ class DecodedLines:
     """
 
     def __init__(self, file: io.BufferedIOBase, encoding: str | None = None) -> None:
-        """Nothing is read yet."""
+        """Keep the file; nothing is read yet."""
         self.file, self.encoding, self.is_bad = file, encoding, False
 
     def __iter__(self) -> Iterator[str]:
-        """Line by line; the line's end stays."""
+        """Yield line by line; the end of a line is kept."""
         first = self.file.readline()
         encoding = self.encoding or marked_encoding(first) or "utf-8"
         self.file.seek(0)
@@ -170,7 +170,7 @@ class DecodedLines:
                 yield raw.decode("utf-8", errors="replace")
 
     def _other(self, encoding: str) -> Iterator[str]:
-        """Any encoding and any line ends, more slowly."""
+        """Yield the lines of any encoding with any line ends, more slowly."""
         decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
         rest, is_last = "", False
         while not is_last:

@@ -144,7 +144,7 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
 
 
 def _has_header(lines: Sequence[str], dialect: Dialect, named: tuple[str | None, ...]) -> bool:
-    """Whether the first row names the columns."""
+    """True if the first row names the columns."""
     records = first_records(lines, dialect)
     if not records:
         return True

@@ -46,7 +46,7 @@ def json_records(path: Path, encoding: str | None = None) -> Iterator[Record]:
 
 
 def is_document(path: Path, encoding: str | None = None) -> bool:
-    """Whether a file is one JSON value that goes on beyond its first line, or one of columns, and not one a line."""
+    """True if a file is one JSON value over several lines, or one object of columns, and not one object a line."""
     with opened(path) as file:
         lines = (line for line in DecodedLines(file, encoding) if line.strip())
         first, second = next(lines, ""), next(lines, None)

@@ -1,4 +1,4 @@
-"""Which labels of a table make which class."""
+"""Map from the labels of a table to classes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from tokenmargin._checks import none_missing
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._rows import LabelOf, label_as_given
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 
 #: "positive=4,5;negative=1,2", or from class to labels {"positive": [4, 5]}, or from label to class {4: "positive"}.
 LabelMap = Mapping[Any, Any] | str
 
 
 def label_reader(label_map: LabelMap | None) -> LabelOf:
-    """From what the file has to the class: as it is, or by the map."""
+    """Function from a label of the file to its class: the label itself, or its class in the map."""
     if label_map is None:
         return label_as_given
     classes = _class_of_label(label_map)

@@ -15,9 +15,9 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import DecodedLines, opened
 from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 
-#: What fields may be separated by.
+#: Characters that may separate fields.
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "vertical bars"}
-#: In place of a delimiter where there is one column, and each line, or what is in quotation marks, is a field.
+#: Stands in place of a delimiter if there is one column, and each line, or what is in quotation marks, is a field.
 ALONE = "\x1f"
 #: A field may be this long; csv's own limit is 131,072 characters.
 _LONGEST_FIELD = 2**31 - 1
@@ -28,13 +28,13 @@ _RECORDS = 200
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table of separated fields is written.
+    """Format of a table of separated fields.
 
     Args:
-        delimiter: between fields.
-        quoted: whether fields may be wrapped in quotation marks.
-        header: whether the first row names the columns; else their names are "1", "2", ...
-        encoding: of the file; by its mark, or UTF-8, when absent.
+        delimiter: text between two fields.
+        quoted: True if fields may be wrapped in quotation marks.
+        header: True if the first row names the columns; else their names are "1", "2", ...
+        encoding: encoding of the file; if absent, that of its byte-order mark, or UTF-8.
     """
 
     delimiter: str
@@ -135,9 +135,9 @@ def first_records(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
 
 
 def is_unquoted(path: Path, dialect: Dialect) -> bool:
-    """Whether quotation marks in a table are part of its texts: read as wrapping fields they would swallow line ends.
+    """True if quotation marks in a table belong to its texts: read as wrapping fields they would swallow line ends.
 
-    So it is where nearly every line has the same number of delimiters, and reading with quotation marks fails or gives
+    That is so if nearly every line has the same number of delimiters, and reading with quotation marks fails or gives
     fewer rows than there are lines.
     """
     counts: Counter[int] = Counter()
@@ -158,5 +158,5 @@ def is_unquoted(path: Path, dialect: Dialect) -> bool:
     return rows < counts.total() and not is_alone  # a text alone may have several lines
 
 
-#: Of the lines of a table without quotation marks, so many at least have the same number of fields.
+#: Least share of the lines of a table without quotation marks that have the same number of fields.
 _NEARLY_ALL = 0.95

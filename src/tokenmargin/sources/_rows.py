@@ -1,4 +1,4 @@
-"""From rows of any format to chunks: each row is judged once, and what is odd about it is written down."""
+"""Turns rows of any format into chunks: each row is checked once, and everything odd about it is counted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import Label, TextChunk, count_labels
-from tokenmargin.sources.reading import MAX_PLACES, Oddity, Place, ReadingReport
+from tokenmargin.sources.rows_read import MAX_PLACES, Oddity, RowAddress, RowsRead
 
 #: A tag such as <i> or </a>, or an entity such as &amp; -- but not the <br /> that every IMDB review holds.
 MARKUP = re.compile(r"</?(?!br\b)[a-zA-Z][^<>]*>|&(?:[a-zA-Z]{2,8}|#[0-9]{1,6});")
 
 
 class Columns(NamedTuple):
-    """Which column holds what; `None` where a format has no such column."""
+    """Names of the columns; `None` if a format has no such column."""
 
     text: str
     label: str
@@ -29,7 +29,7 @@ class Columns(NamedTuple):
 class Row(NamedTuple):
     """One row as a format's reader gives it, before anything is known about its content."""
 
-    place: Place
+    place: RowAddress
     text: object = None
     label: object = None
     split: object = None
@@ -47,16 +47,16 @@ class _Pile:
     rows: list[int] = field(default_factory=list)
     rows_read: int = 0
     counts: dict[Oddity, int] = field(default_factory=dict)
-    places: dict[Oddity, list[Place]] = field(default_factory=dict)
+    places: dict[Oddity, list[RowAddress]] = field(default_factory=dict)
 
-    def note(self, kind: Oddity, place: Place) -> None:
+    def note(self, kind: Oddity, place: RowAddress) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         places = self.places.setdefault(kind, [])
         if len(places) < MAX_PLACES:
             places.append(place)
 
     def chunk(self, with_splits: bool) -> TextChunk:
-        report = ReadingReport(
+        report = RowsRead(
             self.rows_read,
             len(self.texts),
             count_labels(tuple(self.labels)),
@@ -67,7 +67,7 @@ class _Pile:
         return TextChunk(tuple(self.texts), tuple(self.labels), splits, report, tuple(self.rows))
 
 
-#: From what a file has as a label to the class.
+#: Function from a label of a file to its class.
 LabelOf = Callable[[object], Label | Oddity | None]
 
 
@@ -106,7 +106,7 @@ def chunked(rows: Iterable[Row], label_of: LabelOf, size: int, *, with_splits: b
 
 
 def _oddities(row: Row, seen_texts: set[int], seen_ids: set[int]) -> Iterator[Oddity]:
-    """What is odd about a usable row."""
+    """Oddities of a usable row."""
     text = str(row.text)
     if not text.strip():
         yield Oddity.EMPTY_TEXT

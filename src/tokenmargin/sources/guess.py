@@ -15,10 +15,10 @@ from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opene
 from tokenmargin.sources._label_map import LabelMap, label_reader
 from tokenmargin.sources._rows import Columns, LabelOf, chunked, label_as_given, missing_columns
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
-from tokenmargin.sources.reading import Oddity
+from tokenmargin.sources.rows_read import Oddity
 from tokenmargin.sources.table import Format
 
-#: What the rows of a column are called that tells which part of the data a row belongs to.
+#: Values of a column that says which part of the data a row belongs to.
 SPLITS = frozenset(["train", "training", "test", "testing", "dev", "valid", "validation", "val", "unsup"])
 
 #: More classes than this are no classes.
@@ -53,16 +53,16 @@ def open_table(
     """The texts and labels of any table: CSV, TSV, JSON, JSON lines or Parquet, packed by gzip, xz, bzip2 or not.
 
     The table is read through once to find its columns and classes out; the source then reads it a chunk at a time.
-    What cannot be told apart is an error that lists what there is and names the option that decides.
+    A doubtful choice is an error that lists the candidates and names the option that decides.
 
     Args:
-        path: of the file.
+        path: path of the file.
         text: the column of texts (its number from 1 where there is no header); when absent, that with the longest.
         label: the column of labels; when absent, one called label, class, ... or the only one with few values.
-        label_map: which labels make which class: "positive=4,5;negative=1,2", {"positive": [4, 5], ...}, or from label
+        label_map: labels of each class: "positive=4,5;negative=1,2", {"positive": [4, 5], ...}, or from label
             to class {4: "positive", ...}. Rows of other labels are left out and counted.
-        encoding: of the file, such as "cp1252".
-        delimiter: between fields, such as ";".
+        encoding: encoding of the file, such as "cp1252".
+        delimiter: text between two fields, such as ";".
         format: a `Format` or its name; the content tells it when absent.
     """
     file = opened_file(Path(path), encoding, delimiter, format, (text, label))
@@ -86,7 +86,7 @@ def open_table(
 
 @dataclass
 class _Column:
-    """What was seen of a column."""
+    """Numbers about the values seen in a column."""
 
     name: str
     values: Counter[str] | None = field(default_factory=Counter)  #: None once there are too many
@@ -211,7 +211,7 @@ def _listed(columns: Iterable[_Column]) -> str:
 
 
 def _is_too_many(classes: Mapping[str, int]) -> bool:
-    """Whether values are so many that they name rows and not classes; two are never too many."""
+    """True if there are so many values that they name rows and not classes; two are never too many."""
     return len(classes) > MOST_CLASSES or (len(classes) > 2 and 2 * len(classes) > sum(classes.values()))
 
 
@@ -255,7 +255,7 @@ def read_texts(
     A row without a text is an empty text, so that answers stand in the order of the file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         text: the column of texts; when absent, the one with the longest.
         say: called with what was guessed and which rows are empty, a sentence each.
     """

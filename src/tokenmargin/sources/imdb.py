@@ -15,7 +15,7 @@ from tokenmargin.sources._rows import Columns, Row, chunked
 from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk
 from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources.parquet import parquet_columns
-from tokenmargin.sources.reading import Oddity, ReadingReport
+from tokenmargin.sources.rows_read import Oddity, RowsRead
 from tokenmargin.sources.table import Format, format_of, labelled_table
 
 #: Reviews of each class in the complete data set.
@@ -64,7 +64,7 @@ def _label(value: object) -> Label | None:
 
 
 def _columns(path: Path) -> Columns:
-    """The Kaggle CSV has other names than the rest."""
+    """Columns of a table of IMDB; the Kaggle CSV has other names than the rest."""
     kind = format_of(path)
     if kind is Format.CSV:
         return Columns("review", "sentiment")
@@ -114,10 +114,10 @@ def fingerprint(chunk: TextChunk) -> int:
 
 
 def _verified(read: Callable[[int], Iterator[TextChunk]], origin: str) -> Callable[[int], Iterator[TextChunk]]:
-    """The same chunks; once all are through, their number and checksum are compared with what is known."""
+    """Reader of the same chunks that compares, after the last, their number and checksum with the known ones."""
 
     def verified(size: int) -> Iterator[TextChunk]:
-        counted, checksum = ReadingReport(), 0
+        counted, checksum = RowsRead(), 0
         for chunk in read(size):
             counted, checksum = counted + chunk.report, (checksum + fingerprint(chunk)) % 2**64
             yield chunk
@@ -128,6 +128,6 @@ def _verified(read: Callable[[int], Iterator[TextChunk]], origin: str) -> Callab
             )
         same = "the known one" if checksum == FINGERPRINT else "NOT the known one: the texts differ somewhere"
         note = f"verified: {2 * PER_CLASS:,} reviews, half positive; checksum {checksum:016x} is {same}"
-        yield TextChunk((), (), (), ReadingReport(notes=(note,)))
+        yield TextChunk((), (), (), RowsRead(notes=(note,)))
 
     return verified

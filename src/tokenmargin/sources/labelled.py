@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tokenmargin._checks import checked, none_missing, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.sources.reading import ReadingReport, total
+from tokenmargin.sources.rows_read import RowsRead, total
 
 #: Texts of one chunk: a few MB of reviews, so that a corpus larger than memory passes through.
 CHUNK = 4096
@@ -27,11 +27,11 @@ class TextChunk:
     texts: tuple[str, ...]
     labels: tuple[Label, ...]
     splits: tuple[str, ...] | None = None
-    report: ReadingReport = field(default_factory=ReadingReport)
+    report: RowsRead = field(default_factory=RowsRead)
     rows: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """One label a text."""
+        """Raise unless there is one label a text."""
         if len(self.labels) != len(self.texts):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
         none_missing(self.labels, "labels", "leave these texts out")
@@ -43,10 +43,10 @@ class LabelledTexts:
     """A source of labelled texts that can be read as often as needed, a chunk at a time.
 
     Args:
-        name: of the data set.
+        name: name of the data set.
         origin: the file, folder or download that it is read from.
-        read: from the texts of a chunk to the chunks; opens the source anew on each call.
-        rows: in the source, where that is known before reading it.
+        read: function from the number of texts of a chunk to the chunks; opens the source anew on each call.
+        rows: number of rows in the source, if known before reading it.
     """
 
     name: str

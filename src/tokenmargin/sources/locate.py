@@ -1,4 +1,4 @@
-"""Where a data set lies: the path given, the folder $TOKENMARGIN_DATA, or a download, in that order.
+"""Finds a data set: at the path given, in the folder $TOKENMARGIN_DATA, or by a download, in that order.
 
 A download is kept once and checked on every use: a file with its SHA-256 beside it. This is the only file that sees
 `datasets`.
@@ -31,11 +31,11 @@ class Whereabouts:
     """The names under which a data set is found.
 
     Args:
-        name: of the data set.
-        file_names: of files or folders under $TOKENMARGIN_DATA, the first that exists is taken.
+        name: name of the data set.
+        file_names: names of files or folders under $TOKENMARGIN_DATA, the first that exists is taken.
         hub_name: on the Hugging Face hub.
-        hub_splits: that make up the data set there.
-        convert: from a split and its columns on the hub to the columns that are kept.
+        hub_splits: splits that make up the data set there.
+        convert: function from a split and its columns on the hub to the columns that are kept.
     """
 
     name: str
@@ -86,7 +86,7 @@ def _ways(where: Whereabouts) -> str:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: $TOKENMARGIN_CACHE, else `tokenmargin` in the user's cache folder."""
+    """Folder of the downloads: $TOKENMARGIN_CACHE, else `tokenmargin` in the user's cache folder."""
     own = os.environ.get("TOKENMARGIN_CACHE")
     if own:
         return Path(own)
@@ -95,7 +95,7 @@ def cache_folder() -> Path:
 
 
 def is_cached(name: str) -> bool:
-    """Whether a file of this name is kept."""
+    """True if the cache holds a file of this name."""
     return (cache_folder() / name).is_file()
 
 
@@ -116,7 +116,7 @@ def cached(name: str, write: Callable[[Path], None]) -> Path:
 
 
 def hub_is_installed() -> bool:
-    """Whether `datasets` can be imported; nothing is imported to find out."""
+    """True if `datasets` can be imported; nothing is imported to find out."""
     try:
         return find_spec("datasets") is not None
     except ValueError:

@@ -50,7 +50,7 @@ def parquet_records(path: Path) -> Iterator[tuple[int, dict[str, Any], tuple[Odd
 
 
 def parquet_size(path: Path) -> int:
-    """How many rows a Parquet file holds, from its footer."""
+    """Number of rows of a Parquet file, read from its footer."""
     with _opened(path) as file:
         return int(file.metadata.num_rows)
 

@@ -18,7 +18,7 @@ from tokenmargin.sources.parquet import parquet_rows, parquet_size
 
 
 class Format(Enum):
-    """How a table is written."""
+    """File format of a table."""
 
     CSV = "comma-separated with a header"
     TSV = "tab-separated with a header"
@@ -52,12 +52,12 @@ def table(
     """The texts and labels of a table; `open_table` is for one whose columns and format are not known.
 
     Args:
-        path: of the file; one packed by gzip, xz or bzip2 is unpacked while reading (not Parquet).
+        path: path of the file; one packed by gzip, xz or bzip2 is unpacked while reading (not Parquet).
         text: the column of texts.
         label: the column of labels, which are kept as the file has them.
         split: a column that says which part of the data a row belongs to.
         id: a column of ids, which should differ; those that do not are reported.
-        label_map: which labels make which class, as `open_table` takes it; rows of other labels are left out.
+        label_map: labels of each class, as `open_table` takes it; rows of other labels are left out.
         format: a `Format` or its name ("csv"); taken from the name's ending when absent.
     """
     kind = None if format is None else named_format(format)
@@ -85,7 +85,7 @@ def labelled_table(
 
 
 def table_rows(path: Path, columns: Columns, format: Format | None = None) -> Callable[[], Iterator[Row]]:
-    """What opens the table and gives its rows."""
+    """Function that opens the table and yields its rows."""
     kind = format or format_of(path)
     if kind is Format.PARQUET:
         return partial(parquet_rows, path, columns)

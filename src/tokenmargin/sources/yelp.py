@@ -16,7 +16,7 @@ from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
 from tokenmargin.sources.labelled import Label, LabelledTexts, TextChunk, count_labels
 from tokenmargin.sources.locate import Whereabouts, locate
 from tokenmargin.sources.parquet import parquet_columns, parquet_size
-from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.sources.rows_read import RowsRead
 from tokenmargin.sources.table import Format, format_of, table_rows
 
 #: Stars to class; three stars say nothing.
@@ -42,7 +42,7 @@ WHERE = Whereabouts(
 @checked
 @dataclass(frozen=True)
 class YelpSelection:
-    """Which reviews are taken: by length in characters, all that there are or a seeded subsample, balanced or not."""
+    """Choice of reviews: by length in characters, all that there are or a seeded subsample, balanced or not."""
 
     shortest: int = 1000
     longest: int = 1500
@@ -51,7 +51,7 @@ class YelpSelection:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what selects nothing."""
+        """Raise if the rules select nothing."""
         whole_number(self.seed, "seed", 0)
         whole_number(self.longest, "longest", 0)
         if not 0 <= self.shortest <= self.longest:
@@ -63,7 +63,7 @@ class YelpSelection:
 
     @property
     def is_subsample(self) -> bool:
-        """Whether some of the reviews that qualify are left out."""
+        """True if some of the reviews that qualify are left out."""
         return self.balanced or self.at_most is not None
 
     @checked
@@ -78,7 +78,7 @@ class YelpSelection:
 
 
 @dataclass(frozen=True)
-class YelpReport:
+class YelpCounts:
     """The numbers of a selection: each usable review is in exactly one of the four groups."""
 
     found: int
@@ -88,7 +88,7 @@ class YelpReport:
     kept: dict[str, int]
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Sentence with the numbers."""
         kept = ", ".join(f"{size:,} of class {name}" for name, size in self.kept.items())
         return (
             f"{self.found:,} reviews found; dropped {self.dropped_by_length:,} by length, {self.dropped_by_stars:,} of "
@@ -109,7 +109,7 @@ def yelp(
             in a first pass over stars and lengths, so that no more than a chunk of texts is ever held.
         progress: told how a download comes on.
 
-    The numbers found, dropped and kept close the report; `yelp_report` gives them as numbers.
+    The numbers found, dropped and kept close the report; `yelp_counts` gives them as numbers.
     """
     found, chosen = locate(WHERE, path, progress), selection or YelpSelection()
     columns = _columns(found)
@@ -124,9 +124,9 @@ def yelp(
 
 
 @checked
-def yelp_report(
+def yelp_counts(
     path: str | Path | None = None, selection: YelpSelection | None = None, *, progress: Progress = silent
-) -> YelpReport:
+) -> YelpCounts:
     """The numbers of a selection, from one pass over the data."""
     found, chosen = locate(WHERE, path, progress), selection or YelpSelection()
     tally = _Tally()
@@ -138,7 +138,7 @@ def yelp_report(
 
 @dataclass
 class _Tally:
-    """The numbers of a YelpReport while they are counted."""
+    """The numbers of a YelpCounts while they are counted."""
 
     found: int = 0
     length: int = 0
@@ -146,8 +146,8 @@ class _Tally:
     subsampled: int = 0
     kept: dict[str, int] | None = None
 
-    def report(self) -> YelpReport:
-        return YelpReport(self.found, self.length, self.stars, self.subsampled, self.kept or {})
+    def report(self) -> YelpCounts:
+        return YelpCounts(self.found, self.length, self.stars, self.subsampled, self.kept or {})
 
     def judge(self, text: str, stars: int, selection: YelpSelection) -> int:
         """The review's class, or 0 where the rules drop it."""
@@ -184,7 +184,7 @@ def _classes(rows: Callable[[], Iterator[Row]], selection: YelpSelection, tally:
 
 
 def _draw(rows: Callable[[], Iterator[Row]], selection: YelpSelection) -> np.ndarray:
-    """Whether each review that the rules keep is in the subsample."""
+    """True for each review, among those that the rules keep, that is in the subsample."""
     labels = np.array([label for label in _classes(rows, selection, _Tally()) if label], dtype=np.int8)
     taken = np.zeros(len(labels), dtype=bool)
     if labels.size:
@@ -223,4 +223,4 @@ def _selected(chunks: Iterator[TextChunk], selection: YelpSelection, taken: np.n
             "YelpSelection(shortest=..., longest=...) for reviews of other lengths",
             *notes,
         )
-    yield TextChunk((), (), (), ReadingReport(notes=notes))
+    yield TextChunk((), (), (), RowsRead(notes=notes))

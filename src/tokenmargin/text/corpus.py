@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from tokenmargin._sentences import some
 from tokenmargin.data.tokens import TokenDataset
-from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.sources.rows_read import RowsRead
 from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.word_map import WordMap
 
@@ -80,7 +80,7 @@ class TokenizedCorpus:
     word_map: WordMap
     recipe: Recipe
     report: CountingSteps
-    reading: ReadingReport | None = None
+    reading: RowsRead | None = None
     splits: tuple[str, ...] | None = None
 
 
@@ -106,4 +106,4 @@ class CountedTexts:
     report: CountingSteps
     labels: np.ndarray | None = None
     splits: tuple[str, ...] | None = None
-    reading: ReadingReport | None = None
+    reading: RowsRead | None = None

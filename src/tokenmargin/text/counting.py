@@ -18,7 +18,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.data.labels import check_not_missing
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources.labelled import CHUNK, Label, LabelledTexts
-from tokenmargin.sources.reading import ReadingReport
+from tokenmargin.sources.rows_read import RowsRead
 from tokenmargin.text import _columns
 from tokenmargin.text._columns import Columns, checked_names
 from tokenmargin.text._lexicon import Lexicon, ragged_take
@@ -205,7 +205,7 @@ class _Source:
         self.texts, self.total = texts, texts.rows
         self.labels: list[Label] = []
         self.splits: list[str] | None = []
-        self.reading = ReadingReport()
+        self.reading = RowsRead()
 
     def done(self, counted: int) -> int:
         return self.reading.rows_read

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tokenmargin import attention
 from tokenmargin.data import TokenDataset
-from tokenmargin.papers.embeddings import case as module
 from tokenmargin.papers.embeddings.case import EmbeddingCase, limits
 
 
@@ -25,7 +25,7 @@ def test_vocabularies_of_several_sizes_are_followed_in_one_width(monkeypatch):
     def follow_all(risks, starts, *_, **__):
         raise Asked([(risk.sequences.tokens.shape, len(start)) for risk, start in zip(risks, starts, strict=True)])
 
-    monkeypatch.setattr(module, "follow_all", follow_all)
+    monkeypatch.setattr(attention, "follow_all", follow_all)
     few = TokenDataset.from_token_ids([[0, 0, 0, 0], [1, 1, 1, 0]], [1, -1])
     many = TokenDataset.from_token_ids([[0, 1, 2, 2], [3, 1, 1, 2]], [1, -1])
     try:

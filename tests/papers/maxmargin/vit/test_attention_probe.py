@@ -18,10 +18,10 @@ from tokenmargin.papers.maxmargin.vit.attention_probe import (
     vit_attention,
 )
 from tokenmargin.papers.maxmargin.vit.vit import Vit
+from tokenmargin.probe.attention_maps import AttentionMaps
+from tokenmargin.probe.head_measures import attention_measures
 from tokenmargin.probe.measures import soft_sparsity
 from tokenmargin.probe.query_direction import query_direction
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.report import attention_report
 
 MODEL = Vit(width=8, depth=2, heads=2, side=8)
 
@@ -65,9 +65,9 @@ def test_the_report_measures_the_maps(parameters, images):
 
 
 def test_chunks_change_nothing(parameters, images):
-    whole = attention_report(vit_attention(MODEL, parameters, images))
+    whole = attention_measures(vit_attention(MODEL, parameters, images))
     seen = []
-    parts = attention_report(
+    parts = attention_measures(
         vit_attention(MODEL, parameters, images, at_once=2), total=5, progress=lambda *now: seen.append(now)
     )
     np.testing.assert_allclose(whole.entropy, parts.entropy, rtol=1e-6)
@@ -86,8 +86,8 @@ def test_norms_of_heads_and_layers(parameters):
 
 def test_margins_from_maps_alone_are_those_of_the_logits(parameters, images):
     reading = next(iter(vit_attention(MODEL, parameters, images)))
-    bare = AttentionReading(reading.maps, reading.mask)
-    ours, theirs = attention_report([reading]), attention_report([bare])
+    bare = AttentionMaps(reading.maps, reading.mask)
+    ours, theirs = attention_measures([reading]), attention_measures([bare])
     np.testing.assert_allclose(ours.margin, theirs.margin, rtol=1e-4, atol=1e-6)
     assert np.array_equal(ours.selected, theirs.selected)
 
@@ -128,7 +128,7 @@ def test_directions_of_pictures_and_heads(parameters, images, rng):
     reading = cls_attention(parameters, images[:2])
     found = head_directions(np.asarray(reading.queries)[1], np.asarray(reading.keys)[1], rng, baseline=2)
     assert (len(found), len(found[0])) == (2, 2)
-    report = attention_report(vit_attention(MODEL, parameters, images[:2]))
+    report = attention_measures(vit_attention(MODEL, parameters, images[:2]))
     for n in range(2):
         for h in range(2):
             assert found[n][h].selected + 1 == report.selected[n, 1, h]
@@ -142,11 +142,11 @@ def test_what_has_no_attention_is_refused(images, rng):
     with pytest.raises(InvalidInputError, match="keys of shape"):
         query_direction(np.ones(3), np.ones((4, 2)), rng)
     with pytest.raises(InvalidInputError, match="nothing to probe"):
-        attention_report([])
+        attention_measures([])
     with pytest.raises(InvalidInputError, match="two tokens"):
-        AttentionReading(np.ones((1, 1, 1, 2)) / 2, np.array([[True, False]]))
+        AttentionMaps(np.ones((1, 1, 1, 2)) / 2, np.array([[True, False]]))
     with pytest.raises(InvalidInputError, match="shape"):
-        AttentionReading(np.ones((1, 1, 2)) / 2, np.ones((1, 2), bool))
+        AttentionMaps(np.ones((1, 1, 2)) / 2, np.ones((1, 2), bool))
 
 
 @pytest.mark.parametrize(

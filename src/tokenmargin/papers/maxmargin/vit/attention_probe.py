@@ -12,10 +12,10 @@ from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.papers.maxmargin.vit.vit import ClsAttention, Vit, VitParameters
+from tokenmargin.probe.attention_maps import AttentionMaps
+from tokenmargin.probe.head_measures import AttentionMeasures, attention_measures
 from tokenmargin.probe.measures import key_query_norm
 from tokenmargin.probe.query_direction import QueryDirection, query_direction
-from tokenmargin.probe.reading import AttentionReading
-from tokenmargin.probe.report import AttentionReport, attention_report
 
 #: Pictures that are read at once: keys of all layers and heads of a small one are a few hundred megabytes.
 PICTURES_AT_ONCE = 50
@@ -50,7 +50,7 @@ class AttentionProbe:
         if not isinstance(model, Vit):
             raise InvalidInputError(
                 f"AttentionProbe looks into a Vit, got a {type(model).__name__}: models of other libraries go through "
-                "tokenmargin.probe.torch_attention or bert_attention, and attention_report."
+                "tokenmargin.probe.torch_attention or bert_attention, and attention_measures."
             )
         _check_pictures(model, images)
         whole_number(kept, "kept", 0)
@@ -58,7 +58,7 @@ class AttentionProbe:
             raise InvalidInputError(f"maps of {kept} pictures are to be kept, and there are {len(images)}.")
         self._model, self._images, self._epochs = model, images, epochs
         self._kept, self._layers = kept, tuple(layers)
-        self.reports: dict[int, AttentionReport] = {}
+        self.reports: dict[int, AttentionMeasures] = {}
         self.maps: dict[int, np.ndarray] = {}
         self.readings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -75,17 +75,17 @@ class AttentionProbe:
                 own = np.ix_(self._layers, range(self._kept))
                 self.readings[epoch] = np.asarray(some.queries)[own], np.asarray(some.keys)[own]
 
-    def measure(self, parameters: VitParameters, progress: Progress = silent) -> AttentionReport:
+    def measure(self, parameters: VitParameters, progress: Progress = silent) -> AttentionMeasures:
         """Measures of every layer and head over all pictures."""
         norms = key_query_norms(self._model, parameters)
         readings = vit_attention(self._model, parameters, self._images)
-        return attention_report(readings, norms, total=len(self._images), progress=progress)
+        return attention_measures(readings, norms, total=len(self._images), progress=progress)
 
 
 @checked
 def vit_attention(
     model: Vit, parameters: VitParameters, images: np.ndarray, at_once: int = PICTURES_AT_ONCE
-) -> Iterator[AttentionReading]:
+) -> Iterator[AttentionMaps]:
     """The attention of [CLS] to the patches, some pictures at a time."""
     whole_number(at_once, "at_once", 1)
     _check_pictures(model, images)
@@ -94,7 +94,7 @@ def vit_attention(
         maps = np.asarray(read.maps)
         mask = np.ones((maps.shape[1], maps.shape[3]), bool)
         mask[:, 0] = False
-        yield AttentionReading(maps, mask, np.asarray(read.queries), np.asarray(read.keys))
+        yield AttentionMaps(maps, mask, np.asarray(read.queries), np.asarray(read.keys))
 
 
 def _check_pictures(model: Vit, images: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""What attention does in each layer and head, over many inputs, in numbers that stay small."""
+"""Measures of attention in each layer and head over many inputs, in arrays of bounded size."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tokenmargin._checks import checked, real_array
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, WrongTypeError
+from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import distribution, entropy, logit_margin, soft_sparsity, top_mass
-from tokenmargin.probe.reading import AttentionReading
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionReport:
+class AttentionMeasures:
     """Measures of the attention of one token, input by input; float32, a few numbers an input.
 
     Args:
         sparsity: |s|_1/|s|_2^2 of each head, shape (n, L, H) [M, Sec. 4].
-        mean_map_sparsity: the same of the mean map over the heads, which is what [M, Fig. 7] shows, shape (n, L).
+        mean_map_sparsity: sparsity of the mean map over the heads, as [M, Fig. 7] shows it, shape (n, L).
         entropy: in nats, shape (n, L, H).
         top_mass: weight of the selected token, shape (n, L, H).
         margin: logit of the selected token over the runner-up, shape (n, L, H).
         selected: place of the token with the largest weight, shape (n, L, H).
-        tokens: how many there are to choose between, T of each input, shape (n,).
+        tokens: number of tokens to choose between, T of each input, shape (n,).
         key_query_norms: |W_Q'W_K|_F of each head, shape (L, H), where the weights are known.
     """
 
@@ -41,7 +41,7 @@ class AttentionReport:
 
     @property
     def n_inputs(self) -> int:
-        """n."""
+        """n, the number of inputs."""
         return len(self.tokens)
 
     def by_layer(self) -> np.ndarray:
@@ -61,25 +61,25 @@ class AttentionReport:
 
 
 @checked
-def attention_report(
-    readings: Iterable[AttentionReading],
+def attention_measures(
+    readings: Iterable[AttentionMaps],
     key_query_norms: ArrayLike | None = None,
     *,
     total: int | None = None,
     progress: Progress = silent,
-) -> AttentionReport:
-    """Measure readings one chunk after the other; a chunk's maps are let go before the next is read.
+) -> AttentionMeasures:
+    """Measure readings one chunk after the other; the maps of a chunk are freed before the next is read.
 
     Args:
         readings: chunks of inputs, of one model.
-        key_query_norms: of each head, shape (L, H), where the weights are known.
-        total: how many inputs there will be, for the progress.
+        key_query_norms: norm of each head, shape (L, H), if the weights are known.
+        total: number of inputs that will come, for the progress.
         progress: called as progress(inputs done, total, "probing").
     """
     parts: list[tuple[np.ndarray, ...]] = []
     done = 0
     for reading in readings:
-        if not isinstance(reading, AttentionReading):
+        if not isinstance(reading, AttentionMaps):
             raise WrongTypeError(f"readings must hold AttentionReadings, got a {type(reading).__name__}.")
         parts.append(_measured(reading))
         done += reading.mask.shape[0]
@@ -89,10 +89,10 @@ def attention_report(
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     norms = None if key_query_norms is None else real_array(key_query_norms, "key_query_norms", "(L, H)")
     sparsity, mean_map, entropies, tops, margins, selected, tokens = columns
-    return AttentionReport(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
+    return AttentionMeasures(sparsity, mean_map, entropies, tops, margins, selected, tokens, norms)
 
 
-def _measured(reading: AttentionReading) -> tuple[np.ndarray, ...]:
+def _measured(reading: AttentionMaps) -> tuple[np.ndarray, ...]:
     """The columns of a report, in their order, for one chunk; inputs lead."""
     shares, logits = reading.shares, reading.logits
     numbers = [

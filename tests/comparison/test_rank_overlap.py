@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tokenmargin.comparison.agreement import mean_size, on_single_texts, over_a_corpus, rank_correlation, top_overlap
+from tokenmargin.comparison.rank_overlap import mean_size, on_single_texts, over_a_corpus, rank_correlation, top_overlap
 
 
 def test_rank_correlation_is_scipys_ties_included():

@@ -1,4 +1,4 @@
-"""What was found while reading: every row that was odd or unusable is counted and named, none vanishes."""
+"""Counts of the rows read: every row that was odd or unusable is counted and named, none is lost silently."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tokenmargin._sentences import some
 #: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
 MAX_PLACES = 100
 
-#: Where a row stands: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
-Place = int | str
+#: Address of a row: a line number (from 1, the header being line 1), a row number of a table (from 1), or a file.
+RowAddress = int | str
 
 
 class Oddity(Enum):
-    """What may be odd about a row, as a sentence; `is_kept` says whether the row was kept all the same."""
+    """Oddity of a row, as a sentence; `is_kept` is True if the row was kept all the same."""
 
     INVALID_UTF8 = "bytes that are not UTF-8; kept, each bad byte replaced by U+FFFD"
     MARKUP = "markup other than <br />; kept as it is"
@@ -32,12 +32,12 @@ class Oddity(Enum):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a row with this problem was kept."""
+        """True if a row with this oddity was kept."""
         return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.UNNAMED_LABEL, Oddity.BAD_ROW)
 
 
 @dataclass(frozen=True)
-class ReadingReport:
+class RowsRead:
     """Rows read and kept, documents per class, and each problem with its count and its places.
 
     Reports of consecutive chunks add up to the report of the whole.
@@ -47,17 +47,17 @@ class ReadingReport:
     rows_kept: int = 0
     classes: dict[str, int] = field(default_factory=dict)
     problems: dict[Oddity, int] = field(default_factory=dict)
-    places: dict[Oddity, tuple[Place, ...]] = field(default_factory=dict)
+    places: dict[Oddity, tuple[RowAddress, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  #: what was verified, what was selected
 
-    def __add__(self, other: ReadingReport) -> ReadingReport:
+    def __add__(self, other: RowsRead) -> RowsRead:
         """The report of both stretches of rows, in this order."""
         places = {
             kind: (self.places.get(kind, ()) + other.places.get(kind, ()))[:MAX_PLACES]
             for kind in Oddity
             if kind in self.places or kind in other.places
         }
-        return ReadingReport(
+        return RowsRead(
             self.rows_read + other.rows_read,
             self.rows_kept + other.rows_kept,
             dict(sorted((Counter(self.classes) + Counter(other.classes)).items())),
@@ -84,6 +84,6 @@ class ReadingReport:
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
 
 
-def total(reports: Iterable[ReadingReport]) -> ReadingReport:
+def total(reports: Iterable[RowsRead]) -> RowsRead:
     """The report of a sequence of chunks."""
-    return sum(reports, ReadingReport())
+    return sum(reports, RowsRead())

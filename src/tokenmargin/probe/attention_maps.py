@@ -12,14 +12,14 @@ from tokenmargin.errors import InvalidInputError
 
 @checked
 @dataclass(frozen=True, eq=False)
-class AttentionReading:
-    """What one token of each of B inputs attends to, in L layers of H heads.
+class AttentionMaps:
+    """Attention of one token of each of B inputs, in L layers of H heads.
 
     Args:
         maps: softmax weights over T places, shape (L, B, H, T), 0 where there is no token.
         mask: shape (B, T), True where there is a token that counts as one to select.
-        queries: as the softmax sees them (scaled), shape (L, B, H, k), where they are known.
-        keys: shape (L, B, H, T, k), where they are known.
+        queries: scaled queries, as the softmax takes them, shape (L, B, H, k), if they are known.
+        keys: keys, shape (L, B, H, T, k), if they are known.
     """
 
     maps: np.ndarray
@@ -28,7 +28,7 @@ class AttentionReading:
     keys: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Shapes that fit each other, and at least two tokens to choose between."""
+        """Raise unless the shapes fit each other and there are at least two tokens to choose between."""
         if self.maps.ndim != 4 or self.mask.shape != (self.maps.shape[1], self.maps.shape[3]):
             raise InvalidInputError(
                 f"maps have shape (L, B, H, T) and the mask (B, T), got {self.maps.shape} and {self.mask.shape}."
@@ -63,7 +63,7 @@ class AttentionReading:
 
     @property
     def logits(self) -> np.ndarray:
-        """Up to a constant of each map, -inf where no token counts, shape (L, B, H, T).
+        """Logits up to a constant of each map, -inf where no token counts, shape (L, B, H, T).
 
         From queries and keys where they are known; else log s, whose differences are the same until s underflows.
         """

@@ -13,23 +13,23 @@ from tokenmargin.classify.token_model import checked_counts
 
 @runtime_checkable
 class Classifier(Protocol):
-    """What is asked of a classifier: `TokenModel` and `TfidfLogistic` are two, a user's own may be a third."""
+    """Methods that a classifier must have: `TokenModel` and `TfidfLogistic` are two, a user's own may be a third."""
 
     def margins(self, counts: Any) -> np.ndarray:
-        """Shape (n, K'): one margin for two classes, above 0 for the one that sorts last, and one a class for more."""
+        """Margins, shape (n, K'): for two classes one, above 0 for the class that sorts last; for more, one a class."""
 
     def probabilities(self, counts: Any) -> np.ndarray:
-        """Shape (n, K)."""
+        """Probabilities of the classes, shape (n, K)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """Texts, a classifier, and what it predicts of them.
+class ExplainedTexts:
+    """Texts, a classifier, and the classes that it predicts.
 
     Args:
         key: the name of the classifier in files.
-        name: the same for people.
-        classifier: from counts to margins and probabilities.
+        name: the name of the classifier for people.
+        classifier: classifier from counts to margins and probabilities.
         counts: the texts, shape (n, V): sorted rows without stored zeros.
         predicted: the number of the class that it predicts of each text, shape (n,).
     """
@@ -45,24 +45,24 @@ class Judged:
         """The text of each stored count, shape (nnz,)."""
         return np.repeat(np.arange(self.counts.shape[0]), np.diff(self.counts.indptr))
 
-    def part(self, first: int, last: int) -> Judged:
-        """Some of the texts."""
+    def part(self, first: int, last: int) -> ExplainedTexts:
+        """Texts first to last - 1."""
         counts = sp.csr_array(self.counts[first:last])
-        return Judged(self.key, self.name, self.classifier, counts, self.predicted[first:last])
+        return ExplainedTexts(self.key, self.name, self.classifier, counts, self.predicted[first:last])
 
     def probability(self, counts: sp.csr_array, texts: np.ndarray) -> np.ndarray:
-        """Of what was predicted of the whole texts (one number of a text a row), given other counts."""
+        """Probability of the class predicted for the whole text, given other counts; row i belongs to `texts[i]`."""
         return self.classifier.probabilities(counts)[np.arange(len(texts)), self.predicted[texts]]
 
     def log_odds(self, counts: sp.csr_array, text: int) -> np.ndarray:
-        """Of what was predicted of one text, given other counts of its tokens: what SHAP values add up to."""
+        """Log-odds of the class predicted for one text, given other counts of its tokens, as SHAP explains them."""
         return directed(self.classifier.margins(counts), np.full(counts.shape[0], self.predicted[text]))
 
 
-def judged_by(key: str, name: str, classifier: Classifier, counts: Any) -> Judged:
-    """Texts with what a classifier predicts of them."""
+def explained_texts(key: str, name: str, classifier: Classifier, counts: Any) -> ExplainedTexts:
+    """Texts with the classes that a classifier predicts."""
     matrix = checked_counts(counts)
-    return Judged(key, name, classifier, matrix, classifier.probabilities(matrix).argmax(axis=1))
+    return ExplainedTexts(key, name, classifier, matrix, classifier.probabilities(matrix).argmax(axis=1))
 
 
 def directed(numbers: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ def directed(numbers: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return numbers[np.arange(len(classes)), classes] - numbers.mean(axis=1)
 
 
-def masked(judged: Judged, text: int, masks: np.ndarray) -> sp.csr_array:
+def masked(judged: ExplainedTexts, text: int, masks: np.ndarray) -> sp.csr_array:
     """The counts of a text with some of its tokens left out, one row a mask, shape (k, V); masks are (k, tokens)."""
     own = slice(judged.counts.indptr[text], judged.counts.indptr[text + 1])
     kept = np.asarray(masks, dtype=bool)

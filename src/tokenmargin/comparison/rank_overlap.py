@@ -12,7 +12,7 @@ FEWEST_TOKENS = 3
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's, ties at their mean rank; NaN where one of them is the same everywhere."""
+    """Spearman's rank correlation, ties at their mean rank; NaN where one of them is the same everywhere."""
     if len(one) < 2:
         return float("nan")
     a, b = (rankdata(numbers) - (len(numbers) + 1) / 2 for numbers in (one, other))
@@ -31,8 +31,8 @@ def over_a_corpus(sizes: dict[str, np.ndarray], k: int) -> tuple[np.ndarray, np.
     """Rank correlations and overlaps of the top k, for all pairs of methods, on the tokens that both know.
 
     Args:
-        sizes: how much each token matters to each method, shape (V,) each; NaN where a method does not know.
-        k: of the top.
+        sizes: importance of each token to each method, shape (V,) each; NaN where a method does not know.
+        k: number of leading tokens.
     """
     return _pairs(sizes, rank_correlation), _pairs(sizes, lambda one, other: top_overlap(one, other, k))
 
@@ -51,8 +51,8 @@ def on_single_texts(numbers: dict[str, np.ndarray], indptr: np.ndarray) -> np.nd
     """The mean over texts of the rank correlation of two methods' numbers within a text, for all pairs.
 
     Args:
-        numbers: one for each stored count of the texts, by method.
-        indptr: where each text begins.
+        numbers: one number for each stored count of the texts, by method.
+        indptr: first entry of each text.
     """
     texts = [slice(a, b) for a, b in pairwise(indptr.tolist()) if b - a >= FEWEST_TOKENS]
     # Centred ranks of unit length: a correlation is then a product, text by text.
