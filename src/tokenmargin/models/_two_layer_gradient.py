@@ -92,7 +92,7 @@ class TwoLayerGradients(eqx.Module):
 
 
 class _Gradients(NamedTuple):
-    """In the embedding table, and in the effective p and v that the Gram form sees."""
+    """Gradients in the embedding table, and in the effective p and v that the Gram form sees."""
 
     table: EmbeddingTable
     readers: ReaderGradients
@@ -144,7 +144,7 @@ def two_layer_loss_and_gradients(
     Args:
         parameters: E, p, v and the affine terms of the LayerNorm if it has any.
         shelves: the documents of the batch, at least one of them with a label; blocks are taken one by one.
-        settings: of the step.
+        settings: settings of the step.
         order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU in full float32; None adds rows as they
             come there. On a CPU, and by kernels, the order is fixed without it.
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,

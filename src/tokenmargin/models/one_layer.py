@@ -39,7 +39,7 @@ PieceDocuments = Int[Array | np.ndarray, "C"]
 DocumentPieces = Int[Array | np.ndarray, "B K"]
 DocumentNumbers = Float[Array | np.ndarray, "B"]
 
-#: What can be trained, in the order of `OneLayerParameters`.
+#: Parameters that can be trained, in the order of `OneLayerParameters`.
 TRAINABLE = ("embeddings", "query", "head", "key_query")
 
 #: Rows of E that are drawn at once.
@@ -115,9 +115,9 @@ class OneLayer(Model, eqx.Module):
         trainable: which of "embeddings", "query", "head" and "key_query" are trained. Training "key_query" gives the
             model a W, started at the identity.
         init_scale: E, p and a trained v start as this times N(0, I/d); a fixed v starts as a unit vector.
-        score_scale: what the scores p'WE_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
+        score_scale: factor of the scores p'WE_X' before their softmax: 1 as printed, width**-0.5 as in
             libraries.
-        loss: of the signed output y f(X), from `tokenmargin.losses`; kernels for GPUs serve the logistic loss alone.
+        loss: loss of the signed output y f(X), from `tokenmargin.losses`; GPU kernels serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)

@@ -16,7 +16,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.first_step.wishart import check_width
 
-#: What a file may hold, in the order in which the help lists it, and what each array is.
+#: Arrays that a file may hold, in the order in which the help lists them, each with its meaning.
 FIELDS: dict[str, str] = {
     "labels": "(n,), two values: -1 and +1, or 0 and 1; every problem needs them",
     "tokens": "(n, T, k), embedded tokens: for the claims of [M], and for lemmas 3 and 20 of [E]",
@@ -56,7 +56,7 @@ Value = TypeVar("Value")
 @checked
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """What claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
+    """Data that claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
 
     Fields that are None were not given; a claim that needs one says so. `FIELDS` says what each is; `load_problem` and
     `problem_of_arrays` make a problem and check that its parts fit.

@@ -41,7 +41,7 @@ class WideCuts(NamedTuple):
     readings: Cut
 
 
-#: As measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
+#: Cuts as measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
 WIDE_CUTS = WideCuts(Cut(4, 32, 4), Cut(TILE, 32, 4, stages=1), Cut(1, 32, 4), Cut(4, 32, 4), Cut(32, 32, 4))
 
 

@@ -26,11 +26,11 @@ class KernelSettings:
 
     Args:
         width: d.
-        epsilon: of the LayerNorm.
+        epsilon: epsilon of the LayerNorm.
         parts: float16 numbers that a factor of the products is the sum of; 0 leaves the gradient as it is.
         dot: precision of the two products of U x U x U.
-        mixing_scale: what G is multiplied by in the first softmax; that of the second is in the readings.
-        interpret: whether JAX evaluates the kernel operation by operation, on any device.
+        mixing_scale: factor of G in the first softmax; that of the second is in the readings.
+        interpret: True if JAX evaluates the kernel operation by operation, on any device.
     """
 
     width: int

@@ -55,10 +55,10 @@ def document_gradients(
     Args:
         gram: G of every document.
         tokens: ids, counts, labels, and the readings and units of the table's rows.
-        bias_output: what the bias of the LayerNorm adds to every output.
-        n_documents: by which the mean divides.
-        settings: what the kernels are compiled for.
-        most_lengths: of each document, the distinct tokens that it can have; by default the width of the shelf.
+        bias_output: number that the bias of the LayerNorm adds to every output.
+        n_documents: number by which the mean divides.
+        settings: numbers that the kernels are compiled for.
+        most_lengths: most distinct tokens that each document can have; by default the width of the shelf.
     """
     scalars = jnp.stack([jnp.asarray(x, gram.dtype) for x in (bias_output, n_documents)])
     outputs: tuple[Any, ...] = ()

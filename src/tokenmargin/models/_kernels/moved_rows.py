@@ -47,7 +47,7 @@ class RowsGradient(eqx.Module):
         where: each token occurs, numbering all rows, with the gradient in what is read of it.
         rows: which are added up for each token.
         readers: by which the tokens are read: p, v and 1/d.
-        interpret: whether JAX evaluates the kernels operation by operation.
+        interpret: True if JAX evaluates the kernels operation by operation.
     """
 
     where: Occurrences
@@ -65,10 +65,10 @@ class RowsGradient(eqx.Module):
         """E and its state after a step, in place of those before.
 
         Args:
-            rule: of the optimiser; of operations that kernels have.
+            rule: rule of the optimiser, made of operations that kernels have.
             row: its numbers of this step.
             E: the embeddings.
-            state: what the optimiser keeps of them, each of their shape.
+            state: arrays that the optimiser keeps for them, each of their shape.
             tuning: how the kernel is cut into programs.
         """
         V, d = E.shape

@@ -57,8 +57,8 @@ def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vo
     """Return one more than the row of each token in each document, 0 where it is absent, shape (V, documents).
 
     Args:
-        ids: of each shelf, shape (B, U).
-        log_counts: of each shelf; -inf at padding, which stands nowhere.
+        ids: token ids of each shelf, shape (B, U).
+        log_counts: logarithms of the counts of each shelf; -inf at padding, which stands nowhere.
         vocabulary_size: V.
     """
     n_documents = sum(shelf.shape[0] for shelf in ids)
@@ -77,9 +77,9 @@ def occurrences(places: Places, narrow: NarrowRows, *, interpret: bool = False) 
     """The rows of each token next to each other.
 
     Args:
-        places: of every token in every document.
+        places: places of every token in every document.
         narrow: three numbers of every row, to be added up for each token.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     V, documents = places.shape
     shapes = [
@@ -174,7 +174,7 @@ def row_sums(
         rows: (dG + dG')X of all shelves.
         readers: p, v and 1/d.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     V, d = where.counts.shape[0], rows.shape[1]
     block = min(tuning.block, pl.next_power_of_2(d))

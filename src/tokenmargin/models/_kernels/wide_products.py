@@ -76,7 +76,7 @@ class Tuning(NamedTuple):
     tile: int = 128
 
 
-#: By the number of parts; of narrow documents, which are one tile, and of wide ones, whose tiles are pairs of rows.
+#: Tuning by number of parts: of narrow documents (one tile each), and of wide ones, whose tiles are pairs of rows.
 GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
 WIDE_GRAM_TUNING = {1: Tuning(128, warps=4, stages=3, tile=64), 2: Tuning(64, warps=4, stages=3, tile=64)}
 PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
@@ -134,11 +134,11 @@ def gathered_gram(
 
     Args:
         table: E in parts.
-        ids: of the documents.
-        lengths: of the documents.
-        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
+        ids: token ids of the documents.
+        lengths: lengths of the documents.
+        most_lengths: most distinct tokens that each document has; by default the width of the shelf.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     B, U = ids.shape
     gram: tuple[Any, ...] = ()
@@ -233,14 +233,14 @@ def gathered_product(
 
     Args:
         table: E in parts.
-        ids: of the documents.
-        lengths: of the documents, behind which neither D nor the rows are looked at.
+        ids: token ids of the documents.
+        lengths: lengths of the documents, behind which neither D nor the rows are looked at.
         left: D times the units of the embeddings, in parts.
-        units: of the rows of `left`.
-        place: of the rows.
-        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
+        units: units of the rows of `left`.
+        place: place of the rows.
+        most_lengths: most distinct tokens that each document has; by default the width of the shelf.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     d, n_parts = table.parts[0].shape[1], len(left)
     rows: tuple[Any, ...] = () if place.others is None else (place.others,)

@@ -150,7 +150,7 @@ class Place:
         return DEPTHS[self.depth].log10_loss
 
 
-#: What each setting came to, by its key in `CHANGES`, followed by #2, #3, ... where it was trained again.
+#: Outcome of each setting, by its key in `CHANGES`, followed by #2, #3, ... where it was trained again.
 Outcomes = Mapping[str, TrainingOutcome]
 
 
