@@ -153,7 +153,7 @@ class OneLayer(Model, eqx.Module):
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:
         """f(X) of every document, shape (B,); 0 for rows that are no document."""
-        return _attend(readings(parameters, self.score_scale), batch).outputs
+        return _attend(overlaps(parameters, self.score_scale), batch).outputs
 
     def loss_and_gradients(
         self, parameters: OneLayerParameters, batch: CountBatch
@@ -165,7 +165,7 @@ class OneLayer(Model, eqx.Module):
         and with u = E'R_1, p gets W u and W gets p u'. A scale c of the scores multiplies W'p and u.
         """
         by_kernels = kernels_apply(batch.ids, batch.pieces, parameters.embeddings.dtype)
-        found = _document_sums(readings(parameters, self.score_scale), batch, by_kernels, self.loss)
+        found = _document_sums(overlaps(parameters, self.score_scale), batch, by_kernels, self.loss)
         signed = batch.labels * found.outputs
         losses = jnp.abs(batch.labels) * self.loss.value(signed)
         correct = (signed > 0).astype(losses.dtype)
@@ -204,7 +204,7 @@ def effective_query(parameters: OneLayerParameters, score_scale: float = 1.0) ->
     return score_scale * jnp.dot(parameters.query, parameters.key_query, precision=FULL)
 
 
-def readings(parameters: OneLayerParameters, score_scale: float = 1.0) -> TokenPairs:
+def overlaps(parameters: OneLayerParameters, score_scale: float = 1.0) -> TokenPairs:
     """c <E_s, W'p>, the logits, and <E_s, v> of every token: all that the model sees of E."""
     return _row_products(parameters.embeddings, effective_query(parameters, score_scale), parameters.head)
 

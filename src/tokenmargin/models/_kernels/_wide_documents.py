@@ -38,7 +38,7 @@ class WideCuts(NamedTuple):
     tiles: Cut
     second_softmax: Cut
     scores: Cut
-    readings: Cut
+    overlaps: Cut
 
 
 #: Cuts as measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
@@ -162,7 +162,7 @@ def wide_scores(
     block.store_pairs(scores_ref, block.row, column, settings.mixing_scale * scores)
 
 
-def wide_readings(
+def wide_overlaps(
     attention_ref: Any,
     by_row_ref: Any,
     lengths_ref: Any,

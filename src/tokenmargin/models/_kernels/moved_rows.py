@@ -1,6 +1,6 @@
 """A step of an optimiser on E in one pass, from the rows of which its gradient is the sum.
 
-The gradient in E of two layers is, for each token, a sum of rows over its occurrences and three readings times their
+The gradient in E of two layers is, for each token, a sum of rows over its occurrences and three overlaps times their
 readers. As an array it would be written and read once more. Here a program has whole rows of E and of the optimiser's
 state: it forms their gradient, moves them, and writes them where the old ones stood. `row_sums` and the optimiser's own
 step are the slow twins.

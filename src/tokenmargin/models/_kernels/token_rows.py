@@ -26,7 +26,7 @@ Readers = Float[Array | np.ndarray, "3 d"]
 Places = Int[Array, "V B"]
 TokenIntegers = Int[Array, "V"]
 TokenRows = Float[Array, "V d"]
-TokenReadings = Float[Array | np.ndarray, "3 V"]
+TokenOverlaps = Float[Array | np.ndarray, "3 V"]
 
 
 class RowTuning(NamedTuple):
@@ -50,7 +50,7 @@ class Occurrences(NamedTuple):
 
     rows: Places  # row numbers; what stands behind the last of a token means nothing
     counts: TokenIntegers
-    readings: TokenReadings  # the gradient in what is read of each token
+    overlaps: TokenOverlaps  # the gradient in what is read of each token
 
 
 def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vocabulary_size: int) -> Places:
@@ -167,10 +167,10 @@ class TokensOfProgram:
 def row_sums(
     where: Occurrences, rows: Rows, readers: Readers, *, tuning: RowTuning = ROW_TUNING, interpret: bool = False
 ) -> TokenRows:
-    """The gradient in E: the sum of the rows of each token, plus its readings' gradient times the readers.
+    """The gradient in E: the sum of the rows of each token, plus its overlaps' gradient times the readers.
 
     Args:
-        where: each token occurs, numbering the rows of all shelves one after the other, with its readings' gradient.
+        where: each token occurs, numbering the rows of all shelves one after the other, with its overlaps' gradient.
         rows: (dG + dG')X of all shelves.
         readers: p, v and 1/d.
         tuning: how the kernel is cut into programs.

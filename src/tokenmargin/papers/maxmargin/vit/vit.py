@@ -23,7 +23,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import BatchSums, Model
 from tokenmargin.papers.maxmargin.vit._block import (
     BlockParameters,
-    HeadReadings,
+    HeadAttention,
     block,
     cls_block,
     initial_block,
@@ -203,7 +203,7 @@ def _loss(free: VitParameters, kept: VitParameters, model: Vit, batch: ImageBatc
 
 def _forward(
     model: Vit, parameters: VitParameters, images: Pictures, reads: bool
-) -> tuple[ClassOutputs, list[HeadReadings]]:
+) -> tuple[ClassOutputs, list[HeadAttention]]:
     """Outputs, and where `reads`, what each block's [CLS] attended with."""
     shape = (model.side, model.side, 3)
     if images.shape[1:] != shape:
@@ -211,7 +211,7 @@ def _forward(
     exact = jnp.asarray(parameters.patches).dtype
     dtype = jnp.bfloat16 if model.half and jax.default_backend() != "cpu" else exact
     x = _tokens(model, parameters, images, dtype)
-    readings: list[HeadReadings] = []
+    readings: list[HeadAttention] = []
     if dtype == jnp.bfloat16 and not reads:
         x = half_blocks(parameters.blocks[:-1], x, model.heads, model.n_tokens)
     else:
