@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
-from tokenmargin.classify import fit_tokens
+from tokenmargin.classify import Prior, fit_tokens
 from tokenmargin.classify._objective import mean_loss
 from tokenmargin.sources import imdb, sentence_polarity, table
 
@@ -60,6 +60,7 @@ def held_out_losses(counts: Any, targets: np.ndarray, share: float, scores: tupl
                 counts[learnt],
                 targets[learnt],
                 int(targets.max()) + 1,
+                prior=Prior.PLAIN,
                 ridge_score=ridge_score,
                 ridge_value=ridge_value,
                 tol=1e-3,

@@ -10,7 +10,7 @@ import pytest
 from tests.classify.corpora import texts
 from tokenmargin import cli
 
-QUICK = ("--explained", "8", "--resamples", "1", "--methods", "tfidf_coefficient,occlusion,random")
+QUICK = ("--explained", "24", "--resamples", "1", "--methods", "tfidf_coefficient,occlusion,random")
 
 
 def run(*arguments: object) -> int:
@@ -42,7 +42,7 @@ def test_a_comparison_is_a_page_its_numbers_and_how_it_was_made(reviews, tmp_pat
         "occlusion",
         "random",
     ]
-    assert told["texts_explained"] == 8
+    assert told["texts_explained"] == 24
     assert json.loads((out / "manifest.json").read_text())["command"].startswith("tokenmargin compare")
 
 

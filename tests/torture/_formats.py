@@ -88,7 +88,8 @@ def _resealed(place: Path) -> None:
 
 def _redigested(place: Path) -> None:
     described = json.loads((place / "model.json").read_bytes())
-    described["weights"] = hashlib.sha256((place / "weights.safetensors").read_bytes()).hexdigest()
+    names = ("weights.safetensors", "vocabulary.txt")
+    described["digests"] = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names}
     described["checksum"] = saved_model.checksum(described)
     (place / "model.json").write_text(json.dumps(described))
 
@@ -186,7 +187,7 @@ def formats() -> dict[str, Format]:
     counted.word_map.save(place / "words.npz")
     shards, parts = _shards()
     picture = {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 1]}
-    model = ("model.json", "weights.safetensors")
+    model = ("model.json", "weights.safetensors", "vocabulary.txt")
     yelp = b'{"stars": 5, "text": "%s"}\n{"stars": 1, "text": "%s"}\n' % (b"good " * 250, b"bad " * 300)
     return {
         "csv": Format([csv, b"text;label\na;b\nc;d\n"], ("table.csv",), _table("csv")),

@@ -78,7 +78,7 @@ def _pictures(checkpoint: Checkpoint | None, wait: Callable[..., None]) -> Array
 
 
 def _fitted(found: Fitted) -> Arrays:
-    model, ridges = found.model, np.array(found.ridges_tried)
+    model, ridges = found.model, np.array([own[1:] for own in found.tried])
     numbers = {"losses": np.array(found.losses), "held out": np.array(found.held_out_losses), "ridges": ridges}
     return {"score": model.score, "value": model.value, "intercept": model.intercept} | numbers
 
