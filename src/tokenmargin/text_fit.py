@@ -36,7 +36,7 @@ SHOWN = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextFit:
-    """What `tokenmargin.fit` gives.
+    """Result of `tokenmargin.fit`.
 
     Args:
         fitted: the model, the table of its tokens, how it was judged, and the content of its page.
@@ -101,11 +101,11 @@ class TextFit:
         return Path(path) / "report.html"
 
     def __repr__(self) -> str:
-        """What was learnt, in sentences."""
+        """Sentences that say what was learnt."""
         return "\n".join(self.fitted.report.sentences)
 
     def _repr_html_(self) -> str:
-        """For notebooks: what was learnt, and the tokens that decide most for each class."""
+        """HTML for notebooks: what was learnt, and the tokens that decide most for each class."""
         header, rows = self.fitted.tokens.shown(max(1, SHOWN // len(self.fitted.tokens.classes)))
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -133,11 +133,11 @@ def fit(
             themselves (a list, a Series), with their labels as `label`.
         text: the column of texts.
         label: the column of labels; or the labels themselves where `data` is the texts.
-        test_share: of the texts, held out to judge by.
+        test_share: share of the texts to hold out for the test.
         features: "words", "pairs", "triples" or "characters"; chosen on held-out texts when absent.
         language: its stop words are dropped and words cut to stems; neither when absent.
-        bootstrap: how many times the model is fitted again, for the spread of pulls and ranks.
-        seed: of everything random.
+        bootstrap: number of times that the model is fitted again, for the spread of pulls and ranks.
+        seed: seed of everything random.
         progress: called as progress(done, total, what).
 
     Example:

@@ -68,7 +68,7 @@ def test_what_is_learnt_does_not_depend_on_memory_but_on_the_parts_alone(corpus)
 def test_a_large_corpus_is_learnt_from_whole_and_measured_on_a_sample(corpus, monkeypatch):
     whole = fitted(corpus)
     monkeypatch.setattr(fitting_parts, "SAMPLE", 130)
-    monkeypatch.setattr(fitting_parts, "JUDGED", 60)
+    monkeypatch.setattr(fitting_parts, "MOST_HELD_OUT", 60)
     found = fitted(corpus)
     metrics = found.metrics
     assert metrics["train_documents"] + metrics["test_documents"] == 330
@@ -87,7 +87,7 @@ class Stop(Exception):
 def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path):
     counted, targets = corpus
     monkeypatch.setattr(fitting_parts, "SAMPLE", 130)
-    monkeypatch.setattr(fitting_parts, "JUDGED", 60)
+    monkeypatch.setattr(fitting_parts, "MOST_HELD_OUT", 60)
     whole, steps = fitted(corpus), []
 
     def go_on(progress=lambda *_: None, targets=targets):

@@ -1,4 +1,4 @@
-"""For people with labelled texts: a classifier that is its own explanation, and which tokens decide.
+"""A classifier of labelled texts that is its own explanation, and a table of the tokens that decide.
 
 Names are found when they are asked for: `load`, and what it gives, need NumPy alone; `AttentionClassifier` needs the
 extra `sklearn`, and what reads texts the extra `fit`.

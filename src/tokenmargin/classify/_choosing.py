@@ -36,7 +36,7 @@ FEWEST_TO_CHOOSE = 500
 #: The search fits at most this many distinct documents, and judges on a quarter as many.
 MOST_TO_CHOOSE = 20_000
 
-#: Where counts times margins are no more than this, each of five parts is held out in turn: one of few says little.
+#: If counts times margins are at most this, each of five parts is held out in turn: one small part says little.
 MOST_IN_TURN, TURNS = 10_000_000, 5
 
 #: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
@@ -50,12 +50,12 @@ CHOOSING_TOL, CHOOSING_STEPS = 1e-3, 100
 class Tried:
     """A candidate, and the loss of each held-out document under it."""
 
-    columns: int  #: which of the sets of columns
+    columns: int  #: index of the set of columns
     prior: Prior
     ridge_value: float
     ridge_score: float
     losses: np.ndarray
-    weights: np.ndarray  #: of those documents: one of weight two is two documents
+    weights: np.ndarray  #: weights of those documents: one of weight two is two documents
     parameters: Parameters
 
     @property
@@ -64,7 +64,7 @@ class Tried:
         return float(self.losses @ self.weights / self.weights.sum())
 
     def excess(self, best: Tried) -> tuple[float, float]:
-        """How much larger the mean loss is than another's, and the standard error of that over the same documents."""
+        """Mean loss less that of another candidate, and this difference's standard error over the same documents."""
         more, n = self.losses - best.losses, float(self.weights.sum())
         mean = float(more @ self.weights) / n
         variance = float((more - mean) ** 2 @ self.weights) / max(n - 1, 1)
@@ -76,8 +76,8 @@ class Choice:
     """The candidate that is taken, for all documents: its ridge is that of the held-out search, grown to their number.
 
     Args:
-        columns: which of the sets of columns.
-        prior: of the values.
+        columns: index of the set of columns.
+        prior: prior of the values.
         ridge_value: on values.
         ridge_score: on scores; infinite where attention is held.
         warm: parameters to begin at, of all columns of the set; None begins at the prior.
@@ -122,12 +122,12 @@ class Chooser:
             self.folds.append((moved < share, (moved >= share) & (moved < 1.25 * share)))
         classes = np.unique(documents.targets)
         self.is_able = distinct >= FEWEST_TO_CHOOSE and all(
-            judged.any() and len(np.unique(documents.targets[fitted])) == len(classes) for fitted, judged in self.folds
+            out.any() and len(np.unique(documents.targets[fitted])) == len(classes) for fitted, out in self.folds
         )
 
     @property
     def grown(self) -> float:
-        """By how much the ridge of all documents is larger than that of those fitted here."""
+        """Ratio of the ridge for all documents to the ridge for the documents fitted here."""
         weights = self.documents.weights
         return float((weights.sum() / weights[self.folds[0][0]].sum()) ** RIDGE_GROWTH)
 
@@ -174,11 +174,11 @@ class _Fold:
 
     def __init__(self, chooser: Chooser, fold: tuple[np.ndarray, np.ndarray], mask: np.ndarray | None) -> None:
         """Cut the columns to what the fitted documents hold: a token that they lack would stay where it starts."""
-        fitted, judged = map(chooser.documents.rows, fold)
+        fitted, held_out = map(chooser.documents.rows, fold)
         seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
         self.chooser, self.seen = chooser, seen if mask is None else seen & mask
-        self.fitted, self.judged = (
-            part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, judged)
+        self.fitted, self.held_out = (
+            part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, held_out)
         )
         self.held = holders(*self.fitted, chooser.n_classes)
         self.warm: Parameters | None = None
@@ -196,7 +196,7 @@ class _Fold:
         found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
         self.warm = objective.parameters(found.x)
         model = TokenModel(*self.warm, self.chooser.power)
-        return losses_of(model.margins(self.judged.counts), self.judged.targets)
+        return losses_of(model.margins(self.held_out.counts), self.held_out.targets)
 
 
 class _Trial:
@@ -210,7 +210,7 @@ class _Trial:
     def searched(self, prior: Prior, ridge_score: float, start: float, ridge_value: float | None) -> Tried:
         """The ridge with the least held-out loss: weaker ones as long as they help; if none does, stronger ones."""
         objectives = [fold.objective(prior) for fold in self.folds]
-        weights = np.concatenate([fold.judged.weights for fold in self.folds])
+        weights = np.concatenate([fold.held_out.weights for fold in self.folds])
         path: list[Tried] = []
 
         def tried(ridge: float) -> Tried:

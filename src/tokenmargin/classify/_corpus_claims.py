@@ -1,4 +1,4 @@
-"""Which of the papers' claims about trained embeddings can be asked of a user's corpus, and which of them hold there.
+"""Check the papers' claims about trained embeddings on a user's corpus: which of them apply, and which hold.
 
 Each is judged by something that an untrained model fails: values start at 0, and of the scores only what training added
 to their start is looked at.
@@ -25,11 +25,11 @@ FEWEST_TOKENS = 10
 
 
 def corpus_claims(table: TokenTable, start: np.ndarray, dataset: TokenDataset | None) -> tuple[dict[str, str], ...]:
-    """What the claims say of a fitted corpus, one row each: key, label, statement, applies, holds, because.
+    """One row for each claim about a fitted corpus: key, label, statement, applies, holds, because.
 
     Args:
         table: the tokens of the fitted model.
-        start: where the score of each token of the vocabulary started, shape (V,).
+        start: the initial score of each token of the vocabulary, shape (V,).
         dataset: those texts, where there are two classes.
     """
     known = (table.documents >= FEWEST_DOCUMENTS) & np.isfinite(table.posterior_difference).all(axis=1)
@@ -107,16 +107,16 @@ def _assumption(dataset: TokenDataset | None) -> dict[str, str]:
 
 
 def _without(known: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """What is left of numbers when a cubic of something known is taken out of them."""
+    """Numbers less their least-squares fit by a cubic in `known`."""
     if len(numbers) < FEWEST_TOKENS:
         return numbers
     left: np.ndarray = numbers - np.polynomial.Polynomial.fit(known, numbers, 3)(known)
-    # What rounding leaves of numbers that the cubic explains is no signal.
+    # If the cubic explains the numbers, only rounding errors are left, and these are no signal.
     return np.where(np.abs(left) > ROUNDING * max(float(np.abs(numbers).max()), ROUNDING), left, 0.0)
 
 
 def _judged(x: np.ndarray, y: np.ndarray, what: str) -> tuple[str, str, str]:
-    """Whether a correlation is above 0, by the 95% interval of Fisher's transform."""
+    """Judge whether a correlation is above 0, by the 95% interval of Fisher's transform: applies, holds, because."""
     if len(x) < FEWEST_TOKENS:
         return "not decided", "", f"only {len(x)} tokens are frequent enough"
     r = float(pearson(x, y))

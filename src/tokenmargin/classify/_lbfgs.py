@@ -26,7 +26,7 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Point(NamedTuple):
-    """Where the search stands."""
+    """The current point of the search, with the objective's value and gradient there."""
 
     x: np.ndarray
     value: float
@@ -34,7 +34,7 @@ class Point(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """Where it ended, the values on the way (the start's first), and whether it stopped by its tolerance."""
+    """The last point of the search, the value at every step (first at the start), and True if the tolerance was met."""
 
     x: np.ndarray
     values: tuple[float, ...]
@@ -55,7 +55,7 @@ class Search:
     pairs: deque[tuple[np.ndarray, np.ndarray, float]]  # (step, change of the gradient, their product)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """As a file holds it."""
+        """Arrays of the search's state, for a file."""
         steps, changes, curvatures = ([pair[k] for pair in self.pairs] for k in range(3))
         place = {"x": self.here.x, "gradient": self.here.gradient, "values": np.array(self.values)}
         return place | {"s": np.array(steps), "y": np.array(changes), "curvature": np.array(curvatures)}

@@ -1,4 +1,4 @@
-"""What a fit makes small, with its gradient: a sparse product with c + 1 columns each way, and no exponential a count.
+"""Objective of a fit and its gradient: a sparse product with c + 1 columns each way, and no exponential a count.
 
 With W_is = count^t, u = exp(score), D = W u and N = W (u value), the margins are f = r N / D + b, r the root of the
 number of distinct tokens. For slopes g = w dloss/df of the documents, H = r g / D and T = W'[H, sum_k H_k N_k / D],
@@ -24,7 +24,7 @@ from tokenmargin.errors import InvalidInputError
 
 
 class Documents(NamedTuple):
-    """What is fitted to: counts (n, V), targets 0..K-1 (n,), and positive weights (n,)."""
+    """Documents of a fit: counts (n, V), targets 0..K-1 (n,), and positive weights (n,)."""
 
     counts: sp.csr_array
     targets: np.ndarray
@@ -44,7 +44,7 @@ class Parameters(NamedTuple):
 
 
 def content_of(documents: Documents) -> str:
-    """What documents are, in a line that differs where they do."""
+    """A line that identifies the documents: their number, the vocabulary's size, and a fingerprint."""
     counts = documents.counts
     content = fingerprint(counts.indptr, counts.indices, counts.data, documents.targets, documents.weights)
     return f"{counts.shape[0]} documents of {counts.shape[1]} tokens, {content}"

@@ -1,4 +1,4 @@
-"""Which texts a page shows: held-out ones with the words that decided, and short passages around the top tokens."""
+"""Texts that a page shows: held-out ones with the words that decided, and short passages around the top tokens."""
 
 from __future__ import annotations
 

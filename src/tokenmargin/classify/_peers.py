@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.classify._splitting import held_out
+from tokenmargin.classify._splitting import held_out_mask
 from tokenmargin.classify.prior import holders, naive_bayes_ratios
 from tokenmargin.classify.token_model import checked_counts, probabilities_of
 from tokenmargin.errors import MissingExtraError
@@ -32,7 +32,7 @@ class Peer:
     Args:
         name: in words.
         C: the inverse strength of its penalty.
-        weight: of each token, shape (V,), of which TF-IDF is made; None: a text holds a token or not (NBSVM).
+        weight: weight of each token, shape (V,), for TF-IDF; None: a text holds a token or not (NBSVM).
         coefficient: shape (V, K'); one margin for two classes, above 0 for the one that sorts last.
         intercept: shape (K',).
     """
@@ -45,7 +45,7 @@ class Peer:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its margins are meant as log-odds; those of an SVM are not."""
+        """True if its margins are meant as log-odds; those of an SVM are not."""
         return "logistic" in self.name
 
     def probabilities(self, counts: Any) -> np.ndarray:
@@ -60,17 +60,17 @@ def strongest_peer(counts: Any, targets: np.ndarray, seed: int = 0) -> Peer:
     Args:
         counts: shape (n, V), of a vocabulary that need not be cut.
         targets: the number of each text's class, shape (n,).
-        seed: of the texts that are held out.
+        seed: seed of the draw of the held-out texts.
     """
     matrix = checked_counts(counts)
     name, C = next(iter(PEERS)), PEERS[next(iter(PEERS))][1]
     if np.bincount(targets).min() > 1:
         some = np.ones(len(targets), dtype=bool)
         if len(targets) > MOST_TO_CHOOSE:
-            some = held_out(targets, MOST_TO_CHOOSE / len(targets), seed)
+            some = held_out_mask(targets, MOST_TO_CHOOSE / len(targets), seed)
         part, own = sp.csr_array(matrix[some]), targets[some]
         if np.bincount(own, minlength=int(targets.max()) + 1).min() > 1:
-            out = held_out(own, VALIDATION_SHARE, seed + 1)
+            out = held_out_mask(own, VALIDATION_SHARE, seed + 1)
             tried = [(name, C) for name, strengths in PEERS.items() for C in strengths]
             right = [
                 (fit_peer(name, part[~out], own[~out], C).probabilities(part[out]).argmax(axis=1) == own[out]).mean()

@@ -1,4 +1,4 @@
-"""What a fit found, in plain sentences with numbers: the first paragraph of its page and of its command."""
+"""Plain sentences with numbers that say what a fit found: the first paragraph of its page and of its command."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FEW = 0.01
 
 
 def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the model is, how well it does, and which tokens decide."""
+    """Sentences that say what the model is, how well it does, and which tokens decide."""
     low, high = evaluation.accuracy_interval
-    learnt, judged, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
+    learnt, held_out, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
     sentences = [
         f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
         f"{len(table):,} tokens: how much attention it gets, and what it then says.",
-        f"On {judged:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
+        f"On {held_out:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
         f"(95% interval {percent(low)} to {percent(high)}).",
     ]
     sentences.extend(_on_small_classes(evaluation))
@@ -59,7 +59,7 @@ def _labels(classes: Sequence[str]) -> str:
 
 
 def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
-    """How well the rarest class is found, where it is rare: accuracy says little of it."""
+    """Say how well the smallest class is found, if it is rare: accuracy says little about it."""
     there = evaluation.confusion.sum(axis=1)
     rarest = int(there.argmin())
     name = evaluation.classes[rarest]
@@ -92,10 +92,10 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
         f"average; probabilities without fault would seem off by {_points(chance)} with so many texts."
     )
     sentences.extend(_on_repeats(metrics))
-    unread, judged = metrics["unread_test_documents"], metrics["test_documents"]
-    if unread > FEW * judged:
+    unread, held_out = metrics["unread_test_documents"], metrics["test_documents"]
+    if unread > FEW * held_out:
         sentences.append(
-            f"{unread:,} of the {judged:,} texts that it was judged by hold no token that it knows: of all these it "
+            f"{unread:,} of the {held_out:,} texts that it was judged by hold no token that it knows: of all these it "
             "says how frequent each class is."
         )
     sentences.append(
@@ -106,7 +106,7 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
 
 
 def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
-    """What texts that stand more than once do to the numbers."""
+    """Say how texts that occur more than once change the numbers."""
     repeated, learnt = metrics["repeated_test_documents"], metrics["train_documents"]
     copied = metrics.get("copied_train_documents", 0)
     if repeated:
@@ -129,7 +129,7 @@ def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _calibration_gaps(calibration: Sequence[tuple[float, float, int]]) -> tuple[float, float]:
-    """How far probabilities are off on average, in points, and how far chance alone would make them seem.
+    """Mean error of the probabilities, in percentage points, and the mean error that chance alone would give.
 
     Of n texts whose probabilities are p and true, the share that comes true is off by sqrt(2 p (1 - p) / (pi n)).
     """
@@ -153,9 +153,9 @@ def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]
     """Words that counting writes without their apostrophe, each as most of its occurrences are written: doesn't.
 
     Args:
-        texts: as they were given.
+        texts: the texts as they were given.
         apostrophes: the characters that counting deletes.
-        counts: how often each word occurs, as counting writes it.
+        counts: number of occurrences of each word, as written by counting.
     """
     if not apostrophes:
         return {}

@@ -21,7 +21,7 @@ HELD_BY_INTERVAL = 0.95
 
 
 class Resampled(NamedTuple):
-    """What fits to resampled texts say of each token, in the order of the vocabulary."""
+    """Spread and ranks of each token over fits to resampled texts, in the order of the vocabulary."""
 
     spread: np.ndarray  #: (V, K'), standard deviation of the pull
     rank_low: np.ndarray  #: (V,), lower end of the interval of the rank, from 1
@@ -41,11 +41,11 @@ def resampled(
     """Fit again to texts drawn with repeats, with the prior and the ridges of the fit.
 
     Args:
-        counts: of the texts learnt from.
+        counts: counts of the texts learnt from.
         targets: their classes.
-        fitted: to them.
+        fitted: the fit to them.
         drawn: the seed, and how many times they are drawn again; None comes of 0 times.
-        stages: where finished fits are kept.
+        stages: the store of finished fits.
         map: spreads the fits.
         progress: called as progress(fits done, fits, what).
     """
@@ -67,7 +67,7 @@ def resampled(
 
 
 def _drawn(n: int, seed: int, times: int) -> Iterator[np.ndarray]:
-    """How often each text is drawn, for each fit: drawn here, one after the other, wherever they are fitted."""
+    """Number of times that each text is drawn, fit by fit: always drawn here in order, wherever the fits run."""
     rng = np.random.default_rng([seed, 1])
     for _ in range(times):
         yield rng.multinomial(n, np.full(n, 1 / n))

@@ -1,4 +1,4 @@
-"""Which texts are learnt from and which are kept to judge by: a part of every class, drawn by a seed."""
+"""Split texts into those to learn from and those held out to test: a share of every class, drawn by a seed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 
 
-def held_out(targets: np.ndarray, share: float, seed: int, classes: Sequence[str] | None = None) -> np.ndarray:
-    """Which texts are kept to judge by, shape (n,) of booleans: that share of every class, at least one of each.
+def held_out_mask(targets: np.ndarray, share: float, seed: int, classes: Sequence[str] | None = None) -> np.ndarray:
+    """Mask of the texts held out, shape (n,) of booleans: that share of every class, at least one of each.
 
     Args:
         targets: shape (n,), the number of each text's class.
-        share: of the texts, between 0 and 1.
-        seed: of the draw.
-        classes: names, for what cannot be cut.
+        share: share of the texts to hold out, between 0 and 1.
+        seed: seed of the draw.
+        classes: names of the classes, for the error about a class that cannot be split.
     """
     if not 0.0 < share < 1.0:
         raise InvalidInputError(f"a share of {share} of the texts cannot be held out: give one between 0 and 1.")
@@ -35,13 +35,13 @@ def held_out(targets: np.ndarray, share: float, seed: int, classes: Sequence[str
     return chosen
 
 
-def repeated_across(learnt: Sequence[str], judged: Sequence[str]) -> np.ndarray:
-    """Which texts to judge by also stand, word for word, among those that are learnt from; an empty one never does."""
+def repeated_across(learnt: Sequence[str], held_out: Sequence[str]) -> np.ndarray:
+    """Mask of the held-out texts that also occur, word for word, among those learnt from; False for an empty text."""
     known = {text.strip() for text in learnt} - {""}
-    return np.array([text.strip() in known for text in judged], dtype=bool)
+    return np.array([text.strip() in known for text in held_out], dtype=bool)
 
 
 def copies(texts: Sequence[str]) -> int:
-    """How many texts stand, word for word, before them; empty ones are not counted."""
+    """Number of texts that repeat an earlier text word for word; empty ones are not counted."""
     own = [text.strip() for text in texts if text.strip()]
     return len(own) - len(set(own))

@@ -1,4 +1,4 @@
-"""What a practitioner would try first, on the same counts: TF-IDF with logistic regression."""
+"""Baseline that a practitioner would try first, on the same counts: TF-IDF with logistic regression."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin.classify._splitting import held_out
+from tokenmargin.classify._splitting import held_out_mask
 from tokenmargin.classify.evaluation import SMALLEST
 from tokenmargin.classify.token_model import checked_counts, probabilities_of
 from tokenmargin.errors import MissingExtraError
@@ -66,7 +66,7 @@ def fit_tfidf_logistic(
     Args:
         counts: shape (n, V).
         targets: shape (n,), the number of each text's class.
-        seed: of the part on which C is chosen.
+        seed: seed of the draw of the texts on which C is chosen.
         C: the inverse strength of the penalty; chosen on a part of these texts where it is not given.
     """
     try:
@@ -102,4 +102,4 @@ def _validation_part(targets: np.ndarray, seed: int) -> np.ndarray:
     """A part of every class; nobody where a class is too small to be cut."""
     if np.bincount(targets).min() < 2:
         return np.zeros(len(targets), dtype=bool)
-    return held_out(targets, VALIDATION_SHARE, seed)
+    return held_out_mask(targets, VALIDATION_SHARE, seed)

@@ -43,7 +43,7 @@ SHOWN = 10
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
-    """What scikit-learn refuses as an error of ours, which is a ValueError as its own is."""
+    """Turn an error of scikit-learn into InvalidInputError, which is a ValueError too."""
     try:
         yield
     except InvalidInputError:
@@ -68,7 +68,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         power: a token that occurs twice has 2^power times the weight.
-        prior: how values are measured when they are kept small: "plain", "idf" or "naive_bayes" (see `classify.Prior`).
+        prior: units in which values are kept small: "plain", "idf" or "naive_bayes" (see `classify.Prior`).
         ridge: on values.
         ridge_score: on scores; infinite holds attention where it starts. What is None of these three is chosen on
             documents held out for that, the same ones every time.
@@ -77,7 +77,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         validation_fraction: the size of that part.
         width: None fits scores and values by L-BFGS. A number trains embeddings of that width by AdamW, as [E] does:
             power 1, no root, no intercept, no ridge; two classes, no weights.
-        epochs: of training with a width.
+        epochs: number of epochs of training with a width.
         max_iter: steps of L-BFGS at most.
         tol: L-BFGS stops when a step gains less than this share of the loss.
         random_state: decides the part that is held out, and with a width the start and the order of documents.
@@ -246,7 +246,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[chosen]
 
     def explain(self, X: Any) -> Contributions:
-        """What each token of each document adds to its margins: their sum and the intercept are `decision_function`."""
+        """Contributions of a document's tokens to its margins: their sum plus the intercept is `decision_function`."""
         return self._model().contributions(self._counts(X))
 
     def _model(self) -> TokenModel:
@@ -264,12 +264,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def score_(self) -> np.ndarray:
-        """How loudly each token asks for attention, shape (V,)."""
+        """Attention score of each token, shape (V,)."""
         return self._model().score
 
     @property
     def value_(self) -> np.ndarray:
-        """Where each token pulls to, shape (V, 1) for two classes and (V, K) for more."""
+        """Value of each token, shape (V, 1) for two classes and (V, K) for more."""
         return self._model().value
 
     @property
@@ -279,7 +279,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def token_table_(self) -> TokenTable:
-        """What each token does in the documents that were fitted, the most deciding first; made on first use."""
+        """Table of the tokens in the documents that were fitted, the most deciding first; made on first use."""
         model = self._model()
         if self._table is None:
             assert self._of_table is not None, "documents are let go of when the table is made"
@@ -290,7 +290,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return self._table
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is kept of a fitted classifier: the table, and not the documents that it is made of."""
+        """State to pickle: with the table of tokens, without the documents that the table is made from."""
         if hasattr(self, "token_model_"):
             _ = self.token_table_
         state: dict[str, Any] = super().__getstate__()
@@ -323,7 +323,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
         return bundle
 
     def _deciding_tokens(self) -> str:
-        """For each class the tokens that decide for it most often, as HTML."""
+        """Tokens that decide most often for each class, as HTML."""
         if not hasattr(self, "token_model_"):
             return ""
         table = self.token_table_
@@ -343,5 +343,5 @@ def _prior(name: Any) -> Prior | None:
 
 
 def _both_signs(matrix: sp.csr_array) -> sp.csr_array:
-    """What is above 0, and beside it what is below, so that nothing is negative: shape (n, 2V)."""
+    """Positive parts, and beside them negative parts with their sign changed: shape (n, 2V), nothing below 0."""
     return sp.csr_array(sp.hstack([matrix.maximum(0), (-matrix).maximum(0)]))

@@ -54,7 +54,7 @@ def fit_embeddings(
         optimiser: `AdamW(lr=1e-2)` when absent.
         validation: True for documents that are held out of the training: the epoch with the least loss on them is kept.
         progress: called as progress(epochs done, epochs, "training").
-        checkpoint: where the training is kept as it goes on, and taken up if it is there.
+        checkpoint: store of the training as it goes on; the training continues from it if it exists.
     """
     whole_number(epochs, "epochs", 1)
     matrix = checked_counts(counts)
@@ -92,14 +92,14 @@ class _Best:
     that is seen twice is the same epoch.
 
     Args:
-        judged: counts of the documents held out.
+        held_out: counts of the documents held out.
         targets: their classes.
-        file: where it is kept; None keeps nothing.
+        file: file in which it is kept; None keeps nothing.
     """
 
-    def __init__(self, judged: Any, targets: np.ndarray, file: Path | None) -> None:
-        """What a file has seen is known."""
-        self.judged, self.targets, self.file = judged, targets, file
+    def __init__(self, held_out: Any, targets: np.ndarray, file: Path | None) -> None:
+        """Continue from the epochs, losses and best model in `file`, if it exists."""
+        self.held_out, self.targets, self.file = held_out, targets, file
         self.model: TokenModel
         self.epoch = 0
         self.losses: list[float] = []
@@ -113,7 +113,7 @@ class _Best:
         read = np.asarray(jax.device_get(overlaps(parameters)), dtype=np.float64)
         model = _model(read[:, 0].copy(), read[:, 1:].copy())
         if len(self.targets):
-            loss = mean_loss(model.margins(self.judged), self.targets, np.ones(len(self.targets)))
+            loss = mean_loss(model.margins(self.held_out), self.targets, np.ones(len(self.targets)))
             self.losses = [*self.losses[: epoch - 1], loss]
         if not self.losses or self.losses[-1] <= min(self.losses):
             self.model, self.epoch = model, epoch

@@ -1,4 +1,4 @@
-"""How well a classifier does on texts that it has not seen, in numbers that come with their uncertainty."""
+"""Measures of a classifier on texts that it has not seen, with their uncertainty."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def evaluate(probabilities: np.ndarray, truth: np.ndarray, classes: Sequence[str
 
 
 def apart_from_repeats(is_right: np.ndarray, is_repeated: np.ndarray) -> dict[str, Any]:
-    """How many texts to judge by also stand among those learnt from, and the accuracy on the others, if there are."""
+    """Number of held-out texts that also occur among those learnt from, and the accuracy on the others, if any."""
     found: dict[str, Any] = {"repeated_test_documents": int(is_repeated.sum())}
     others = is_right[~is_repeated]
     if 0 < len(others) < len(is_right):

@@ -1,4 +1,4 @@
-"""Which features texts are read as: words alone, or pairs, triples and characters too; chosen on held-out texts."""
+"""Features of texts: words alone, or pairs, triples and characters too; chosen on held-out texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES_OF_A_NUMBER = 8 * 24
 
 
 class Features(Enum):
-    """What a text is counted in."""
+    """Kinds of tokens that are counted in a text."""
 
     WORDS = "words"
     PAIRS = "words and pairs of words"
@@ -61,10 +61,10 @@ class Features(Enum):
 @checked
 @dataclass(frozen=True)
 class Candidates:
-    """What a fit may choose from; a single candidate is taken without a question.
+    """Features and minimum counts that a fit chooses from; a single candidate is taken without a comparison.
 
     Args:
-        features: what texts are counted in, the smallest first.
+        features: kinds of tokens to count, the smallest first.
         minimums: tokens seen less often than this are left out, the smallest first.
     """
 
@@ -101,7 +101,7 @@ def choose_features(
     Args:
         texts: to learn from.
         targets: the number of each text's class, shape (n,).
-        base: how words are made; its n-grams, characters and minimum count are the candidates'.
+        base: recipe of the words; its n-grams, characters and minimum count are replaced by the candidates'.
         candidates: to choose from.
         map: spreads the counting.
         progress: called as progress(done, total, what).
@@ -145,7 +145,7 @@ def _chooser(counted: CountedTexts, targets: np.ndarray, progress: Progress = si
 
 
 def _characters_help(texts: Sequence[str], targets: np.ndarray, base: Recipe, minimum: int) -> bool:
-    """Whether characters do better than words and pairs by more than chance, on some of the texts."""
+    """True if characters do better than words and pairs by more than chance, on some of the texts."""
     some = np.linspace(0, len(texts) - 1, min(len(texts), CHARACTER_TEXTS)).astype(int)
     counted = count_tokens([texts[row] for row in some], Features.CHARACTERS.recipe(base, minimum))
     chooser = _chooser(counted, targets[some])
@@ -177,6 +177,6 @@ def _compared(allowed: Sequence[Features], choice: Choice) -> str:
 
 
 def _left_out(counted: CountedTexts) -> str:
-    """How many tokens were too rare."""
+    """A phrase with the number of tokens that were too rare."""
     rare = counted.report.distinct_tokens - counted.report.vocabulary
     return f"{rare:,} tokens seen fewer than {counted.recipe.minimum_count} times left out"

@@ -30,7 +30,7 @@ DIGITS = 6
 #: Tables hold the most deciding tokens, as many as so many bytes hold; the model knows all. A cell has about so many.
 TABLE_BYTES, CELL_BYTES = 5_000_000, 8
 
-#: What a cell begins with that a spreadsheet takes for a formula; and ', so that what is added can be taken away again.
+#: First characters of a cell that a spreadsheet takes for a formula; and ', so that an added ' can be removed again.
 FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 #: A number as we and others write it.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -44,21 +44,21 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
     """Write a fit into a folder of its own; another fit that is there is replaced in one step.
 
     Args:
-        fitted: what `fit_texts` or `fit_parts` gave.
+        fitted: result of `fit_texts` or `fit_parts`.
         folder: new, or one that holds a fit and nothing else.
         page: the HTML of report.html; without it there is none.
     """
     table = fitted.tokens
     width = len(table.only([]).columns())
     columns = table.only(range(min(len(table), max(1, TABLE_BYTES // (CELL_BYTES * width))))).columns()
-    with complete_folder(folder, only=FILES) as place:
-        _write_csv(place / "tokens.csv", columns)
-        write_parquet(place / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
-        save(fitted.model, place / "model")
-        write_json(place / "metrics.json", fitted.metrics)
-        write_json(place / "manifest.json", fitted.report.manifest)
+    with complete_folder(folder, only=FILES) as staged:
+        _write_csv(staged / "tokens.csv", columns)
+        write_parquet(staged / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
+        save(fitted.model, staged / "model")
+        write_json(staged / "metrics.json", fitted.metrics)
+        write_json(staged / "manifest.json", fitted.report.manifest)
         if page is not None:
-            write_text(place / "report.html", page)
+            write_text(staged / "report.html", page)
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
@@ -94,6 +94,6 @@ def _cell(value: Any) -> Any:
 
 
 def fit_checkpoint(folder: Path, origin: Origin) -> Checkpoint:
-    """Where a command keeps what is unfinished: of this command, these files and this code alone."""
+    """Checkpoint of an unfinished fit, in a folder for this command, these files and this code alone."""
     own = fingerprint(origin.command, origin.files, computed_by(*COMPUTED_BY, device=False))
     return Checkpoint(folder / own)

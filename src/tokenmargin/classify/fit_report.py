@@ -1,4 +1,4 @@
-"""What a page about a fitted corpus shows, as plain values: made by `fit_texts`, drawn by the report."""
+"""Contents of a page about a fitted corpus, as plain values: made by `fit_texts`, drawn by the report."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class DocumentView:
     row: int  #: its number in the file, from 0
     truth: str
     predicted: str
-    probability: float  #: of the predicted class
+    probability: float  #: probability of the predicted class
     probabilities: tuple[float, ...]
     pieces: tuple[Piece, ...]
 
     @property
     def is_mistake(self) -> bool:
-        """Whether the prediction is wrong."""
+        """True if the prediction is wrong."""
         return self.truth != self.predicted
 
 
@@ -43,8 +43,8 @@ class FitReport:
 
     title: str
     classes: tuple[str, ...]
-    sentences: tuple[str, ...]  #: what was learnt, in plain words
-    trust: tuple[str, ...]  #: how far to trust it
+    sentences: tuple[str, ...]  #: sentences that say what was learnt
+    trust: tuple[str, ...]  #: sentences that say how far to trust it
     tokens: TokenTable
     documents: tuple[DocumentView, ...]  #: worst mistakes first; empty where texts must not leave
     examples: dict[int, tuple[tuple[str, str], ...]]  #: row of the token table -> (class, words around it)

@@ -1,4 +1,4 @@
-"""What a fit is made from: labelled texts, where they came from, and how they are to be read."""
+"""Inputs of a fit: labelled texts, their origin, and the settings."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class LabelledCorpus:
 @checked
 @dataclass(frozen=True)
 class FitSettings:
-    """What a fit depends on besides the texts.
+    """Settings of a fit: all that it depends on besides the texts.
 
     Args:
-        recipe: how texts become tokens.
-        test_share: of the texts, held out to judge by, where no test texts are given.
-        seed: of everything random.
-        bootstrap: how many times the model is fitted again to texts drawn with repeats.
-        show_texts: whether texts may be shown on the page.
+        recipe: the steps from texts to tokens.
+        test_share: share of the texts to hold out for the test, if no test texts are given.
+        seed: seed of everything random.
+        bootstrap: number of times that the model is fitted again to texts drawn with repeats.
+        show_texts: True if texts may be shown on the page.
         candidates: features and cuts to choose from, in place of the recipe's own; None takes the recipe as it is.
     """
 
@@ -62,7 +62,7 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the texts came from, for the page and the manifest."""
+    """Origin of the texts, for the page and the manifest."""
 
     title: str = "texts"
     command: str = ""

@@ -1,4 +1,4 @@
-"""From labelled texts to a model, its judgement on held-out texts, and everything that its page shows."""
+"""Fit a model to labelled texts, test it on held-out texts, and make everything that its page shows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tokenmargin.classify._choosing import Choice
 from tokenmargin.classify._peers import strongest_peer
 from tokenmargin.classify._plain_words import as_written
 from tokenmargin.classify._resampling import resampled
-from tokenmargin.classify._splitting import copies, held_out, repeated_across
+from tokenmargin.classify._splitting import copies, held_out_mask, repeated_across
 from tokenmargin.classify.features import choose_features
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
-from tokenmargin.classify.judging import FittedTexts, judged_fit
+from tokenmargin.classify.judging import FittedTexts, evaluated_fit
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.errors import InvalidInputError
@@ -46,16 +46,15 @@ def fit_texts(
 
     Args:
         corpus: the texts to learn from; a share of them is held out where no `test` is given.
-        settings: how.
-        test: texts to judge by.
-        origin: where the texts came from, for the page.
+        settings: settings of the fit.
+        test: texts to test on.
+        origin: origin of the texts, for the page.
         map: spreads counting and the fits to resampled texts, such as the `map` of a cluster; with the same numbers.
         progress: called as progress(done, total, what).
-        checkpoint: where what was chosen, the fit under way and finished fits to resampled texts are kept, and taken up
-            by the same fit.
+        checkpoint: store of the choices, of the fit and of fits to resampled texts; the same fit continues from it.
     """
     ready = counted_parts(corpus, test, settings, progress, map)
-    counted, learnt, judged = ready.counted, ready.learnt, ready.judged
+    counted, learnt, held_out = ready.counted, ready.learnt, ready.held_out
     stages = Stages(checkpoint, lambda: _belongs_to(learnt))
     fitted = train_tokens(ready, progress, stages)
     words = words_behind(counted, learnt.texts)
@@ -63,28 +62,28 @@ def fit_texts(
     model = TextModel(TokenCounter(counted.recipe, counted.vocabulary), fitted.model, ready.classes, words, base)
     drawn = settings.seed, settings.bootstrap
     again = resampled(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
-    seen, known = repeated_across(learnt.texts, judged.texts), {"copied_train_documents": copies(learnt.texts)}
+    seen, known = repeated_across(learnt.texts, held_out.texts), {"copied_train_documents": copies(learnt.texts)}
     progress(0, 1, "comparing with peers")
     uncut = count_tokens(learnt.texts, replace(counted.recipe, minimum_count=1), map=map)
     peer = strongest_peer(uncut.counts, learnt.targets, settings.seed)
-    of_peer = TokenCounter(uncut.recipe, uncut.vocabulary).counts(judged.texts)
+    of_peer = TokenCounter(uncut.recipe, uncut.vocabulary).counts(held_out.texts)
     progress(1, 1, "comparing with peers")
     told = origin or Origin()
     told = replace(told, reading=(*told.reading, *ready.said))
-    judged_so = judged_fit(
-        model, learnt, judged, settings, told, seen, known, fitted=fitted, peer=(peer, of_peer), again=again
+    evaluated = evaluated_fit(
+        model, learnt, held_out, settings, told, seen, known, fitted=fitted, peer=(peer, of_peer), again=again
     )
-    return replace(judged_so, chosen=ready.said)
+    return replace(evaluated, chosen=ready.said)
 
 
 class Counted(NamedTuple):
     """Texts cut in two and counted in the same columns."""
 
     classes: tuple[str, ...]
-    counted: CountedTexts  #: of the texts learnt from
+    counted: CountedTexts  #: counts of the texts learnt from
     learnt: CountedPart
-    judged: CountedPart
-    choice: Choice | None  #: what was chosen with the features
+    held_out: CountedPart
+    choice: Choice | None  #: prior and ridges chosen with the features
     said: tuple[str, ...]  #: why, in sentences
 
 
@@ -102,9 +101,9 @@ def counted_parts(
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
     if test is None:
-        out = held_out(targets, settings.test_share, settings.seed, classes)
+        out = held_out_mask(targets, settings.test_share, settings.seed, classes)
         rows, wanted, own_rows = np.flatnonzero(out), targets[out], corpus.rows
-        judged_texts = [corpus.texts[row] for row in rows]
+        test_texts = [corpus.texts[row] for row in rows]
     else:
         unknown = sorted(set(test.labels) - set(classes))
         if unknown:
@@ -113,16 +112,16 @@ def counted_parts(
                 "with a label map."
             )
         out, rows, own_rows = np.zeros(len(targets), dtype=bool), np.arange(len(test.texts)), test.rows
-        judged_texts, wanted = list(test.texts), np.array([number[label] for label in test.labels])
+        test_texts, wanted = list(test.texts), np.array([number[label] for label in test.labels])
     kept = np.flatnonzero(~out)
     texts = [corpus.texts[row] for row in kept]
     counted, choice, said = _counted(texts, targets[kept], settings, progress, map)
-    judged = TokenCounter(counted.recipe, counted.vocabulary).counts(judged_texts)
+    counts = TokenCounter(counted.recipe, counted.vocabulary).counts(test_texts)
     return Counted(
         classes,
         counted,
         CountedPart(texts, kept.tolist(), targets[kept], counted.counts),
-        CountedPart(judged_texts, rows.tolist() if own_rows is None else [own_rows[j] for j in rows], wanted, judged),
+        CountedPart(test_texts, rows.tolist() if own_rows is None else [own_rows[j] for j in rows], wanted, counts),
         choice,
         (*alike_labels(classes), *said),
     )

@@ -21,7 +21,7 @@ from tokenmargin.classify._objective import Documents, Parameters, Parts, Penali
 from tokenmargin.classify._peers import strongest_peer
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
 from tokenmargin.classify.fitting import COMPUTED_BY
-from tokenmargin.classify.judging import FittedTexts, judged_fit
+from tokenmargin.classify.judging import FittedTexts, evaluated_fit
 from tokenmargin.classify.prior import Belief, Holders, holders
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
@@ -30,8 +30,8 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import TokenCounter
 from tokenmargin.training.checkpoint import Checkpoint, Keeper, Stages, computed_by
 
-#: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and texts to judge by.
-SAMPLE, JUDGED = 40_000, 20_000
+#: Texts learnt from on which the ridge is chosen, tokens are measured and the peer learns, and held-out texts at most.
+SAMPLE, MOST_HELD_OUT = 40_000, 20_000
 
 #: Steps of L-BFGS at most, and the share of the loss that the last step gains: as in `fit_tokens`.
 MOST_STEPS, TOLERANCE = 200, 3e-4
@@ -52,23 +52,23 @@ def fit_parts(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
 ) -> FittedTexts:
-    """What `fit_texts` gives, from counts: no texts are shown, and nothing is fitted again to resampled texts.
+    """Fit to counts as `fit_texts` does to texts: no texts are shown, and nothing is fitted to resampled texts.
 
     Args:
         parts: called for every pass over the counts.
-        n_documents: of all parts.
+        n_documents: number of documents in all parts.
         vocabulary: names of the columns.
         classes: names of the two classes.
         settings: `test_share` is held out, and at most 20,000 texts.
-        origin: where the texts came from, for the page.
+        origin: origin of the texts, for the page.
         progress: called as progress(done, total, what).
-        checkpoint: where the fit to a sample, and the newest steps of the fit to all, are kept and taken up.
+        checkpoint: store of the fit to a sample and of the newest steps of the fit to all; continued if it exists.
     """
     if settings.bootstrap:
         raise InvalidInputError("fitting again to resampled texts needs all counts in memory: leave bootstrap out.")
     dealt = _Dealt(parts, n_documents, len(vocabulary), settings)
-    learnt, judged = dealt.samples(progress)
-    for part in (learnt, judged):
+    learnt, held_out = dealt.samples(progress)
+    for part in (learnt, held_out):
         if len(np.unique(part.targets)) < 2:
             raise InvalidInputError(f"{n_documents} texts are too few of each class to hold some out: give more.")
     stages = Stages(checkpoint, dealt.belongs_to)
@@ -88,9 +88,9 @@ def fit_parts(
             f"{len(learnt.targets):,} of the {dealt.n_learnt:,} texts learnt from"
         )
         told = replace(told, reading=(*told.reading, sampled))
-    peer = strongest_peer(learnt.counts, learnt.targets, settings.seed), judged.counts
-    seen = dealt.repeated(judged)
-    return judged_fit(model, learnt, judged, settings, told, seen, known, fitted=fitted, peer=peer)
+    peer = strongest_peer(learnt.counts, learnt.targets, settings.seed), held_out.counts
+    seen = dealt.repeated(held_out)
+    return evaluated_fit(model, learnt, held_out, settings, told, seen, known, fitted=fitted, peer=peer)
 
 
 def fitted_to_parts(
@@ -105,11 +105,11 @@ def fitted_to_parts(
 
     Args:
         parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
-        sample: a fit to some of the documents: where this one begins, and the ridge of theirs.
-        grown: how many times the documents of the sample there are; the ridge grows with its root.
-        believed: by the prior of the sample, of all documents.
+        sample: a fit to some of the documents: this fit begins at its parameters, and takes over its ridges.
+        grown: ratio of all documents to those of the sample; the ridge grows with its root.
+        believed: initial scores and units of all documents, by the prior of the sample.
         progress: called as progress(steps, most, "fitting").
-        keeper: of the newest steps.
+        keeper: keeper of the newest steps.
     """
     model = sample.model
     objective = PenalisedLoss(parts, model.value.shape[1], model.power, believed)
@@ -138,8 +138,8 @@ class _Dealt:
 
     def __init__(self, parts: CountedParts, n_documents: int, V: int, settings: FitSettings) -> None:
         self.parts, self.n_documents, self.V, self.seed = parts, n_documents, V, settings.seed
-        self.judged_share = min(settings.test_share, JUDGED / n_documents)
-        self.sampled_share = self.judged_share + min(1.0, SAMPLE / n_documents)
+        self.held_out_share = min(settings.test_share, MOST_HELD_OUT / n_documents)
+        self.sampled_share = self.held_out_share + min(1.0, SAMPLE / n_documents)
         self.held = Holders(np.zeros((2, V)), np.zeros(2))
         self.n_learnt = 0
         self.content = ""  # of all parts seen
@@ -153,40 +153,40 @@ class _Dealt:
         picked: tuple[list[tuple[sp.csr_array, np.ndarray]], ...] = ([], [])
         done = 0
         for counts, targets, draw in self._dealt():
-            is_judged = draw < self.judged_share
-            own = sp.csr_array(counts[~is_judged]), targets[~is_judged]
+            is_held_out = draw < self.held_out_share
+            own = sp.csr_array(counts[~is_held_out]), targets[~is_held_out]
             self.n_learnt += len(own[1])
             more = holders(*own, np.ones(len(own[1])), 2)
             self.held = Holders(self.held.by_token + more.by_token, self.held.documents + more.documents)
-            for kept, chosen in zip(picked, (~is_judged & (draw < self.sampled_share), is_judged), strict=True):
+            for kept, chosen in zip(picked, (~is_held_out & (draw < self.sampled_share), is_held_out), strict=True):
                 kept.append((sp.csr_array(counts[chosen]), targets[chosen]))
             self.content = fingerprint(self.content, counts.indptr, counts.indices, counts.data, targets)
             done += len(targets)
             progress(done, self.n_documents, "reading counts")
-        learnt, judged = (
+        learnt, held_out = (
             CountedPart(
                 [], [], np.concatenate([own for _, own in kept]), sp.csr_array(sp.vstack([own for own, _ in kept]))
             )
             for kept in picked
         )
-        return learnt, judged
+        return learnt, held_out
 
     def belongs_to(self) -> dict[str, str]:
-        """What a fit depends on: all texts, once `samples` has seen them, and how they were dealt."""
-        how = {"seed": str(self.seed), "held out": repr(self.judged_share), "sampled": repr(self.sampled_share)}
+        """Everything that a fit depends on: all texts, once `samples` has seen them, and how they were split."""
+        how = {"seed": str(self.seed), "held out": repr(self.held_out_share), "sampled": repr(self.sampled_share)}
         texts = f"{self.n_documents} of {self.V} tokens, {self.content}"
         return {"texts": texts} | how | computed_by(*COMPUTED_BY, device=False)
 
     def learnt(self) -> Iterator[Documents]:
         """The texts learnt from, part by part."""
         for counts, targets, draw in self._dealt():
-            own = draw >= self.judged_share
+            own = draw >= self.held_out_share
             yield Documents(sp.csr_array(counts[own], dtype=np.float64), targets[own], np.ones(int(own.sum())))
 
-    def repeated(self, judged: CountedPart) -> np.ndarray:
-        """Which texts to judge by have the counts of a text learnt from; one without a token has none to share."""
+    def repeated(self, held_out: CountedPart) -> np.ndarray:
+        """Mask of the held-out texts with the same counts as a text learnt from; False for a text without a token."""
         keys = np.random.default_rng(0).random(self.V)
-        wanted = judged.counts @ keys
+        wanted = held_out.counts @ keys
         seen = np.zeros(len(wanted), dtype=bool)
         for documents in self.learnt():
             seen |= np.isin(wanted, documents.counts @ keys)

@@ -32,7 +32,7 @@ PAGE_NUMBERS = 40_000
 
 @dataclass(frozen=True, eq=False)
 class FittedTexts:
-    """What a fit gives: the model, the table of its tokens, how it was judged, and the page's content."""
+    """Result of a fit: the model, the table of its tokens, its evaluation, and the page's content."""
 
     model: TextModel
     tokens: TokenTable
@@ -42,10 +42,10 @@ class FittedTexts:
     chosen: tuple[str, ...] = ()  #: features and cut, in sentences
 
 
-def judged_fit(
+def evaluated_fit(
     model: TextModel,
     learnt: CountedPart,
-    judged: CountedPart,
+    held_out: CountedPart,
     settings: FitSettings,
     origin: Origin,
     seen: np.ndarray,
@@ -60,39 +60,39 @@ def judged_fit(
     Args:
         model: fitted.
         learnt: the texts learnt from, or some of them: tokens are measured on them.
-        judged: the texts to judge by.
-        settings: of the fit.
-        origin: of the texts.
-        seen: which texts to judge by also stand among those learnt from, shape (n,) of booleans.
-        known: what metrics hold beside what is measured here, or in its place.
-        fitted: how the model was found.
+        held_out: the texts to test on.
+        settings: settings of the fit.
+        origin: origin of the texts.
+        seen: True for held-out texts that also occur among those learnt from, shape (n,) of booleans.
+        known: metrics to add to those measured here, or to put in their place.
+        fitted: the fit that found the model.
         peer: a classifier that others would use, and the counts by which it is judged, in columns of its own.
-        again: what fits to resampled texts say, where there were any.
+        again: results of the fits to resampled texts, if there were any.
     """
-    probabilities = model.probabilities(judged.counts)
-    evaluation = evaluate(probabilities, judged.targets, model.classes)
+    probabilities = model.probabilities(held_out.counts)
+    evaluation = evaluate(probabilities, held_out.targets, model.classes)
     names, words = model.counter.vocabulary, model.words
     table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, again)
-    repeats = apart_from_repeats(probabilities.argmax(axis=1) == judged.targets, seen)
-    metrics = _metrics(evaluation, learnt, judged, probabilities, *peer) | _how(fitted) | repeats | known
-    report = _report(model, table, evaluation, metrics, learnt, judged, probabilities, settings, origin, fitted.start)
+    repeats = apart_from_repeats(probabilities.argmax(axis=1) == held_out.targets, seen)
+    metrics = _metrics(evaluation, learnt, held_out, probabilities, *peer) | _how(fitted) | repeats | known
+    report = _report(model, table, evaluation, metrics, learnt, held_out, probabilities, settings, origin, fitted.start)
     return FittedTexts(model, table, evaluation, metrics, report)
 
 
 def _metrics(
     evaluation: Evaluation,
     learnt: CountedPart,
-    judged: CountedPart,
+    held_out: CountedPart,
     probabilities: np.ndarray,
     peer: Peer,
     of_peer: sp.csr_array,
 ) -> dict[str, Any]:
     """The content of metrics.json."""
     of_baseline = peer.probabilities(of_peer)
-    theirs = evaluate(of_baseline, judged.targets, evaluation.classes)
+    theirs = evaluate(of_baseline, held_out.targets, evaluation.classes)
     most = int(np.bincount(learnt.targets).argmax())
-    ours_right = probabilities.argmax(axis=1) == judged.targets
-    theirs_right = of_baseline.argmax(axis=1) == judged.targets
+    ours_right = probabilities.argmax(axis=1) == held_out.targets
+    theirs_right = of_baseline.argmax(axis=1) == held_out.targets
     difference, low, high = paired_interval(ours_right, theirs_right)
     return {
         "accuracy": evaluation.accuracy,
@@ -100,7 +100,7 @@ def _metrics(
         "baseline_accuracy": theirs.accuracy,
         "baseline": peer.name,
         "baseline_settings": f"C={peer.C:g}, {len(peer.coefficient):,} tokens, chosen on texts learnt from",
-        "majority": float((judged.targets == most).mean()),
+        "majority": float((held_out.targets == most).mean()),
         "majority_class": evaluation.classes[most],
         "difference": difference,
         "difference_interval": [low, high],
@@ -111,8 +111,8 @@ def _metrics(
         "log_loss": evaluation.log_loss,
         "baseline_log_loss": theirs.log_loss if peer.has_probabilities else None,
         "train_documents": len(learnt.targets),
-        "test_documents": len(judged.targets),
-        "unread_test_documents": int((np.diff(judged.counts.indptr) == 0).sum()),
+        "test_documents": len(held_out.targets),
+        "unread_test_documents": int((np.diff(held_out.counts.indptr) == 0).sum()),
         "tokens": int(learnt.counts.shape[1]),
         "per_class": evaluation.per_class,
     }
@@ -124,7 +124,7 @@ def _report(
     evaluation: Evaluation,
     metrics: dict[str, Any],
     learnt: CountedPart,
-    judged: CountedPart,
+    held_out: CountedPart,
     probabilities: np.ndarray,
     settings: FitSettings,
     origin: Origin,
@@ -134,7 +134,8 @@ def _report(
     shown: tuple[DocumentView, ...] = ()
     examples: dict[int, tuple[tuple[str, str], ...]] = {}
     if settings.show_texts:
-        shown = documents_shown(model, table, judged.texts, judged.rows, judged.targets, probabilities, settings.seed)
+        own = held_out.texts, held_out.rows, held_out.targets
+        shown = documents_shown(model, table, *own, probabilities, settings.seed)
         examples = examples_shown(model, table, learnt.texts, learnt.targets, learnt.counts)
     of_page, shown = _selected(table, shown)
     return FitReport(
@@ -187,6 +188,6 @@ def _dataset(learnt: CountedPart, model: TextModel) -> TokenDataset | None:
 
 
 def _manifest(settings: FitSettings, origin: Origin, model: TextModel) -> dict[str, Any]:
-    """What is needed to make it again; no time of day and no duration, so that the same run gives the same bytes."""
+    """Manifest to repeat the fit; no time of day and no duration, so that the same run gives the same bytes."""
     recorded = {"test_share": settings.test_share, "seed": settings.seed, "bootstrap": settings.bootstrap}
     return manifest(origin.command, origin.files, recorded | {"recipe": model.counter.recipe.to_json()}, RECORDED)

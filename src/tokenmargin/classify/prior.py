@@ -1,4 +1,4 @@
-"""What is believed of tokens before they are fitted: where scores start, and in which units values are kept small."""
+"""Priors of tokens before they are fitted: initial scores, and the units in which values are kept small."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tokenmargin._types import Scores
 
 
 class Belief(NamedTuple):
-    """Where scores start, shape (V,), and the unit of each value, shape (c, V) or (1, V) where margins share it."""
+    """Initial scores, shape (V,), and the unit of each value, shape (c, V), or (1, V) if all margins share it."""
 
     start: Scores
     unit: np.ndarray
@@ -26,7 +26,7 @@ class Holders(NamedTuple):
 
 
 class Prior(Enum):
-    """How a value is measured when the ridge asks it to be small.
+    """Units of the values in the ridge penalty.
 
     Scores start at the logarithm of inverse document frequency; with naive-Bayes ratios, which weigh rare tokens
     already, at 0.

@@ -68,30 +68,30 @@ def save(model: TextModel, folder: str | Path) -> None:
     }
     description["checksum"] = checksum(description)
     files = (WEIGHTS, VOCABULARY, DESCRIPTION)
-    with complete_folder(target if target.name else target.resolve(), only=files) as place:
+    with complete_folder(target if target.name else target.resolve(), only=files) as staged:
         for name, own in content.items():
-            with complete_file(place / name) as staging:
-                staging.write_bytes(own)
-        write_text(place / DESCRIPTION, json.dumps(description, ensure_ascii=False, indent=1) + "\n")
+            with complete_file(staged / name) as file:
+                file.write_bytes(own)
+        write_text(staged / DESCRIPTION, json.dumps(description, ensure_ascii=False, indent=1) + "\n")
 
 
 def load(folder: Any) -> TextModel:
     """Read a model that `tokenmargin fit` wrote: the folder of the fit, or `model` in it."""
     if not isinstance(folder, str | Path):
         raise InvalidInputError(f"a model is loaded from a folder, not from a {type(folder).__name__}.")
-    place = usable_path(folder, "folder")
-    return read_whole(place, lambda: _load(_place(place)))
+    given = usable_path(folder, "folder")
+    return read_whole(given, lambda: _load(_model_folder(given)))
 
 
-def _load(place: Path) -> TextModel:
-    description = _description(place / DESCRIPTION)
-    content = {name: _content(place / name, description["digests"].get(name)) for name in (WEIGHTS, VOCABULARY)}
+def _load(folder: Path) -> TextModel:
+    description = _description(folder / DESCRIPTION)
+    content = {name: _content(folder / name, description["digests"].get(name)) for name in (WEIGHTS, VOCABULARY)}
     try:
         arrays = tensors_of(content[WEIGHTS])
         lines = content[VOCABULARY].decode("utf-8").split("\n")
     except ValueError as problem:
-        raise InvalidInputError(f"{place} cannot be read ({problem}): fit again.") from None
-    return _built(place, description, arrays, lines[:-1])
+        raise InvalidInputError(f"{folder} cannot be read ({problem}): fit again.") from None
+    return _built(folder, description, arrays, lines[:-1])
 
 
 def _content(path: Path, digest: object) -> bytes:
@@ -104,10 +104,10 @@ def _content(path: Path, digest: object) -> bytes:
     return content
 
 
-def _place(given: Path) -> Path:
-    for place in (given, given / "model"):
-        if (place / DESCRIPTION).is_file():
-            return place
+def _model_folder(given: Path) -> Path:
+    for folder in (given, given / "model"):
+        if (folder / DESCRIPTION).is_file():
+            return folder
     raise DataAbsentError(f"{given} holds no model ({DESCRIPTION} is not there): give what tokenmargin fit wrote.")
 
 
@@ -145,17 +145,17 @@ def _all_text(items: list[Any]) -> bool:
     return all(isinstance(item, str) for item in items)
 
 
-def _built(place: Path, description: dict[str, Any], arrays: dict[str, np.ndarray], lines: list[str]) -> TextModel:
+def _built(folder: Path, description: dict[str, Any], arrays: dict[str, np.ndarray], lines: list[str]) -> TextModel:
     classes, V = tuple(description["classes"]), description["tokens"]
     columns = 1 if len(classes) == 2 else len(classes)
     shapes = {"score": (V,), "value": (V, columns), "intercept": (columns,), "base_rate": (len(classes),)}
     for name, shape in shapes.items():
         array = arrays.get(name)
         if array is None or array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise InvalidInputError(f"{place} has no finite {name} of shape {shape}: fit again.")
+            raise InvalidInputError(f"{folder} has no finite {name} of shape {shape}: fit again.")
     names, words = tuple(lines[:V]), tuple(lines[V:])
     if len(words) != V or len(set(names)) != V or "" in names or len(classes) < 2:
-        raise InvalidInputError(f"{place} contradicts itself (classes, vocabulary, words): fit again.")
+        raise InvalidInputError(f"{folder} contradicts itself (classes, vocabulary, words): fit again.")
     tokens = TokenModel(
         arrays["score"], arrays["value"], arrays["intercept"], float(description["power"]), description["root_length"]
     )

@@ -18,7 +18,7 @@ from tokenmargin._checks import checked
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT
-from tokenmargin.text.counter import Places, Rows, TokenCounter
+from tokenmargin.text.counter import Rows, TextWords, TokenCounter
 
 #: Texts whose contributions are computed together.
 BATCH = 4096
@@ -33,7 +33,7 @@ TINY = np.finfo(float).tiny
 class Unit(NamedTuple):
     """A word or a phrase that stands in a text, and what it contributed."""
 
-    name: str  #: as the model calls it
+    name: str  #: the model's name for it
     token: int  #: column of the vocabulary; of a word that is known by its runs of characters alone, one of those
     places: tuple[tuple[int, int], ...]  #: start and end of each place in the text
     contribution: float  #: to the log-odds of the class told, all places together, its runs of characters included
@@ -53,7 +53,7 @@ class Left(NamedTuple):
     """A text with a word or a phrase left out, all its places together."""
 
     name: str
-    probability: float  #: of the predicted class, by the model evaluated again
+    probability: float  #: probability of the predicted class, by the model evaluated again
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Explanation:
         return _parts(self.text, own.places, {token: (pulled, given) for token, pulled, given in facts})
 
     def without(self) -> tuple[Left, ...]:
-        """For each word and phrase of the text, the probability of the prediction when it is left out of the text.
+        """Probability of the prediction when a word or phrase is left out of the text, for each of them.
 
         Exact: the model is evaluated again on what is left, in which every token that needs the words is missing, and
         phrases do not close over the gap. It differs from the contribution because attention moves to what is left.
@@ -121,10 +121,10 @@ class _Gathered:
 
 
 class _Evidence(NamedTuple):
-    """What an explanation is made of, in arrays."""
+    """Arrays from which an explanation is made."""
 
     model: TextModel
-    places: Places
+    places: TextWords
     columns: np.ndarray
     counts: np.ndarray
     pulls: np.ndarray
@@ -156,12 +156,12 @@ class _Evidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextModel:
-    """What `tokenmargin fit` makes and `tokenmargin.load` reads.
+    """Classifier of texts that `tokenmargin fit` makes and `tokenmargin.load` reads.
 
     Args:
-        counter: from texts to counts of tokens.
+        counter: counter of the tokens in texts.
         tokens: scores and values of those tokens.
-        classes: names, in the order of the model's columns.
+        classes: names of the classes, in the order of the model's columns.
         words: the words behind each token, for people; "" where it is its own word.
         base_rate: the share of each class among the texts learnt from, shape (K,): what is said of a text without a
             word that the model knows.
@@ -243,7 +243,7 @@ class TextModel:
                 )
 
     def _differences(self, told: Contributions, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """What each stored count adds to the margin of one class less that of another, and the constants, (n,)."""
+        """Contributions of stored counts to the margin of one class less that of another, and the constants, (n,)."""
         a, b = np.array(pairs, int).reshape(-1, 2).T
         lengths = np.diff(told.indptr)
         if len(self.classes) == 2:
@@ -254,13 +254,13 @@ class TextModel:
         return pulls, self.tokens.intercept[a] - self.tokens.intercept[b]
 
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
-        """For each unit of an explanation, what is predicted when its words are left out of the text."""
+        """Probability of the prediction when the words of a unit are left out of the text, for each unit."""
         own, found, units = told._of, told._of.places, told._of.gathered()
         if not units:
             return ()
         columns, firsts, sizes = (np.array(each, np.int64) for each in found[4:])
         occurs = np.searchsorted(own.columns, columns)  # the columns of a text are in their order
-        # Which words each unit needs, and which occurrences need one of them.
+        # The words that each unit needs, and the occurrences that need one of them.
         needs = np.zeros((len(units), len(found.words) + 1), np.int64)
         for row, unit in enumerate(units.values()):
             for first, size in unit.places:
@@ -281,7 +281,7 @@ class TextModel:
         return f"TextModel({len(self.counter.vocabulary)} tokens, classes {', '.join(self.classes)})"
 
 
-def _parts(text: str, found: Places, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
+def _parts(text: str, found: TextWords, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:
     """The text cut at its words, each with its part of what its tokens contribute."""
     times: dict[int, int] = {}
     for tokens in found.tokens:

@@ -32,15 +32,15 @@ class Fitted:
 
     Args:
         model: scores and values.
-        prior: of the values, that was used.
+        prior: prior of the values that was used.
         ridge_value: the ridge on values that was used.
         ridge_score: the ridge on scores that was used; infinite where attention was held.
-        start: where scores started, shape (V,).
+        start: initial scores, shape (V,).
         tried: (prior, ridge on values, ridge on scores, held-out loss) in the order tried; empty where all was given.
         losses: the penalised mean loss at the start and after each step.
         held_out_losses: the mean loss of the held-out documents after each step; empty without any.
         n_iter: the step whose parameters the model has.
-        converged: whether the last steps gained less than the tolerance.
+        converged: True if the last steps gained less than the tolerance.
     """
 
     model: TokenModel
@@ -90,7 +90,7 @@ def fit_tokens(
         n_classes: two or more.
         sample_weight: weights >= 0 of the documents; one each when absent.
         power: t; weights are count^t exp(score).
-        prior: what is believed of values before they are fitted. When absent it is chosen, as are both ridges:
+        prior: prior of the values. When absent it is chosen, as are both ridges:
             documents are dealt into parts by what they hold, so that copies fall together and no random number decides,
             and the candidate with the least loss on the part held out is taken; below 500 distinct documents it is
             `Prior.PLAIN` with the ridges 0.0625 and 8.
@@ -101,7 +101,7 @@ def fit_tokens(
         validation: True for documents that are held out of the fit: the step with the least loss on them is returned,
             and the fit stops once that is ten steps old.
         progress: called as progress(steps, max_iter, "fitting").
-        checkpoint: where what was chosen and the newest steps are kept, and taken up if they are there.
+        checkpoint: store of the choices and the newest steps; the fit continues from it if it exists.
         warm: parameters to begin at.
     """
     if ridge_score != HELD:
@@ -147,7 +147,7 @@ def fit_tokens(
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """How far a fit has come: what was chosen, then steps of the search."""
+    """State of a fit under way: the prior and ridges chosen, then the steps of the search."""
 
     prior: Prior
     ridge_value: float
@@ -180,7 +180,7 @@ def _chosen(
     given: tuple[Prior | None, float | None, float | None],
     progress: Progress,
 ) -> _Stage:
-    """What is given, and what is not, chosen."""
+    """Choose the prior and the ridges that are not given."""
     prior, ridge_value, ridge_score = given
     if prior is not None and ridge_value is not None and ridge_score is not None:
         return _Stage(prior, ridge_value, ridge_score)
@@ -190,12 +190,12 @@ def _chosen(
 
 
 def tried_by(choice: Choice) -> tuple[tuple[Prior, float, float, float], ...]:
-    """What was tried, as `Fitted` tells it."""
+    """Candidates tried, in the form of `Fitted.tried`."""
     return tuple((own.prior, own.ridge_value, own.ridge_score, own.loss) for own in choice.tried)
 
 
 def _taken_up(found: Archive | None) -> _Stage | None:
-    """What a checkpoint holds."""
+    """State of the fit in a checkpoint; None if there is none."""
     if found is None:
         return None
     groups: dict[str, dict[str, np.ndarray]] = {"warm": {}, "search": {}}
@@ -239,7 +239,7 @@ class _Watch:
         self.least: tuple[np.ndarray, int] | None = None
 
     def stop(self, step: int, x: np.ndarray) -> bool:
-        """Whether the least held-out loss is too old."""
+        """True if the held-out loss has not improved for PATIENCE steps."""
         self.progress(step, self.max_iter, "fitting")
         if self.held_out is None:
             return False

@@ -30,12 +30,12 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """What each token of each document adds to its margins: the pattern of the counts with c numbers a stored count.
+    """Contributions of the tokens of each document to its margins: c numbers for each stored count of a sparse matrix.
 
     Args:
-        indptr: where each document begins, shape (n + 1,).
+        indptr: index at which each document begins, shape (n + 1,).
         indices: the token of each stored count, shape (nnz,).
-        data: what it adds, shape (nnz, c).
+        data: its contribution, shape (nnz, c).
         vocabulary_size: V.
     """
 
@@ -46,7 +46,7 @@ class Contributions:
 
     @property
     def n_documents(self) -> int:
-        """How many documents."""
+        """n, the number of documents."""
         return len(self.indptr) - 1
 
     @checked
@@ -73,12 +73,12 @@ class TokenModel:
     """One layer of attention through a score a token and a value a token and margin [E, (1)].
 
     Args:
-        score: how loudly a token asks for attention, shape (V,).
-        value: where it pulls to, shape (V, c). c = 1 for two classes, and above 0 means the one that sorts last; c = K
+        score: attention score of each token, shape (V,).
+        value: value of each token, shape (V, c). c = 1 for two classes, above 0 for the one that sorts last; c = K
             for K > 2 classes.
         intercept: the margins of an empty document, shape (c,).
         power: t; a token that occurs twice has 2^t times the weight.
-        root_length: whether margins are multiplied by the root of the number of distinct tokens.
+        root_length: True if margins are multiplied by the root of the number of distinct tokens.
     """
 
     score: np.ndarray

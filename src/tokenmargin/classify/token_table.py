@@ -1,4 +1,4 @@
-"""Which tokens decide: how often each is met, what attention it takes, where it pulls, and how sure that is.
+"""Tokens that decide: how often each occurs, the attention it takes, its pull, and how sure the pull is.
 
 One definition for the table, the page, the command line and the documents. With two classes a pull is positive
 towards the class that sorts last; with more there is one column a class, positive towards that class.
@@ -100,7 +100,7 @@ class TokenTable:
     first: np.ndarray | None = None  #: (V,), there too
 
     def __len__(self) -> int:
-        """How many tokens."""
+        """Number of tokens."""
         return len(self.token)
 
     def only(self, rows: Sequence[int]) -> TokenTable:
@@ -251,7 +251,7 @@ def deciding_tokens(
 
 
 def mean_pull(model: TokenModel, counts: sp.csr_array) -> np.ndarray:
-    """What each token adds to the log-odds of a text that holds it, mean over those texts, shape (V, K')."""
+    """Mean contribution of each token to the log-odds of the texts that hold it, shape (V, K')."""
     attention = model.attention(counts)
     V, factor = attention.shape[1], _factors(model, attention)
     documents = np.maximum(np.bincount(attention.indices, minlength=V), 1)
@@ -261,7 +261,7 @@ def mean_pull(model: TokenModel, counts: sp.csr_array) -> np.ndarray:
 def _hardest(
     counts: sp.csr_array, factor: np.ndarray, value: np.ndarray, is_sure: np.ndarray, predicted: np.ndarray
 ) -> np.ndarray:
-    """In which share of all texts each class is predicted and each token pulls hardest to it, (V, K); 0 if not sure."""
+    """Share of all texts in which class k is predicted and a token pulls hardest to it, (V, K); 0 if not sure."""
     V = counts.shape[1]
     lengths = np.diff(counts.indptr)
     starts, filled = counts.indptr[:-1][lengths > 0], lengths[lengths > 0]
@@ -315,7 +315,7 @@ def _attention_shares(attention: sp.csr_array, documents: np.ndarray) -> tuple[n
 
 
 def _factors(model: TokenModel, attention: sp.csr_array) -> np.ndarray:
-    """What a value is multiplied by for each stored count: attention, times the root of the distinct tokens, (nnz,)."""
+    """Factor of the value for each stored count: attention, times the root of the number of distinct tokens, (nnz,)."""
     distinct = np.diff(attention.indptr)
     return attention.data * np.repeat(np.sqrt(distinct), distinct) if model.root_length else attention.data
 

@@ -88,7 +88,7 @@ def compare_texts(
     """
     settings, origin = settings or CompareSettings(), origin or Origin()
     ready = counted_parts(corpus, test, fit, progress)
-    classes, held = ready.classes, ready.judged
+    classes, held = ready.classes, ready.held_out
     learnt, seconds_to_fit = _learnt(ready, fit.seed, progress)
     known, corpus_seconds = _known(learnt, settings, fit.seed)
     chosen = _explained(held, settings.explained, fit.seed)

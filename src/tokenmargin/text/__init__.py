@@ -1,4 +1,4 @@
-"""From texts to counts of tokens, each step a switch of a recipe.
+"""Counts of the tokens in texts; each step is a switch of a recipe.
 
 Names are found when they are asked for: counting new texts needs NumPy alone.
 """
@@ -9,7 +9,7 @@ from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
     from tokenmargin.text._lexicon import CUT, word_pieces
-    from tokenmargin.text.corpus import CountedTexts, TextReport, TokenizedCorpus
+    from tokenmargin.text.corpus import CountedTexts, CountingSteps, TokenizedCorpus
     from tokenmargin.text.counter import Located, TokenCounter
     from tokenmargin.text.counting import count_tokens
     from tokenmargin.text.pipeline import tokenize
@@ -20,10 +20,10 @@ __all__ = [
     "CUT",
     "Alphabet",
     "CountedTexts",
+    "CountingSteps",
     "Located",
     "Markup",
     "Recipe",
-    "TextReport",
     "TokenCounter",
     "TokenizedCorpus",
     "WordMap",

@@ -1,4 +1,4 @@
-"""What is done to a text before it is split into words: markup and apostrophes out, letters made alike.
+"""Clean a text before it is split into words: remove markup and apostrophes, make letters alike.
 
 The rest of its punctuation goes when it is split. Each step also exists as one that remembers where every character
 came from (`Aligned`), so that a word can be shown in the text as it was given.
@@ -18,7 +18,7 @@ from tokenmargin.text.recipe import Markup, Recipe
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _PLAIN_BREAK = re.compile(r"<br />")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
-#: What html.unescape looks at.
+#: Entities that html.unescape replaces.
 _ENTITY = re.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 
 
@@ -75,7 +75,7 @@ class Aligned(NamedTuple):
 
 
 def cleaned_and_aligned(text: str, recipe: Recipe) -> Aligned:
-    """What `cleaned` makes of a text, with where each character came from."""
+    """Text as `cleaned` returns it, with the position in the given text of each character."""
     given = Aligned(text, range(len(text)), range(1, len(text) + 1))
     if recipe.markup is Markup.BREAKS and "<" in text:
         given = _replaced(_replaced(given, _PLAIN_BREAK, lambda _: " "), _BREAK, lambda _: " ")
@@ -136,7 +136,7 @@ def _unaccented(given: Aligned) -> Aligned:
 
 
 def _begins_a_cluster(character: str) -> bool:
-    """Whether no normal form moves a character before the one that it follows."""
+    """True if no normal form moves the character before the one that it follows."""
     return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) == 0
 
 

@@ -1,4 +1,4 @@
-"""Which tokens are counted, and in which column: the frequent ones of a corpus, or those of a vocabulary given."""
+"""Columns of the tokens that are counted: the frequent ones of a corpus, or those of a vocabulary given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tokenmargin.text.recipe import Recipe
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Where the tokens of a lexicon, and the n-grams of them, are counted.
+    """Columns in which the tokens of a lexicon, and their n-grams, are counted.
 
     Args:
         vocabulary: the names of the columns.

@@ -29,7 +29,7 @@ STEMMED = frozenset(_ALGORITHMS.split())
 #: Languages with a stemmer that no list of stop words is known of.
 UNLISTED = frozenset(["nepali", "serbian", "tamil", "yiddish"])
 
-#: Where an apostrophe parts two words (l'homme, dell'arte) instead of standing inside one (don't).
+#: Languages in which an apostrophe parts two words (l'homme, dell'arte) and does not stand inside one (don't).
 ELIDED = frozenset(["catalan", "french", "italian"])
 
 
@@ -44,10 +44,10 @@ def language_name(given: object) -> str:
 
 
 def has_stop_words(language: str) -> bool:
-    """Whether there is a list of the language's stop words."""
+    """True if there is a list of the language's stop words."""
     return language not in UNLISTED
 
 
 def has_stemmer(language: str) -> bool:
-    """Whether there is a stemmer of the language."""
+    """True if there is a stemmer of the language."""
     return language in STEMMED

@@ -33,10 +33,10 @@ _END, _COLOURED = "\0", "\ufe0f"
 
 
 class Spelling:
-    """From words to stems by a recipe."""
+    """Stems of words, made by a recipe."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """With the stop words as they look after cleaning."""
+        """Clean the stop words in the same way as texts."""
         self.recipe = recipe
         listed = stop_words_of(str(recipe.language)) if recipe.drops_listed else frozenset()
         clean = {without_apostrophes(word, recipe.apostrophes) for word in listed}
@@ -91,23 +91,23 @@ class Lexicon:
     """Words to tokens by a recipe; stop words have no tokens."""
 
     def __init__(self, recipe: Recipe) -> None:
-        """Without a word yet."""
+        """Begin without a word."""
         self.recipe = recipe
         self.spelling = Spelling(recipe)
         self.stems: dict[str, list[int]] = {}  #: distinct stems with their tokens
         self.words: list[str] = []
         self.totals = np.zeros(0, np.int64)  #: occurrences of each word
-        self.tokens = array("i")  #: of all words, one word after another
+        self.tokens = array("i")  #: tokens of all words, one word after another
         self.starts = array("i", [0])
-        self.names: list[str] = []  #: of tokens
+        self.names: list[str] = []  #: names of the tokens
         self.foreign = 0  #: documents most of whose letters are none of the alphabet's
         self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)  #: a new word gets the next number
-        self._runs: dict[str, int] = {}  #: of characters, with their tokens
+        self._runs: dict[str, int] = {}  #: runs of characters, with their tokens
         self._split = self._splitter()
         self._sequences: list[tuple[np.ndarray, np.ndarray]] = []  #: words in their order, where n-grams need it
 
     def count(self, batch: NumberedWords) -> sp.csr_array:
-        """How often each token occurs in each document of a batch, shape (documents, tokens known so far)."""
+        """Counts of each token in each document of a batch, shape (documents, tokens known so far)."""
         import scipy.sparse as sp
 
         own = self._add(batch.words)
@@ -136,7 +136,7 @@ class Lexicon:
         return result
 
     def is_stop_word(self) -> np.ndarray:
-        """Which words were dropped as stop words."""
+        """Mask of the words that were dropped as stop words."""
         dropped = self.spelling.stop_words
         return np.fromiter((word in dropped for word in self.words), bool, len(self.words))
 
@@ -156,7 +156,7 @@ class Lexicon:
         return numbers
 
     def _tokens_of_words(self) -> sp.csr_array:
-        """How often each token stands in each word, shape (words, tokens)."""
+        """Counts of each token in each word, shape (words, tokens)."""
         import scipy.sparse as sp
 
         tokens, starts = np.array(self.tokens, np.int32), np.array(self.starts, np.int32)
@@ -164,7 +164,7 @@ class Lexicon:
         return sp.csr_array((np.ones(len(tokens), np.int32), tokens, starts), shape=shape)
 
     def _splitter(self) -> Callable[[str], list[int]]:
-        """From a stem to the numbers of its tokens."""
+        """A function that returns the numbers of a stem's tokens."""
         pieces = self.spelling.pieces()
         if pieces is None:
             return self._with_characters if self.recipe.characters else self._own_token

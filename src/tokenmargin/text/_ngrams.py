@@ -59,7 +59,7 @@ class NGrams:
     tables: tuple[np.ndarray, ...] = ()
 
     def numbers(self, words: np.ndarray) -> list[np.ndarray]:
-        """For each length from 2 on, the number of the run that begins at each place of `parted` words."""
+        """Number that identifies the run beginning at each position of `parted` words, for each length from 2 on."""
         found, prefixes = [], words
         for size, table in enumerate(self.tables, start=2):
             prefixes = find(table, keys(prefixes, words, size))
@@ -77,7 +77,7 @@ class NGrams:
 
 
 class _Tally:
-    """How often each key came by; memory is that of the distinct keys."""
+    """Number of occurrences of each key; memory grows with the number of distinct keys."""
 
     def __init__(self) -> None:
         self.keys, self.totals = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -130,7 +130,7 @@ def given(words: np.ndarray, sizes: np.ndarray, longest: int) -> tuple[NGrams, l
     Args:
         words: the numbers of the words of all runs, one run after another.
         sizes: the number of words of each run.
-        longest: of all of them.
+        longest: length of the longest run.
     """
     ends = np.cumsum(sizes)
     padded = np.append(words, GAP)
@@ -177,7 +177,7 @@ def stems_of(words: np.ndarray, stems: np.ndarray) -> np.ndarray:
 
 
 def places(words: np.ndarray, longest: int) -> int:
-    """How many runs of 2 to `longest` words stand in `parted` words, repeats counted."""
+    """Number of runs of 2 to `longest` words in `parted` words, repeats counted."""
     is_word = words != GAP
     total, is_run = 0, is_word
     for size in range(2, longest + 1):
@@ -204,7 +204,7 @@ def runs_at(
 def count_runs(
     words: np.ndarray, starts: np.ndarray, grams: NGrams, columns: Sequence[np.ndarray], width: int
 ) -> sp.csr_array:
-    """How often each run occurs in each document, shape (documents, width)."""
+    """Counts of each run in each document, shape (documents, width)."""
     import scipy.sparse as sp
 
     rows, found = runs_at(words, starts, grams, columns)

@@ -58,14 +58,14 @@ class NumberedWords(NamedTuple):
 
 
 def word_pattern(text: str, recipe: Recipe) -> re.Pattern[str]:
-    """What matches the words of a cleaned text, one after another."""
+    """Pattern that matches the words of a cleaned text, one after another."""
     is_wide = recipe.alphabet is not Alphabet.ASCII and len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
     return _pattern(recipe.alphabet, recipe.punctuation, recipe.symbols, is_wide)
 
 
 @cache
 def _pattern(alphabet: Alphabet, punctuation: bool, symbols: bool, is_wide: bool) -> re.Pattern[str]:
-    """For texts with characters above U+FFFF, or without: `re` looks those below up ten times as fast when alone."""
+    """Pattern for texts with characters above U+FFFF, or without: `re` is ten times as fast on those below alone."""
     if alphabet is Alphabet.ASCII:
         return re.compile("[A-Za-z0-9]+" + (r"|[^\w\s]|_" if punctuation else ""))
     letters, unspaced, marks, signs = _character_classes(_LAST_LETTER if is_wide else _LAST_NARROW)
@@ -134,7 +134,7 @@ def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:
 
 
 def _is_foreign(text: str) -> bool:
-    """Whether most letters of a text are none of a-z; texts of few such characters are not looked at closely."""
+    """True if most letters of a text are not a-z; False at once if most of its characters are ASCII."""
     if text.isascii() or 2 * len(text.encode("ascii", "ignore")) > len(text):
         return False
     letters = [character for character in text if character.isalpha()]
@@ -142,7 +142,7 @@ def _is_foreign(text: str) -> bool:
 
 
 def _word_edges(block: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where words begin and end in a block that has spaces at both ends, and its bytes without the spaces."""
+    """Positions where words begin and end in a block with spaces at both ends, and its bytes without the spaces."""
     characters = np.frombuffer(block, np.uint8)
     is_letter = characters != _SPACE
     edges = np.flatnonzero(is_letter[1:] != is_letter[:-1]) + 1

@@ -15,8 +15,8 @@ from tokenmargin.text.word_map import WordMap
 
 
 @dataclass(frozen=True)
-class TextReport:
-    """What each step found; occurrences are counted over the whole corpus, n-grams among the tokens."""
+class CountingSteps:
+    """Numbers of words and tokens after each step; occurrences are over the whole corpus, tokens include n-grams."""
 
     documents: int
     words: int  #: occurrences of words
@@ -24,15 +24,15 @@ class TextReport:
     stop_words: int  #: occurrences that were dropped as stop words
     distinct_stems: int
     tokens: int  #: occurrences of tokens, before the minimum count
-    distinct_tokens: int  #: of n-grams those that were counted: none with a word that is itself too rare
+    distinct_tokens: int  #: with the n-grams that were counted: none that holds a word too rare itself
     tokens_purged: int  #: occurrences that the minimum count purged
     tokens_kept: int  #: occurrences left
     vocabulary: int  #: distinct tokens left
     distinct_kept: int  #: sum over documents of the distinct tokens left in each
     empty_documents: tuple[int, ...]  #: rows (from 0) without a token left
-    dropped_documents: int  #: how many of those are left out of the data set
-    ngrams: int = 0  #: how many of the distinct tokens left are of two words or more
-    notes: tuple[str, ...] = ()  #: what the recipe asked for and did not get
+    dropped_documents: int  #: number of those that are left out of the data set
+    ngrams: int = 0  #: number of distinct tokens left that have two words or more
+    notes: tuple[str, ...] = ()  #: steps that the recipe asked for and that could not be done
 
     @property
     def mean_tokens(self) -> float:
@@ -65,45 +65,45 @@ class TextReport:
 
 @dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
-    """What `tokenize` gives.
+    """Result of `tokenize`.
 
     Args:
         dataset: counts, labels and the vocabulary as readable pieces.
-        word_map: which words each token came from.
-        recipe: how it was made.
-        report: what each step found and dropped.
-        reading: what was found while reading, where the texts came from a source.
+        word_map: the words that each token came from.
+        recipe: the steps that made it.
+        report: numbers of words and tokens that each step found and dropped.
+        reading: rows read and left out, if the texts came from a source.
         splits: the split of each document of `dataset`, such as "train"; None where the source has none.
     """
 
     dataset: TokenDataset
     word_map: WordMap
     recipe: Recipe
-    report: TextReport
+    report: CountingSteps
     reading: ReadingReport | None = None
     splits: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CountedTexts:
-    """What `count_tokens` gives: counts without any demand on labels.
+    """Result of `count_tokens`: counts without any demand on labels.
 
     Args:
         counts: (n, V) int32, one row a text, those without a token too.
         vocabulary: V tokens as readable pieces.
-        word_map: which words each token came from.
-        recipe: how it was made.
-        report: what each step found and dropped.
+        word_map: the words that each token came from.
+        recipe: the steps that made it.
+        report: numbers of words and tokens that each step found and dropped.
         labels: shape (n,), whole numbers or strings, where there are labels.
         splits: the split of each text, such as "train"; None where the source has none.
-        reading: what was found while reading, where the texts came from a source.
+        reading: rows read and left out, if the texts came from a source.
     """
 
     counts: sp.csr_array
     vocabulary: tuple[str, ...]
     word_map: WordMap
     recipe: Recipe
-    report: TextReport
+    report: CountingSteps
     labels: np.ndarray | None = None
     splits: tuple[str, ...] | None = None
     reading: ReadingReport | None = None

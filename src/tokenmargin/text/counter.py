@@ -36,9 +36,9 @@ class Located(NamedTuple):
     """A word where it stands: `text[start:end]` of the text as it was given, markup and apostrophes included.
 
     Args:
-        start: of the word in the text.
+        start: start of the word in the text.
         end: behind its last character.
-        word: as it looks after cleaning, before stemming.
+        word: the word after cleaning, before stemming.
         tokens: columns of the tokens that it gave: its own, and those of the n-grams that it is a part of.
     """
 
@@ -48,17 +48,17 @@ class Located(NamedTuple):
     tokens: tuple[int, ...]
 
 
-class Places(NamedTuple):
+class TextWords(NamedTuple):
     """The words of a text in their order, and the tokens that stand in it, one entry an occurrence.
 
     Args:
-        starts: where each word starts in the text as it was given.
-        ends: where it ends.
-        words: as they look after cleaning.
+        starts: start of each word in the text as it was given.
+        ends: end of each word there.
+        words: the words after cleaning.
         tokens: columns of the tokens that each word gave, n-grams that it is a part of included.
         columns: the token of each occurrence.
         firsts: its first word.
-        sizes: how many words it has.
+        sizes: number of its words.
     """
 
     starts: list[int]
@@ -71,7 +71,7 @@ class Places(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """How often each token occurs in each text, as the three arrays of compressed rows, columns in their order."""
+    """Counts of each token in each text, as the three arrays of compressed rows, columns in their order."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -128,7 +128,7 @@ class TokenCounter:
         return numbers, grams, [np.array([*long, GAP], np.int64)[own] for own in which]
 
     def counts(self, texts: Iterable[Any]) -> sp.csr_array:
-        """How often each token occurs in each text, shape (texts, tokens); words that are not known count nothing."""
+        """Counts of each token in each text, shape (texts, tokens); unknown words are not counted."""
         import scipy.sparse as sp
 
         found = self.rows(texts)
@@ -193,8 +193,8 @@ class TokenCounter:
         """
         return list(map(Located._make, zip(*self.places(text)[:4], strict=True)))
 
-    def places(self, text: str) -> Places:
-        """What `located` tells, as lists, and where each token stands: for many texts, where objects cost time."""
+    def places(self, text: str) -> TextWords:
+        """Words of `located` as lists, with the position of each token: faster than objects for many texts."""
         _demand_text(text, "the text")
         clean = cleaned_and_aligned(text, self.recipe)
         matches = list(word_pattern(clean.text, self.recipe).finditer(clean.text))
@@ -210,7 +210,7 @@ class TokenCounter:
             tokens = self._add_runs([stem for stem, _ in found], tokens, (columns, firsts, sizes))
         starts, ends = clean.starts, clean.ends
         begins = [starts[match.start()] for match in matches]
-        return Places(begins, [ends[match.end() - 1] for match in matches], words, tokens, columns, firsts, sizes)
+        return TextWords(begins, [ends[match.end() - 1] for match in matches], words, tokens, columns, firsts, sizes)
 
     def _add_runs(
         self, stems: list[str | None], tokens: list[tuple[int, ...]], into: tuple[list[int], list[int], list[int]]

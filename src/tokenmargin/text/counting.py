@@ -24,7 +24,7 @@ from tokenmargin.text._columns import Columns, checked_names
 from tokenmargin.text._lexicon import Lexicon, ragged_take
 from tokenmargin.text._ngrams import GAP, behind, count_runs, places, stems_of
 from tokenmargin.text._words import number_words
-from tokenmargin.text.corpus import CountedTexts, TextReport, TokenizedCorpus
+from tokenmargin.text.corpus import CountedTexts, CountingSteps, TokenizedCorpus
 from tokenmargin.text.recipe import Recipe, plain_recipe
 from tokenmargin.text.word_map import WordMap
 
@@ -44,7 +44,7 @@ def count_tokens(
     map: Callable[..., Iterable[Any]] = builtins.map,
     progress: Progress = silent,
 ) -> CountedTexts:
-    """How often each token occurs in each text.
+    """Count each token in each text.
 
     Args:
         texts: a source, or any iterable of texts (a generator too).
@@ -149,7 +149,7 @@ class Streamed:
         return _columns.of_vocabulary(self.lexicon, names)
 
     def about_the_alphabet(self) -> str:
-        """What to do where the alphabet lacks the letters of many texts; "" where it does not."""
+        """Advice if the alphabet lacks the letters of many texts, else ""."""
         foreign = self.lexicon.foreign
         return (
             f"{foreign} of them are written in letters that the alphabet of the recipe, ASCII, lacks. "
@@ -168,7 +168,7 @@ class Streamed:
             self.progress(done, self.documents, "counting n-grams")
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
-    def _report(self, counts: sp.csr_array, totals: np.ndarray, columns: Columns) -> TextReport:
+    def _report(self, counts: sp.csr_array, totals: np.ndarray, columns: Columns) -> CountingSteps:
         lexicon, longest = self.lexicon, self.lexicon.recipe.ngrams
         is_stop = lexicon.is_stop_word()
         tokens, ngrams = int(totals.sum()), int(sum((own != GAP).sum() for own in columns.of_grams))
@@ -179,7 +179,7 @@ class Streamed:
         notes = lexicon.recipe.notes
         if lexicon.foreign:
             notes += (f"{lexicon.foreign:,} documents are mostly of letters that the alphabet, ASCII, lacks",)
-        return TextReport(
+        return CountingSteps(
             documents=self.documents,
             words=int(lexicon.totals.sum()),
             distinct_words=len(lexicon.words),

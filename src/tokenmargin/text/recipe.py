@@ -1,4 +1,4 @@
-"""How texts become tokens, as one frozen value: every step of the pipeline is a switch [E, App. E]."""
+"""Recipe from texts to tokens, as one frozen value: every step of the pipeline is a switch [E, App. E]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.text._language import ELIDED, has_stemmer, has_stop_words, language_name
 from tokenmargin.text._wordpiece import BERT_SHA256, find_vocabulary, fingerprint, read_vocabulary
 
-#: Of what `Recipe.to_json` writes.
+#: Version of the format that `Recipe.to_json` writes.
 JSON_VERSION = 2
 #: Longer runs of words hardly repeat.
 LONGEST_NGRAM = 5
@@ -22,7 +22,7 @@ LONGEST_CHARACTERS = 8
 
 
 class Markup(Enum):
-    """What is done about HTML."""
+    """Ways to treat HTML."""
 
     KEEP = "nothing: < and > are punctuation like any other"
     BREAKS = "each <br /> becomes a space"
@@ -30,7 +30,7 @@ class Markup(Enum):
 
 
 class Alphabet(Enum):
-    """What a word is made of.
+    """Characters that words are made of.
 
     Chinese, Japanese, Thai, Lao, Khmer and Burmese are written without spaces. Under UNICODE each Han character, each
     hiragana and each letter of the last four (with the marks that it carries) is a word of its own, as in Unicode's
@@ -46,11 +46,11 @@ class Recipe:
     """The steps from a text to its tokens, in their order; the defaults are the paper's, as read by SPEC.
 
     Args:
-        markup: what is done about HTML.
+        markup: the way to treat HTML.
         apostrophes: characters that are deleted, so that "don't" is the word dont; "" deletes none.
         fold_accents: é becomes e, as bert-base-uncased does it.
         lower_case: capitals become small letters.
-        alphabet: what a word is made of.
+        alphabet: the characters that words are made of.
         punctuation: keep each punctuation mark as a word of its own.
         stop_words: drop the stop words of `language`.
         also_drop: more words to drop, written as they look after the steps before.
@@ -141,17 +141,17 @@ class Recipe:
 
     @property
     def drops_listed(self) -> bool:
-        """Whether words are dropped because a list of stop words holds them."""
+        """True if words are dropped because a list of stop words holds them."""
         return self.stop_words and self.language is not None and has_stop_words(self.language)
 
     @property
     def cuts_stems(self) -> bool:
-        """Whether words are cut back to their stems."""
+        """True if words are cut back to their stems."""
         return self.stem and self.language is not None and has_stemmer(self.language)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the recipe asks for and does not get."""
+        """Sentences about steps that the recipe asks for and that cannot be done."""
         told = []
         if self.stop_words and not self.drops_listed:
             told.append(f"no list of {self.language} stop words is known: none are dropped")

@@ -1,4 +1,4 @@
-"""Which words each token came from, and how often: the way back from WordPieces to words."""
+"""Map from each token to the words that it came from, with counts: the way back from WordPieces to words."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WordMap:
 
     @cached_property
     def incidence(self) -> sp.csr_array:
-        """How often each token stands in each word, shape (W, V), purged tokens left out.
+        """Counts of each token in each word, shape (W, V), purged tokens left out.
 
         With f of shape (V,), `incidence @ f` adds a number up over the pieces of every word.
         """
