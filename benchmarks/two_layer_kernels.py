@@ -22,8 +22,8 @@ from tokenmargin.models._kernels import (
     ColumnTuning,
     DocumentTokens,
     KernelSettings,
-    RowPlace,
     RowsGradient,
+    RowSlot,
     RowTuning,
     Tuning,
     column_sums,
@@ -93,11 +93,11 @@ def sweep(parameters: TwoLayerParameters, shelf: Any, precision: MatmulPrecision
             print(f"    error {np.linalg.norm(gram - exact) / np.linalg.norm(exact):.1e}")
     show("    gather and Gram by the compiler", lambda E, i: precision.gram(E[i], bound=jnp.max(jnp.abs(E))), E, ids)
     gram = gathered_gram(table, ids, lengths)
-    tokens = DocumentTokens(ids, lengths, shelf.log_counts, shelf.labels, table.readings, table.units)
+    tokens = DocumentTokens(ids, lengths, shelf.log_counts, shelf.labels, table.overlaps, table.units)
     settings = KernelSettings(WIDTH, LAYER_NORM_EPSILON, parts, DOTS[precision])
     one, many = jnp.float32(0), jnp.float32(len(shelf.labels))
     found = show(f"documents, {parts} parts", lambda g, t: document_gradients(g, t, one, many, settings), gram, tokens)
-    place = RowPlace(0, ids.size, None)
+    place = RowSlot(0, ids.size, None)
     for cut in PRODUCT_CUTS:
         name = f"gathered_product, {parts} parts, {tuple(cut)}"
         show(

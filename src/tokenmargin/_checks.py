@@ -22,7 +22,7 @@ from tokenmargin.errors import InvalidInputError, TooLargeError, WrongTypeError
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 
-#: What a value of a built-in type may be: NumPy's numbers are numbers.
+#: Types that a value of a built-in type may have: NumPy's numbers are numbers.
 STANDS_FOR: dict[type, tuple[type, ...]] = {
     int: (Integral,),
     float: (Real,),
@@ -72,7 +72,7 @@ def whole_number(value: int, name: str, least: int) -> None:
         raise InvalidInputError(f"{name} must be a whole number >= {least}, got {shown(value)}.")
 
 
-#: What pandas puts where a value is missing; it is recognised by name, because pandas need not be installed.
+#: Name of what pandas puts where a value is missing; it is recognised by name, because pandas need not be installed.
 MISSING_TYPES = ("NAType", "NaTType")
 
 
@@ -171,7 +171,7 @@ def bounded(value: Any, name: str) -> None:
 
 
 def _is_deep(value: Any, item: int) -> bool:
-    """Whether one goes on for long by taking an item of an item; all of them would take as long as there are."""
+    """True if the value is nested `DEEPEST` levels deep at `item`; reading all items would take too long."""
     for _ in range(DEEPEST):
         if not isinstance(value, list | tuple) or not value:
             return False

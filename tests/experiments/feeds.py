@@ -29,7 +29,7 @@ from tokenmargin.papers.embeddings.figures import (
 from tokenmargin.papers.embeddings.figures._margin_points import MarginPoint, QueryRow
 from tokenmargin.papers.embeddings.figures._review_training import ONE_LAYER, TWO_LAYERS, Effort, Layers, token_arrays
 from tokenmargin.papers.embeddings.figures._training_outcome import training_outcome
-from tokenmargin.papers.embeddings.figures.app_e_reading import Place
+from tokenmargin.papers.embeddings.figures.app_e_reading import Trial
 from tokenmargin.papers.embeddings.figures.fig01_03_04_reviews import TREATMENTS, judged_study
 from tokenmargin.papers.embeddings.selection_study import Theorem5Study, decided, study_cases, table
 from tokenmargin.papers.maxmargin.figures import (
@@ -299,12 +299,12 @@ def reading() -> Fed:
     places = tuple((name, depth, each) for name in ("imdb", "yelp") for depth in depths for each in settings)
 
     def numbers(false: Falsely) -> tuple[Number, ...]:
-        tried: dict[Place, dict[str, object]] = {}
+        tried: dict[Trial, dict[str, object]] = {}
         for place in places:
             name, depth, setting = place
             training = review_training(false.get(place, "right"), depths[depth])
             outcome = training_outcome(tokens, training, depths[depth].log10_loss, positive)
-            tried.setdefault(Place(name, depth), {})[setting] = outcome
+            tried.setdefault(Trial(name, depth), {})[setting] = outcome
         return app_e_reading.judged(tried)[0]
 
     return Fed(numbers, places)

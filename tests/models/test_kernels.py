@@ -20,7 +20,7 @@ from tokenmargin.models._kernels import (
     PARTS,
     DocumentTokens,
     KernelSettings,
-    RowPlace,
+    RowSlot,
     Tuning,
     column_sums,
     document_gradients,
@@ -116,20 +116,20 @@ def test_three_kernels_are_the_block_from_its_gram_on(rng, U, scale):
     ids, log_counts, labels = documents_of(rng, 2, U, 200)
     E, readers = scale * rng.normal(size=(200, WIDTH)) / np.sqrt(WIDTH), rng.normal(size=(3, WIDTH))
     gram = jnp.einsum("btd,bsd->bts", E[ids], E[ids])
-    readings = jnp.asarray(E @ readers.T)
+    overlaps = jnp.asarray(E @ readers.T)
     settings = KernelSettings(WIDTH, EPSILON, 0, jax.lax.Precision.HIGHEST, SCALES.mixing, interpret=True)
-    tokens = DocumentTokens(ids, document_lengths(log_counts), log_counts, labels, readings.T, jnp.ones(200))
+    tokens = DocumentTokens(ids, document_lengths(log_counts), log_counts, labels, overlaps.T, jnp.ones(200))
     ours = jax.jit(partial(document_gradients, settings=settings))(gram, tokens, jnp.asarray(0.3), jnp.asarray(7.0))
     forward = forward_from_gram(
-        gram, readings[ids], log_counts, WIDTH, jnp.ones(()), EPSILON, MatmulPrecision.FULL, SCALES
+        gram, overlaps[ids], log_counts, WIDTH, jnp.ones(()), EPSILON, MatmulPrecision.FULL, SCALES
     )
     slopes = -labels * jax.nn.sigmoid(-labels * (forward.outputs + 0.3)) / 7.0
-    symmetric, by_reading = backward_to_gram(forward, slopes, WIDTH, MatmulPrecision.FULL, SCALES)
+    symmetric, by_overlap = backward_to_gram(forward, slopes, WIDTH, MatmulPrecision.FULL, SCALES)
     assert_close(ours.outputs, forward.outputs, ROUNDING)
     assert_close(ours.slopes, slopes, ROUNDING)
     there = np.arange(U) < np.asarray(tokens.lengths)[:, None]
     pairs = there[:, :, None] & there[:, None, :]
-    assert_close(np.where(there, ours.readings, 0.0), jnp.moveaxis(by_reading, -1, 0), ROUNDING)
+    assert_close(np.where(there, ours.overlaps, 0.0), jnp.moveaxis(by_overlap, -1, 0), ROUNDING)
     assert_close(np.where(pairs, ours.symmetric[0], 0.0), symmetric, ROUNDING)
 
 
@@ -140,7 +140,7 @@ def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
     E = jnp.asarray(rng.normal(size=(V, d)) * 10.0 ** rng.integers(-3, 3, (V, 1)), jnp.float32)
     readers = jnp.asarray(rng.normal(size=(3, d)), jnp.float32)
     table = jax.jit(partial(read_table, parts=parts, interpret=True))(E, readers)
-    assert_close(table.readings, np.asarray(readers, np.float64) @ np.asarray(E, np.float64).T, SINGLE)
+    assert_close(table.overlaps, np.asarray(readers, np.float64) @ np.asarray(E, np.float64).T, SINGLE)
     ids, log_counts, _ = documents_of(rng, 2, 140, V)
     lengths = document_lengths(log_counts)
     assert lengths.tolist() == [140 - 140 // 3, 140]
@@ -155,7 +155,7 @@ def test_gathered_products_are_those_of_the_gathered_rows(rng, parts):
     scales, units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
     left = tuple(in_parts(scaled * scales[:, :, None], parts))
     others = jnp.ones((285, d), jnp.float32)
-    product = partial(gathered_product, place=RowPlace(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
+    product = partial(gathered_product, place=RowSlot(3, 285, others), interpret=True, tuning=Tuning(16, 4, 1))
     rows = jax.jit(product)(table, ids, lengths, left, jnp.broadcast_to(units, (3, *units.shape)))
     found, written = np.asarray(rows[3:283]), there.reshape(-1)
     assert_close(found[written], (D @ X).reshape(-1, d)[written], tolerance)
@@ -188,7 +188,7 @@ def test_rows_are_added_in_the_order_of_documents(rng):
             expected[token] += rows[row]
             thin[:, token] += narrow[:, row]
     np.testing.assert_array_equal(table, expected)
-    assert_close(where.readings, thin, SINGLE)
+    assert_close(where.overlaps, thin, SINGLE)
     readers = rng.normal(size=(3, WIDTH)).astype(np.float32)
     assert_close(add(where, rows, readers), expected + thin.T @ readers, SINGLE)
 
@@ -342,10 +342,10 @@ def test_wide_products_fill_their_arrays_and_leave_none(rng, monkeypatch):
     monkeypatch.setattr(triton, "store", store)
     E, readers, D = (rng.normal(size=shape).astype(np.float32) for shape in ((5, WIDTH), (3, WIDTH), (2, 3, 3)))
     table, ids, lengths = read_table(E, readers, 1), np.array([[0, 1, 4], [3, 2, 0]], np.int32), np.full(2, 3, np.int32)
-    assert_close(table.readings, readers @ E.T, SINGLE)
+    assert_close(table.overlaps, readers @ E.T, SINGLE)
     assert_close(gathered_gram(table, ids, lengths), E[ids] @ E[ids].transpose(0, 2, 1), 2 * ONE_HALF)
     left, units = jnp.asarray(D * table.units[ids][:, None, :] * 2.0**12, jnp.float16), np.full((1, 2, 3), 2.0**-12)
-    rows = gathered_product(table, ids, lengths, (left,), jnp.asarray(units, jnp.float32), RowPlace(0, 6, None))
+    rows = gathered_product(table, ids, lengths, (left,), jnp.asarray(units, jnp.float32), RowSlot(0, 6, None))
     assert_close(rows, (D @ E[ids]).reshape(6, WIDTH), 2 * ONE_HALF)
 
 

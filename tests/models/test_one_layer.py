@@ -16,7 +16,7 @@ from tokenmargin.losses import CustomLoss, correlation, exponential, logistic
 from tokenmargin.models import _sums, one_layer
 from tokenmargin.models._one_layer_kernels import PiecesOfDocuments, document_sums, kernels_apply
 from tokenmargin.models.factored_gradient import FactoredGradient, gradient_entries
-from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, readings
+from tokenmargin.models.one_layer import OneLayer, OneLayerParameters, overlaps
 from tokenmargin.training.count_batches import CountBatches, count_batches
 
 #: Sums of fewer than a thousand float64 terms of order one.
@@ -256,7 +256,7 @@ def test_logits_beyond_the_range_of_exp_are_harmless(rng):
     (batch,) = batch_of(documents, labels, 90)
     parameters = random_parameters(rng, 90, 5, scale=100.0)
     sums, gradients = evaluate(OneLayer(width=5), parameters, batch)
-    assert np.abs(readings(parameters)[:, 0]).max() > 1e4
+    assert np.abs(overlaps(parameters)[:, 0]).max() > 1e4
     assert np.isfinite(sums.mean_loss)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradients))
 
@@ -336,7 +336,7 @@ def test_two_kernels_are_all_between_the_readings_and_the_gradients(rng, scale, 
     model = OneLayer(2)
     for batch in batch_of(documents, labels, 90, batch_size):
         pieces = PiecesOfDocuments(batch.ids, batch.log_counts, batch.pieces, batch.labels)
-        ours = jax.jit(partial(document_sums, interpret=True))(readings(parameters), pieces, batch.documents)
+        ours = jax.jit(partial(document_sums, interpret=True))(overlaps(parameters), pieces, batch.documents)
         _, gradients = jax.jit(model.loss_and_gradients)(parameters, batch)
         np.testing.assert_allclose(ours.outputs, jax.jit(model.outputs)(parameters, batch), atol=ROUNDING * scale)
         np.testing.assert_allclose(ours.flow, gradients.embeddings.left, atol=ROUNDING * scale)

@@ -261,9 +261,9 @@ def test_pairs_of_float16_hold_embeddings_of_any_size(rng, size):
     """The Gram block has the square of their size: taken for anything else, halves overflow or keep no digits."""
     x = rng.uniform(-size, size, (2, 5, 16))
     gram = jnp.asarray(x @ x.transpose(0, 2, 1), jnp.float32)
-    readings, log_counts = jnp.ones((2, 5, 3), jnp.float32), jnp.zeros((2, 5), jnp.float32)
+    overlaps, log_counts = jnp.ones((2, 5, 3), jnp.float32), jnp.zeros((2, 5), jnp.float32)
     settings = {"width": 16, "epsilon": LAYER_NORM_EPSILON, "precision": MatmulPrecision.FLOAT_16_PAIRS}
-    found = jax.jit(partial(forward_from_gram, **settings))(gram, readings, log_counts, bound=jnp.float32(size))
+    found = jax.jit(partial(forward_from_gram, **settings))(gram, overlaps, log_counts, bound=jnp.float32(size))
     exact = np.asarray(found.mixing, np.float64) @ np.asarray(gram, np.float64)
     np.testing.assert_allclose(found.mixed_gram, exact, rtol=0, atol=OPERANDS_IN_PAIRS * np.abs(exact).max())
 

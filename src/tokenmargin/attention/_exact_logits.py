@@ -63,7 +63,7 @@ def shifted_gaps(keys: np.ndarray, present: np.ndarray, scores: np.ndarray, p: n
 
 
 def is_clear(keys: np.ndarray, present: np.ndarray, p: np.ndarray, least: float) -> bool:
-    """Whether logits of an input, and gaps to the first over all inputs, are equal or at least so far apart."""
+    """True if logits of an input, and gaps to the first over all inputs, are equal or at least `least` apart."""
     whole, unit = exact_logits(keys, p)
     rows = [sorted(row[there].tolist()) for row, there in zip(whole, present, strict=True)]
     gaps = sorted(row[-1] - one for row in rows for one in row)

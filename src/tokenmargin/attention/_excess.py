@@ -1,4 +1,4 @@
-"""How much a risk exceeds its value at a base output, in logarithms: no digit is lost however small the excess is.
+"""Excess of a risk over its value at a base output, in logarithms: no digit is lost, however small the excess is.
 
     (1/n) sum_i  l(at_i + u_i) - l(at_i)
 
@@ -35,7 +35,7 @@ def log_mean_excess(
     Args:
         loss: l.
         at: signed outputs at the base, shape (n,).
-        sign: of u, shape (n,).
+        sign: sign of u, shape (n,).
         log_change: log|u|, shape (n,); -inf where there is no change.
         direct: where the difference of losses is taken as it is, shape (n,).
     """

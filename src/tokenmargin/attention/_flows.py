@@ -161,7 +161,7 @@ class FarStart:
 
     @classmethod
     def of(cls, number: int, risk: Risk, start: np.ndarray, size: int) -> FarStart:
-        """From the binary exponent of its length."""
+        """Make a far start from `size`, the binary exponent of its length."""
         return cls(number, risk, start, (size - NEARER[0], size - NEARER[1]))
 
     @property
@@ -172,7 +172,7 @@ class FarStart:
 
     @property
     def is_clear(self) -> bool:
-        """Whether no two log-weights nearly tie, so that the nearer starts feel what this one feels."""
+        """True if no two log-weights nearly tie, so that the nearer starts feel the same field as this one."""
         data = self.risk.sequences
         return is_clear(data.keys, data.mask, self.nearer[1], SATURATED)
 

@@ -233,7 +233,7 @@ def _mixed(ends: _Ends, b: int) -> Limit | None:
 def _verdict(
     ends: _Ends, along: _Separation, b: int, is_far: bool, newton: float, top_eigenvalue: float
 ) -> tuple[LimitKind, str]:
-    """What the numbers say of point b, with a sentence."""
+    """Verdict on point b by the numbers: the kind of its limit, and a sentence that gives the reason."""
     if not (np.isfinite(ends.force[b]).all() and np.isfinite(ends.jacobian[b]).all()):
         return LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."
     if ends.speed[b] == 0.0 and not ends.signed[b].any():
@@ -309,7 +309,7 @@ def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
 
 
 def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
-    """Why pairs that carry no weight at p may carry it further along the velocity; None where none can."""
+    """Reason why pairs without weight at p may gain weight further along the velocity; None if no pair can."""
     each, first = np.arange(len(ends.logits[b])), ends.logits[b].argmax(axis=1)
     if not along.chosen[b][each, first].all():
         return "p selects other tokens than its velocity does, whose weights come back: follow it further."
@@ -324,7 +324,7 @@ def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
 
 
 def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
-    """Whether a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
+    """True if a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
 
     Unless inputs that share tokens pull the same difference the other way, and more.
     """

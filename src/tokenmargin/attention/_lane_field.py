@@ -46,7 +46,7 @@ class LaneField(eqx.Module):
 
     @classmethod
     def of(cls, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> LaneField:
-        """From problems stacked along the first axis. Keys become relative to the first: softmax feels no shift."""
+        """Make it from problems stacked along axis 0. Keys become relative to the first: softmax feels no shift."""
         return cls(_last(keys - keys[:, :, :1]), _last(scores), _last(log_multiplicity), loss)
 
     def lanes(self, which: np.ndarray) -> LaneField:
@@ -54,12 +54,12 @@ class LaneField(eqx.Module):
         return LaneField(self.keys[..., which], self.scores[..., which], self.log_multiplicity[..., which], self.loss)
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
-        """What a method's step is told at p, for every lane along the last axis."""
+        """Gradient and excess at p, which a method's step is given, for every lane along the last axis."""
         return Gradient((ScaledVector(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
 
     @staticmethod
     def moved(before: LaneVectors, after: LaneVectors) -> LaneVectors:
-        """Where a step from `before` to `after` leads: there."""
+        """Return `after`, the point to which a step from `before` leads."""
         del before
         return after
 
@@ -120,7 +120,7 @@ class LaneField(eqx.Module):
         return self._pulled(net), jnp.einsum("itcl,itdl->cdl", self.keys[:, 1:], rows[:, 1:])
 
     def separation(self, p: LaneVectors) -> Separation:
-        """That of `KeyField.separation`, for every lane."""
+        """Separation at p for every lane, as in `KeyField.separation`."""
         pairs, share, _, log_share, log_weight = self._pairs(p)
         force = self._pulled(jnp.sum(pairs, axis=2))
         reach = self._along(force)
@@ -191,12 +191,12 @@ class StackedFields(eqx.Module):
         return StackedFields(jax.tree.map(lambda x: x[which], self.stacked))
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
-        """What a method's step is told at p, for every lane along the last axis."""
+        """Gradient and excess at p, which a method's step is given, for every lane along the last axis."""
         told: tuple[Gradient, Excess] = jax.vmap(lambda field, x: field.descent(x), (0, -1), -1)(self.stacked, p)
         return told
 
     def moved(self, before: LaneVectors, after: LaneVectors) -> LaneVectors:
-        """Where a step from `before` to `after` leads, once every lane's field has had its say."""
+        """Points to which a step from `before` to `after` leads, after the correction by every lane's field."""
         return jax.vmap(lambda field, x, y: field.moved(x, y), (0, -1, -1), -1)(self.stacked, before, after)
 
 

@@ -49,7 +49,7 @@ class Split:
 
     @property
     def attracts(self) -> bool:
-        """Whether the finite part is a strict local minimum on its span."""
+        """True if the finite part is a strict local minimum on its span."""
         return self.newton_step <= NEWTON_TOLERANCE and self.largest_eigenvalue < -CURVATURE_TOLERANCE
 
     def whole(self, y: np.ndarray) -> np.ndarray:
@@ -90,7 +90,7 @@ def split(system: PairField, y: np.ndarray, signed: np.ndarray) -> Split | None:
 
 
 def _groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """For each token the first of its input with the same key outside the span, shape (n, T)."""
+    """First token of its input with the same key outside the span, for each token, shape (n, T)."""
     near = np.linalg.norm(flat[:, :, None] - flat[:, None], axis=-1) <= SPAN_TOLERANCE
     return np.asarray((near & present[:, None, :]).argmax(axis=2))
 
@@ -111,15 +111,15 @@ def _merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[
 def _finite_part(
     system: PairField, held: np.ndarray, start: np.ndarray, group: np.ndarray, ahead: np.ndarray
 ) -> tuple[np.ndarray, float, float] | None:
-    """Where p stays on the span once every token outside the first group of its input has lost its attention.
+    """Point of the span at which p stays once tokens outside the first group of each input have lost their attention.
 
     Newton's method on the field of those tokens alone; None where it does not settle.
 
     Args:
         system: the whole problem.
         held: basis of the span.
-        start: on the span, shape (m,).
-        group: of each token.
+        start: point on the span, shape (m,).
+        group: group of each token.
         ahead: logits outside the span, shape (n, T): the group of largest logit is what is left.
     """
     present = np.isfinite(np.asarray(system.log_multiplicity))

@@ -1,4 +1,4 @@
-"""What every path of p has: its norms and its directions."""
+"""Norms and directions, which every path of p has."""
 
 from __future__ import annotations
 

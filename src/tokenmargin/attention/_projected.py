@@ -63,7 +63,7 @@ class Region(eqx.Module):
         return u, unit(along * u - self.axis)
 
     def active(self, y: VectorJ, force: VectorJ) -> tuple[AnyArray, AnyArray]:
-        """Whether a sphere and whether the mantle stops a point that is pushed by `force`."""
+        """Two booleans: a sphere stops, and the mantle stops, a point that is pushed by `force`."""
         u, e = self.normals(y)
         norm, out = jnp.sqrt(jnp.sum(y**2)), jnp.sum(force * u)
         at_outer = (norm >= self.outer * (1 - ON_BORDER)) & (out > 0)
@@ -89,7 +89,7 @@ class Region(eqx.Module):
 
 
 class Stationary(eqx.Module):
-    """Where lanes ended, and what they are compared by; every field has the lane first.
+    """Points where lanes ended, and the numbers that they are compared by; every field has the lane first.
 
     JAX arrays while they are computed, NumPy arrays when `minimise` returns them.
     """
@@ -110,7 +110,7 @@ class Stationary(eqx.Module):
         return self.value, self.sign, self.log_excess, self.residual
 
     def beats(self, j: int, k: int) -> bool:
-        """Whether lane j has the smaller risk, compared by the excess where L itself cannot tell."""
+        """True if lane j has the smaller risk, compared by the excess where L itself cannot tell."""
         same = SAME_RISK * max(self.scale[j], self.scale[k])
         if abs(self.value[j] - self.value[k]) > same or abs(self.selected[j] - self.selected[k]) > same:
             return bool(self.value[j] < self.value[k])

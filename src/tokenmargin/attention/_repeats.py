@@ -11,7 +11,7 @@ from tokenmargin._types import Keys, TokenFlags, TokenNumbers, Tokens
 
 
 def same_key(keys: Keys, mask: TokenFlags) -> np.ndarray:
-    """Whether two tokens of an input have the same key, booleans of shape (n, T, T); False where one is masked."""
+    """True where two tokens of an input have the same key, booleans of shape (n, T, T); False where one is masked."""
     same = (keys[:, :, None, :] == keys[:, None, :, :]).all(axis=-1)
     return np.asarray(same & mask[:, :, None] & mask[:, None, :])
 
@@ -21,7 +21,7 @@ def repeats_merged(keys: Keys, values: Tokens, mask: TokenFlags) -> tuple[Tokens
 
     Args:
         keys: shape (n, T, d).
-        values: what a token brings where it is attended to, shape (n, T, k): the token itself, or its score.
+        values: contribution of a token that is attended to, shape (n, T, k): the token itself, or its score.
         mask: shape (n, T).
 
     Returns:

@@ -36,7 +36,7 @@ _SHRINK, _GROW, _SAFETY = 0.2, 5.0, 0.8
 #: the solution has twelve digits beyond what the condition of the problem takes.
 _REFINED = 1e-6
 
-#: With which power of a step's length its estimated error falls: of `rosenbrock_step`, and of `rodas_step`.
+#: Power of a step's length with which its estimated error falls: of `rosenbrock_step`, and of `rodas_step`.
 ROSENBROCK_POWER, RODAS_POWER = 3, 5
 
 _DIAGONAL = 1.0 / (2.0 + sqrt(2.0))
@@ -84,7 +84,7 @@ _DENSE = _rows("""
     -59.78993625266729 -0.15582684282751913 4.883087185713722
 """)
 
-#: Where along a step its points are told, the last its end: close enough to draw a line through.
+#: Shares of a step at which its points are told, the last its end: close enough to draw a line through.
 PASSED = (0.25, 0.5, 0.75, 1.0)
 
 #: b -> x with W x = b.
@@ -161,7 +161,7 @@ def _by_factors(one: MatrixJ, reach: ScalarJ, jacobian: MatrixJ) -> Solve:
 
 
 def _in_lanes(one: MatrixJ, reach: AnyArray, jacobian: AnyArray) -> Solve:
-    """By an inverse, and one round of refinement with it.
+    """Solver by an inverse, and one round of refinement with it.
 
     The inverse is taken without pivoting, so that all lanes do the same. Where it turns out to be too poor for
     refinement the answer is NaN, and the step is tried again at a fifth of its length: there W is closer to 1.
@@ -200,10 +200,10 @@ def controlled(error: AnyArray, allowed: AnyArray, fits: AnyArray, power: int) -
     """(whether a step is accepted, by what to multiply its length).
 
     Args:
-        error: of the step, as it estimates it.
-        allowed: what it may be.
-        fits: whether the step ends where it may; one that does not is tried again, as short as is ever done at once.
-        power: of the step's length with which its error falls.
+        error: error of the step, as it estimates it.
+        allowed: most that the error may be.
+        fits: True if the step ends where it may; one that does not is tried again, as short as is ever done at once.
+        power: power of the step's length with which its error falls.
     """
     usable = fits & jnp.isfinite(error)
     factor = _SAFETY * (allowed / jnp.maximum(error, 1e-30)) ** (1.0 / power)

@@ -103,7 +103,7 @@ def judged_by_rates(risk: Risk, point: Vector, velocity: Vector) -> Limit:
     """Judge where a point goes, given the unit velocity of each block.
 
     Args:
-        risk: what is followed.
+        risk: risk that is followed.
         point: the end of a path, shape (D,).
         velocity: as the path has it, shape (D,): the gradient at the end still feels the log-weights' error.
     """
@@ -189,15 +189,15 @@ def _weighted_mean(log_w: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, flo
 
 
 def _keeps_its_distance(risk: Risk, point: Vector, log_w: np.ndarray, rate: np.ndarray) -> bool:
-    """Whether a token scores more than the selected one and loses no weight beside the pairs that hold p back.
+    """True if a token scores more than the selected one and loses no weight beside the pairs that hold p back.
 
     However little it weighs, it pulls for ever; unless another input that shares the two tokens selects the better one.
 
     Args:
-        risk: what is followed.
+        risk: risk that is followed.
         point: the end of the path.
         log_w: log-weights of pairs of tokens, shape (n, T, T).
-        rate: at which they fall.
+        rate: rate at which they fall.
     """
     weighted, felt = np.isfinite(log_w), with_one_score_a_key(risk.felt(point))
     if not weighted.any():

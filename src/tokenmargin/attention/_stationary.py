@@ -1,4 +1,4 @@
-"""Whether points are at rest and attract, by Newton step and curvature; or else steady, and where they go then.
+"""Tests of points: at rest and attracting, by Newton step and curvature; or else steady, and where they go then.
 
 Only differences of keys move p: outside their span J is zero, and says nothing.
 """
@@ -29,7 +29,7 @@ TURNED_UNSEEN = 1e-5
 
 
 def spanned(values: np.ndarray) -> np.ndarray:
-    """Which singular values, shape (B, k), belong to directions that are spanned."""
+    """True for those singular values, shape (B, k), that belong to directions that are spanned."""
     return np.asarray(values > SPAN_TOLERANCE * np.maximum(values.max(axis=1, keepdims=True, initial=0.0), 1e-300))
 
 
@@ -43,7 +43,7 @@ def stationarity(
         present: which tokens there are, shape (B, n, T).
         force: G, shape (B, r).
         jacobian: J, shape (B, r, r).
-        norm: of the points, shape (B,).
+        norm: norms of the points, shape (B,).
 
     Returns:
         Two arrays of shape (B,), NaN where the field is not finite.

@@ -65,7 +65,7 @@ class AttentionRisk(Risk):
 
     @checked
     def log_excess(self, points: ArrayLike, allowed: Selection | None = None) -> tuple[Numbers, Numbers, Numbers]:
-        """How much attention outside the allowed tokens costs, at any norm of p; see `HeadRisk.log_excess`.
+        """Cost of attention outside the allowed tokens, at any norm of p; see `HeadRisk.log_excess`.
 
         Args:
             points: shape (s, d).

@@ -18,7 +18,7 @@ from tokenmargin.losses import Loss, logistic
 def descend_batch(
     problems: ProblemBatch, method: Descent | NormalizedDescent, steps: int, loss: Loss = logistic
 ) -> BatchVectors:
-    """Where `steps` steps from 0 lead, shape (B, d): `follow(AttentionRisk(problems[j]), 0, method).final` for all j.
+    """Points after `steps` steps from 0, shape (B, d): `follow(AttentionRisk(problems[j]), 0, method).final` for all j.
 
     The keys are used in the coordinates they are given in: `in_span_of_differences` makes them short.
     """
@@ -39,7 +39,7 @@ def lane_fields(problems: ProblemBatch, loss: Loss) -> LaneField:
 
 
 def _has_repeats(keys: np.ndarray) -> np.ndarray:
-    """Whether two tokens of one input of problem j have the same key, shape (B,)."""
+    """True for problem j if two tokens of one of its inputs have the same key, shape (B,)."""
     ordered = np.sort(keys[..., 0], axis=2)
     suspects = (ordered[:, :, 1:] == ordered[:, :, :-1]).any(axis=(1, 2))  # equal in the first coordinate already
     T = keys.shape[2]

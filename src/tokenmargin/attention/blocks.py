@@ -30,8 +30,8 @@ class Block:
     """One array of a point.
 
     Args:
-        shape: of the array, such as (d,) for p.
-        role: what the block is for.
+        shape: shape of the array, such as (d,) for p.
+        role: purpose of the block.
         speed: every step of a method moves the block so many times as far.
     """
 
@@ -95,7 +95,7 @@ def one_vector(blocks: Blocks, point: Any, name: str) -> np.ndarray:
 
 
 def are_many(blocks: Blocks, points: Any) -> bool:
-    """Whether these are several points: one axis more than a point has, or a list of tuples."""
+    """True if these are several points: one axis more than a point has, or a list of tuples."""
     try:
         axes = np.ndim(points)
     except ValueError:  # ragged: a list of points of several blocks, or what `one_vector` refuses in words

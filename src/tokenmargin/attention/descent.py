@@ -151,7 +151,7 @@ def _descend(
     records: int,
     every: int,
 ) -> tuple[Moving, AnyArray]:
-    """Where it ended, and points of shape (records, r, lanes); without a state the method's own first one is made."""
+    """Last point and state, and points of shape (records, r, lanes); without a state the method's first one is made."""
     in_every_lane = method.step if method.takes_lanes else jax.vmap(method.step, in_axes=-1, out_axes=-1)
 
     def step(_: AnyArray, now: Moving) -> Moving:
@@ -170,7 +170,7 @@ def _descend(
 
 
 def checked_step(after: object, before: Moving) -> Moving:
-    """What a method's step returned, or an error that says what it should be."""
+    """Return the answer of a method's step, or raise an error that says what it should be."""
 
     def shape(tree: object) -> object:
         return jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)

@@ -23,7 +23,7 @@ class Field(eqx.Module):
     `KeyField` has the rest in closed form for a risk of one query over fixed keys.
     """
 
-    #: Whether tokens score the same at every point, as they do behind a linear head. The field is then smooth, fast
+    #: True if tokens score the same at every point, as they do behind a linear head. The field is then smooth, fast
     #: layouts are known for it, and a limit of which a part stays finite can be taken apart.
     has_fixed_scores: ClassVar[bool] = False
 
@@ -45,7 +45,7 @@ class Field(eqx.Module):
         return jnp.concatenate([block.unit for block in self.descent(y)[0].descent])
 
     def log_weights(self, y: AnyArray) -> tuple[AnyArray, ...]:
-        """For each block the logarithms of the weights of which -grad L is the sum, -inf for those that pull nothing.
+        """Logarithms of the weights of which -grad L is the sum, for each block; -inf for those that pull nothing.
 
         Pairs of tokens have shape (n, T, T). Empty where the field does not say: then no limit is judged.
         """

@@ -131,7 +131,7 @@ _Batch = TypeVar("_Batch", _Lane, _Trail)
 
 @dataclass(frozen=True)
 class FlowEnd:
-    """Where one integration ended, in the coordinates of the system, with the accepted points if recorded."""
+    """End of one integration, in the coordinates of the system, with the accepted points if recorded."""
 
     y: np.ndarray
     time: float
@@ -229,7 +229,7 @@ def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Tr
 
 
 def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
-    """Whether problems are many, and small, enough to be laid out along the last axis: then sums are written out."""
+    """True if problems are many and small enough to be laid out along the last axis: then sums are written out."""
     if not systems.has_fixed_scores or lanes < LANES:
         return False
     n, T, d = systems.keys.shape[1:]

@@ -56,13 +56,13 @@ def follow(
     """Follow `risk` from `start`, or from many starts at once.
 
     Args:
-        risk: what is descended: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own.
+        risk: risk that is descended: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own.
         start: a point of the risk, such as p of shape (d,) or a tuple (v, p). Many starts have one axis more, such as
             shape (s, d), or are a list of tuples.
         method: `Descent(lr)`, `NormalizedDescent(lr)`, any `Method` of your own, or `Flow()`.
-        steps: of a method, 1000 if not given; the flow decides for itself (`Flow.max_steps`).
+        steps: number of steps of a method, 1000 if not given; the flow decides for itself (`Flow.max_steps`).
         every: keep every so many points of a method's path (a divisor of `steps`); all of them if not given.
-        keep_path: whether the points passed are kept. By default they are for one start, and first and last for many.
+        keep_path: True if the points passed are kept. By default they are for one start, and first and last for many.
         progress: called as progress(done, total, what) as runs end.
 
     Returns:

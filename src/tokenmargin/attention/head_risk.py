@@ -150,7 +150,7 @@ class HeadRisk(Risk):
     @checked
     @keep_precision
     def log_excess(self, points: ArrayLike, allowed: Selection) -> tuple[Numbers, Numbers, Numbers]:
-        """How much attention outside the allowed tokens O_i costs, at any norm of p.
+        """Cost of attention outside the allowed tokens O_i, at any norm of p.
 
         L(p) - L_O(p), where L_O is the risk with attention confined to O_i (renormalised): the risk gap to L_star of
         [M, Lemmas 8 and 14] when psi is constant on the hull of O_i, in particular when O_i is one token.

@@ -31,7 +31,7 @@ EIGENVALUE_TOLERANCE = 1e-12
 
 
 class Curvature(Enum):
-    """What is known of the shape of a head; the value says it in words."""
+    """Known shape of a head; the value says it in words."""
 
     AFFINE = "affine: a mixture of tokens gets the mixture of their values"
     CONVEX = "convex: a mixture gets at most the mixture of the values"
@@ -53,7 +53,7 @@ class Head(eqx.Module):
 
     @property
     def curvature(self) -> Curvature:
-        """What is certain about the shape of psi."""
+        """Shape that psi certainly has."""
         return Curvature.UNKNOWN
 
 
@@ -120,7 +120,7 @@ class QuadraticHead(Head):
 
     @property
     def curvature(self) -> Curvature:
-        """By the signs of the eigenvalues of A."""
+        """Shape of psi by the signs of the eigenvalues of A."""
         eigenvalues = np.linalg.eigvalsh(np.asarray(self.matrix))
         width = EIGENVALUE_TOLERANCE * float(np.abs(eigenvalues).max())
         if width == 0:

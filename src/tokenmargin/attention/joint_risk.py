@@ -64,7 +64,7 @@ class JointField(Field):
         return Gradient(blocks), Excess(jnp.sign(value), jnp.log(jnp.abs(value)))
 
     def moved(self, before: BothJ, after: BothJ) -> BothJ:
-        """Where a step leads when v and p move at their own speeds."""
+        """Point to which a step leads when v and p move at their own speeds."""
         k = self.tokens.shape[2]
         speed = jnp.repeat(
             jnp.asarray(self.speeds), np.array([k, before.shape[0] - k]), total_repeat_length=len(before)
@@ -125,7 +125,7 @@ class JointRisk(Risk):
     Args:
         sequences: n inputs of T tokens; their head is not used.
         loss: a decreasing loss.
-        speeds: of v and of p. Every step of a method moves v so many times as far, and p; normalised, |v| and |p| then
+        speeds: speeds of v and p. A step moves v and p so many times as far; with normalised steps, |v| and |p| then
             grow in this ratio, which decides the max-margin problem that p solves.
     """
 

@@ -21,7 +21,7 @@ from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, sco
 
 
 class LimitKind(Enum):
-    """Where the path goes; the value of each member says it in words."""
+    """Kind of limit that a path has; the value of each member says it in words."""
 
     DIVERGES = "diverges"
     FINITE = "finite"
@@ -36,22 +36,22 @@ class LimitVerdict:
 
     @property
     def diverges(self) -> bool:
-        """Whether |p| goes to infinity along `velocity`."""
+        """True if |p| goes to infinity along `velocity`."""
         return self.kind is LimitKind.DIVERGES
 
     @property
     def finite(self) -> bool:
-        """Whether p converges to an attracting stationary point."""
+        """True if p converges to an attracting stationary point."""
         return self.kind is LimitKind.FINITE
 
     @property
     def mixed(self) -> bool:
-        """Whether part of p converges while the rest goes to infinity along `velocity`."""
+        """True if part of p converges while the rest goes to infinity along `velocity`."""
         return self.kind is LimitKind.MIXED
 
     @property
     def stalled(self) -> bool:
-        """Whether nothing could be certified; `reason` says why."""
+        """True if nothing could be certified; `reason` says why."""
         return self.kind is LimitKind.STALLED
 
 

@@ -1,4 +1,4 @@
-"""What moves p, a step at a time: the contract of a method, and what a step is told.
+"""Contract of a method, which moves p a step at a time, and the numbers that a step is given.
 
 A method is a frozen value. `step` moves p, `init` makes its state; both are pure JAX and see one point, however many
 are followed at once. Subclass it to bring your own (see `docs/add-a-method.md`):
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from tokenmargin._types import AnyArray
 from tokenmargin.norms import Norm
 
-#: What a method keeps between steps: any tree of arrays, () for none.
+#: State that a method keeps between steps: any tree of arrays, () for none.
 State = Any
 
 
@@ -98,12 +98,12 @@ class Excess(eqx.Module):
 
 
 class Method(eqx.Module):
-    """How p moves: a frozen value to subclass; its fields are annotated as in a dataclass.
+    """Method by which p moves: a frozen value to subclass; its fields are annotated as in a dataclass.
 
     Numbers among the fields are handed to compiled code as data, so that another learning rate compiles nothing.
     """
 
-    #: Whether `step` works on many points side by side along a last axis as it stands. Where it does not it is mapped
+    #: True if `step` works on many points side by side along a last axis as it stands. Where it does not it is mapped
     #: over them, which turns arrays round and back: half the speed of a short step.
     takes_lanes: ClassVar[bool] = False
 

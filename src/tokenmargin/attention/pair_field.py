@@ -55,7 +55,7 @@ APPROACH, PASSED_BY = 0.9, 2.0
 
 
 class Seen(eqx.Module):
-    """What pulls on p at a point: attention, slopes of the loss, and how tokens score against each other."""
+    """Numbers that decide the pull on p at a point: attention, slopes of the loss, and scores of tokens."""
 
     log_attention: TokenNumbersJ
     log_slope: InputNumbersJ  #: log|l'| of each input
@@ -97,7 +97,7 @@ class KeyField(Field):
         """(sign, log of the size) of L(p) minus the loss of the tokens of highest score."""
 
     def descent(self, p: VectorJ) -> tuple[Gradient, Excess]:
-        """What a method's step is told at p."""
+        """Gradient and excess at p, which a method's step is given."""
         return Gradient((ScaledVector(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
 
     def log_weights(self, p: VectorJ) -> tuple[PairNumbersJ]:
@@ -178,7 +178,7 @@ class KeyField(Field):
         return self.force(p), jax.jacfwd(self.force)(p)
 
     def separation(self, p: VectorJ) -> Separation:
-        """How far p is from separating tokens at one speed, and how far it may move before others join in."""
+        """Distance of p from separating tokens at one speed, and how far it may move before others join in."""
         sign, log_w = self.log_pair_weights(p)
         signed, _ = self._normalised(sign, log_w)
         seen = self.seen(p)
@@ -204,7 +204,7 @@ class KeyField(Field):
 
 
 class Separation(eqx.Module):
-    """How far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
+    """Measures of how far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
 
     The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is taken
     over the weights. A number each, or one for every lane.
@@ -228,7 +228,7 @@ def tokens_behind(
 
     Args:
         falls: speed at which a token falls behind the first of its input at p, in units of the mean gap.
-        feels: whether its score is another than that token's.
+        feels: True if its score differs from that token's.
         behind: its log-weight below the largest; below the first's logit if it does not pull.
         load: the weight of its pairs.
         share: its attention.

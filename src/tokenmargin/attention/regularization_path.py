@@ -62,7 +62,7 @@ class RegularizationPath(PathOfPoints):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the bound is no longer felt at the largest radius: the minimiser then stays where it is."""
+        """True if the bound is no longer felt at the largest radius: the minimiser then stays where it is."""
         return not bool(self.at_radius[-1])
 
 
@@ -100,7 +100,7 @@ def regularization_path(
         radii: positive and strictly increasing, shape (s,).
         starts: further directions to start from, shape (m, d), such as the last points of descents.
         random_starts: how many random directions to start from besides.
-        seed: of the random directions.
+        seed: seed of the random directions.
     """
     risk = AttentionRisk(sequences, loss)
     bounds = _checked_radii(radii)
@@ -138,7 +138,7 @@ def local_path(
         radii: strictly increasing and larger than `inner_radius`, shape (s,).
         inner_radius: R0.
         random_starts: how many random directions of the cone to start from, besides its axis.
-        seed: of the random directions.
+        seed: seed of the random directions.
     """
     risk = AttentionRisk(sequences, loss)
     q = sequences.direction(axis, "axis").astype(float)
@@ -201,7 +201,7 @@ def _best(system: PairField, region: Region, outer: np.ndarray, tried: _Starts) 
 
 
 def _solve(system: PairField, region: Region, outer: np.ndarray, starts: list[np.ndarray]) -> Stationary:
-    """For each radius the best of the lanes that start from its points."""
+    """Best lane of each radius, among those that start from the points of that radius."""
     owner = np.repeat(np.arange(len(outer)), [len(points) for points in starts])
     lanes = jax.tree.map(lambda x: np.broadcast_to(np.asarray(x), (len(owner), *np.shape(x))), (system, region))
     regions = eqx.tree_at(lambda r: r.outer, lanes[1], outer[owner])

@@ -22,7 +22,7 @@ from tokenmargin.norms import L2, Norm
 
 
 class Outcome(Enum):
-    """Why the run ended; the value of each member says it in words."""
+    """Reason why the run ended; the value of each member says it in words."""
 
     NORM_REACHED = "the norm asked for was reached"
     STATIONARY = "the gradient vanished"
@@ -63,7 +63,7 @@ class Trajectory(PathOfPoints):
 
     @cached_property
     def limit(self) -> Limit:
-        """Where the path goes, judged at its end by the dynamics alone, in the geometry of risk and method together.
+        """Limit of the path, judged at its end by the dynamics alone, in the geometry of risk and method together.
 
         |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
         `continued(run).limit` says where the flow goes from where it ended.
@@ -81,7 +81,7 @@ class Trajectory(PathOfPoints):
         return limit if self.judged_at is None else replace(limit, point=self.points[-1])
 
     def __repr__(self) -> str:
-        """What was followed, by which method, how long, and why it ended."""
+        """Show the risk, the method, the number of points, and why the run ended."""
         return f"Trajectory({type(self.risk).__name__}, {self.method}, {len(self.points)} points: {self.outcome.value})"
 
 

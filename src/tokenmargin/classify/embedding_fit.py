@@ -23,7 +23,7 @@ from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import OneLayer
-from tokenmargin.models.one_layer import readings
+from tokenmargin.models.one_layer import overlaps
 from tokenmargin.training import AdamW, Checkpoint, Optimiser, train
 from tokenmargin.training.checkpoint import read_kept
 
@@ -110,7 +110,7 @@ class _Best:
 
     def see(self, epoch: int, parameters: Any) -> None:
         """Judge the next epoch."""
-        read = np.asarray(jax.device_get(readings(parameters)), dtype=np.float64)
+        read = np.asarray(jax.device_get(overlaps(parameters)), dtype=np.float64)
         model = _model(read[:, 0].copy(), read[:, 1:].copy())
         if len(self.targets):
             loss = mean_loss(model.margins(self.held_out), self.targets, np.ones(len(self.targets)))

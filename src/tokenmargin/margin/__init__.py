@@ -1,4 +1,4 @@
-"""Where it should go: max-margin problems over token differences, solved without looking at any dynamics.
+"""Max-margin problems over token differences: where p should go, found without looking at any dynamics.
 
 Each problem has one verb (`att_svm`, `relaxed_svm`, `label_svm`, `att_svm_any`, `corpus_svm`, and `least_norm` beneath
 them all), and each answer is a `Solution`: a `Status`, `Residuals`, `is_optimal(tolerance)` and `explain()`.

@@ -39,7 +39,7 @@ CONTINUED_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Where the search stands after one round."""
+    """State of the search after one round."""
 
     number: int
     working: int  #: pairs on the working set
@@ -146,7 +146,7 @@ class _Search:
         return answer.status
 
     def _continued(self, rows: np.ndarray) -> bool:
-        """Whether continuing from the rows that carried the last answer led to one that passes its residuals."""
+        """True if continuing from the rows that carried the last answer led to one that passes its residuals."""
         if not 0 < self.arrived <= rows.shape[1] * CONTINUED_SHARE:
             return False
         answer = continued(rows, np.flatnonzero(np.isin(self.working, self.carrying)))
@@ -206,7 +206,7 @@ class _Search:
         return scores[self.pairs[:, 0]] - scores[self.pairs[:, 1]]
 
     def _mean_difference(self) -> np.ndarray:
-        """Where to look first without a start: the mean of all differences."""
+        """Mean of all differences: the direction to look in first without a start."""
         V, m = len(self.points), len(self.pairs)
         ups, downs = (np.bincount(self.pairs[:, side], minlength=V) for side in (0, 1))
         return ((ups - downs) / m) @ self.points

@@ -11,7 +11,7 @@ import numpy as np
 #: fifth argument numbers the rows to start from: those that carried the answer before some rows were added.
 Backend = Callable[..., bool]
 
-#: What daqp takes for "no upper bound".
+#: Number that daqp takes for "no upper bound".
 _UNBOUNDED = 1e30
 
 #: Violations that daqp lets pass, on rows of unit norm: two digits better than what the residuals are held to.

@@ -15,7 +15,7 @@ import numpy as np
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 from tokenmargin.norms import Lp
 
-#: What HiGHS may miss a row or a bound by, the least that it takes.
+#: Most that HiGHS may miss a row or a bound by; it accepts no smaller number.
 _FEASIBILITY = 1e-10
 
 #: Numbers of a program above which the interior-point method is faster than the simplex method.

@@ -43,7 +43,7 @@ def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> Le
 
     Args:
         given: the rows.
-        rhs: what is asked of each, not negative and not all 0.
+        rhs: right-hand side of each row, not negative and not all 0.
         carrying: rows that carry multipliers, as far as floats tell.
     """
     rows, ties = given.exact()
@@ -75,7 +75,7 @@ def _infeasible(shape: tuple[int, int, int], weights: Row, tie_weights: Row) -> 
 
 
 def _nearly_contradict(rows: list[Row], ties: list[Row], found: ExactShortest) -> bool:
-    """Whether the multipliers cancel but for a share of `INFEASIBLE_MARGIN`: the last digits of the rows decide.
+    """True if the multipliers cancel but for a share of `INFEASIBLE_MARGIN`: the last digits of the rows decide.
 
     |sum of duals times rows| = |p| <= share * (largest of duals times |row|), of rows less their parts along the ties:
     p is level on those, so that a row that nearly is a tie contradicts nothing.
@@ -133,7 +133,7 @@ def _floats(numbers: Row, others: Row, most: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _meets(rows: list[Row], asked: Row, point: np.ndarray) -> bool:
-    """Whether every product is what is asked, but for `KKT_TOLERANCE` of it, where that is more than 0."""
+    """True if every product reaches what is asked, but for `KKT_TOLERANCE` of it, where that is more than 0."""
     p = _fractions(point)
     return all(dot(z, p) >= b * (1 - MISSED) for z, b in zip(rows, asked, strict=True) if b)
 

@@ -101,7 +101,7 @@ def _judged(unit: np.ndarray, bound: np.ndarray, p: np.ndarray, duals: np.ndarra
 
 
 def _told(unit: np.ndarray, bound: np.ndarray, p: np.ndarray) -> bool:
-    """Whether rounding of the products is far below what is asked of every row, and no row is asked for its sign alone.
+    """True if rounding of the products is far below what is asked of every row, and no row is asked for its sign alone.
 
     A row of which 0 is asked, at its border, is met or missed in the last digits.
     """

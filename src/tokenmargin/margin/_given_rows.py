@@ -32,13 +32,13 @@ class GivenRows:
 
     @property
     def is_small(self) -> bool:
-        """Whether the problem is solved in rationals where floats do not tell."""
+        """True if the problem is solved in rationals where floats do not tell."""
         count = len(self.first) + (0 if self.tie_first is None else len(self.tie_first))
         return not self.is_rounded and count <= EXACT_ROWS and count * self.width <= EXACT_NUMBERS
 
     @property
     def is_spread(self) -> bool:
-        """Whether the numbers other than 0 differ by more than `REACH`; by rows and columns where there are many."""
+        """True if the numbers other than 0 differ by more than `REACH`; by rows and columns where there are many."""
         sizes = np.abs(np.concatenate(self._parts))
         if not self.is_small:
             sizes = np.concatenate([sizes.max(axis=0), sizes.max(axis=1)])

@@ -41,7 +41,7 @@ def least_in_norm(
     """The shortest W in a norm that `tokenmargin.norms` has, from the Euclidean answer to the same rows.
 
     Args:
-        euclidean: what `least_norm` answers; where it is not OPTIMAL it is the answer for every norm.
+        euclidean: answer of `least_norm`; where it is not OPTIMAL it is the answer for every norm.
         rows: shape (m, d), each an array of `shape` in one line.
         rhs: b >= 0, shape (m,).
         ties: shape (q, d).

@@ -101,7 +101,7 @@ class ScaledRows:
         return np.array([0.0 if b else self.dual_value(row) for row, b in zip(self.rows, self.rhs, strict=True)])
 
     def gap(self, one: Candidate) -> float:
-        """How far N(W) is above the dual value, relative to it, of a candidate that meets every row."""
+        """Relative gap between N(W) and the dual value, for a candidate that meets every row."""
         high, low = self.bracket(one)
         return max(0.0, 1 - low / high)
 

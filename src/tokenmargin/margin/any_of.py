@@ -138,7 +138,7 @@ class _Search:
         keys, outside = sequences.keys.astype(np.float64), ~chosen & sequences.mask
         self.open_inputs = np.flatnonzero(outside.any(axis=1)).tolist()
         self.tokens = [np.flatnonzero(row) for row in chosen]
-        #: For each input, k_a and k_b for each of its allowed tokens a, shape (|O_i|, 2, outside tokens, d).
+        #: Keys k_a and k_b for each allowed token a of each input, shape (|O_i|, 2, outside tokens, d).
         self.pairs = [
             np.stack(np.broadcast_arrays(keys[i, a][:, None], keys[i, outside[i]][None]), axis=1)
             for i, a in enumerate(self.tokens)

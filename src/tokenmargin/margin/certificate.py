@@ -119,9 +119,9 @@ def farkas_certificate(
     Args:
         keys: shape (n, T, d).
         pairs: (input, selected, other), shape (m, 3).
-        weights: of the pairs, not negative.
+        weights: weights of the pairs, not negative.
         ties: (input, selected, selected'), shape (q, 3).
-        tie_weights: of the ties.
+        tie_weights: weights of the ties.
         required: the margin of each pair, shape (m,); 1 when absent.
     """
     asked = np.ones(len(pairs)) if required is None else required

@@ -65,12 +65,12 @@ class CorpusMargin(LeastNormSolution):
 
     @property
     def n_active(self) -> int:
-        """How many pairs carry a multiplier."""
+        """Number of pairs that carry a multiplier."""
         return len(self.duals)
 
     @checked
     def is_optimal(self, tolerance: float = CORPUS_TOLERANCE) -> bool:
-        """Whether the problem was solved, and all KKT residuals, over all documents, are within `tolerance`."""
+        """True if the problem was solved, and all KKT residuals, over all documents, are within `tolerance`."""
         return super().is_optimal(tolerance)
 
     @checked

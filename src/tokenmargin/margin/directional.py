@@ -24,7 +24,7 @@ from tokenmargin.margin.margin_solution import TIGHT_ROUNDING
 
 @dataclass(frozen=True, eq=False)
 class DirectionalMargin:
-    """What a direction q selects, by how much, and over whom."""
+    """Tokens that a direction q selects, their margin, and the tokens that come closest to them."""
 
     selection: Selection  #: tokens of largest k'q, ties included
     margin: float  #: Gamma_q, smallest k_selected'q - k_t'q over inputs and unselected tokens; inf if there are none
@@ -61,7 +61,7 @@ def directional_margin(sequences: EmbeddedSequences, q: ArrayLike) -> Directiona
 
 @checked
 def is_locally_optimal_direction(sequences: EmbeddedSequences, p: ArrayLike) -> bool:
-    """Whether in every input the selected tokens outscore those that come second [E, Def. 16].
+    """True if in every input the selected tokens outscore those that come second [E, Def. 16].
 
     sum over s in S_X(p) of (gamma_s - gamma_j) > 0 for all j in S2_X(p) and all X, with S_X of [E, (8)] and S2_X of
     [E, Def. 15]. Unlike `DirectionalMargin.is_neighbor_optimal` it looks at every input, not only the closest.

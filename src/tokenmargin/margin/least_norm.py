@@ -52,7 +52,7 @@ def least_norm(
         rhs: b >= 0, shape (m,).
         ties: E, shape (q, d).
         norm: N, a norm or its name. A proof that no p exists holds for every norm.
-        shape: of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
+        shape: shape of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
     """
     _check_rows(rows, rhs, ties)
     if shape is not None and (np.prod(shape) != rows.shape[1] or len(shape) > 2):
@@ -83,7 +83,7 @@ def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLE
     Args:
         given: the rows, finite.
         rhs: b >= 0, shape (m,).
-        tolerance: what a row may be missed by, in units of b, where the problem is too large for rationals.
+        tolerance: most that a row may be missed by, in units of b, where the problem is too large for rationals.
     """
     rows, ties = given.floats()
     with np.errstate(invalid="ignore"):  # differences of 1e308 may be infinite: other units, below
@@ -106,7 +106,7 @@ def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLE
 
 
 def _in_range(norms: np.ndarray, ties: np.ndarray, rhs: np.ndarray) -> bool:
-    """Whether lengths and what is asked are between `SMALLEST` and `LARGEST`, zeros apart."""
+    """True if lengths and right-hand sides are between `SMALLEST` and `LARGEST`, zeros apart."""
     sizes = np.concatenate([norms, rhs, lengths(ties)]) if len(ties) else np.concatenate([norms, rhs])
     return bool(((sizes == 0) | ((sizes > SMALLEST) & (sizes < LARGEST))).all())
 

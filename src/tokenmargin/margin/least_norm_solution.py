@@ -61,7 +61,7 @@ class LeastNormSolution(Solution):
 
     @property
     def rank(self) -> int:
-        """How many singular values are above `RANK_GAP` of the largest: `spectrum` shows how clear the gap is."""
+        """Number of singular values above `RANK_GAP` of the largest: `spectrum` shows how clear the gap is."""
         values = self.spectrum
         return int((values > RANK_GAP * values[0]).sum())
 
@@ -78,7 +78,7 @@ class LeastNormSolution(Solution):
         return 1.0 / self.value if self.p.any() else float("inf")
 
     def _in_its_norm(self) -> str:
-        """What is to be said where lengths are not Euclidean."""
+        """Sentences about the norm where lengths are not Euclidean; empty for `L2`."""
         if self.norm == L2():
             return ""
         told = f" Lengths are in the norm {self.norm.name!r}, in which {self.unique.value}."

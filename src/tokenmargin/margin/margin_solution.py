@@ -23,7 +23,7 @@ TIGHT_TOLERANCE, TIGHT_ROUNDING = 1e-9, 1e-13
 
 
 def tight_constraints(slacks: np.ndarray, sizes: np.ndarray, duals: np.ndarray) -> np.ndarray:
-    """Which constraints hold with equality: by their slack, or because they carry a multiplier (complementarity).
+    """True for constraints that hold with equality: by slack, or because they carry a multiplier (complementarity).
 
     Args:
         slacks: p'(k_s - k_t) minus what is required, any shape, in units of the margin 1.
@@ -75,7 +75,7 @@ class MarginSolution(LeastNormSolution):
 
     @cached_property
     def tight(self) -> np.ndarray:
-        """Which constraints hold with equality, booleans of shape (m,)."""
+        """True for constraints that hold with equality, booleans of shape (m,)."""
         if self.status is not Status.OPTIMAL:
             return np.zeros(len(self.triples), dtype=bool)
         if self.known_slacks is not None:
@@ -90,7 +90,7 @@ class MarginSolution(LeastNormSolution):
 
     @cached_property
     def certificate(self) -> FarkasCertificate | None:
-        """When infeasible, weights on token pairs that prove it, in exact arithmetic; else None."""
+        """Weights on token pairs that prove, in exact arithmetic, that no p exists; None unless infeasible."""
         if self.status is not Status.INFEASIBLE or self.weights is None or self.tie_weights is None:
             return None
         weights = (self.weights, self.tie_weights) if self.exact is None else self.exact

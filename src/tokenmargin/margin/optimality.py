@@ -1,4 +1,4 @@
-"""When is a selection locally optimal? Neighbours of a max-margin solution and their scores."""
+"""Local optimality of a selection: neighbours of a max-margin solution and their scores."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def score_gaps(solution: MarginSolution) -> tuple[np.ndarray, np.ndarray, int]:
 
 @checked
 def is_locally_optimal(solution: MarginSolution) -> bool:
-    """Whether the selected tokens score strictly more than all their SVM-neighbours [M, Def. 2; E, Def. 16].
+    """True if the selected tokens score strictly more than all their SVM-neighbours [M, Def. 2; E, Def. 16].
 
     The solution's direction is then a locally-optimal max-margin (LMM) direction. False when infeasible or trivial:
     there is no direction then. Scores of an input within `SCORE_TIE_TOLERANCE` are ties, and a tie is not strictly

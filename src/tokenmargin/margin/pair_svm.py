@@ -31,7 +31,7 @@ def pair_svm(
         rows: shape (m, d), m >= 1.
         ties: shape (q, d); none when absent.
         norm: in which p is shortest.
-        shape: of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
+        shape: shape of p as an array, (a, b) with a b = d for a matrix; a vector when absent.
     """
     asked = _matrix(rows, "rows")
     level = np.zeros((0, asked.shape[1])) if ties is None else _matrix(ties, "ties", asked.shape[1])

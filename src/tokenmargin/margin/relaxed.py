@@ -1,4 +1,4 @@
-"""What the classifier leaves for attention to separate [M, Sec. 3].
+"""Relaxed problem: the margins that the classifier leaves for attention to enforce [M, Sec. 3].
 
 Inputs whose selected token is not a support vector of (SVM) have label margin to spare, so attention need not enforce
 its own margin on them: the relaxed problem [M, (10)]. How much is relaxed depends on how fast |v| grows beside |p|,
@@ -80,7 +80,7 @@ def relaxing_rate(sequences: EmbeddedSequences, selection: Selection) -> float:
 
 @checked
 def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: float) -> Vector:
-    """Where p/|p| goes when |v| = rate * |p| and v/|v| is the classifier of the selected tokens, shape (d,).
+    """Limit of p/|p| when |v| = rate * |p| and v/|v| is the classifier of the selected tokens, shape (d,).
 
     An input of label margin m_i (in units of Gamma) pulls on p with weight exp(-Gamma |v| m_i - p'(k_alpha - k_t)), so
     the limit is the u on the unit sphere with the largest

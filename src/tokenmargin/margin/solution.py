@@ -1,4 +1,4 @@
-"""What an answer to a max-margin problem is: how it was decided, and the residuals by which it was judged.
+"""Answer to a max-margin problem: how it was decided, and the residuals by which it was judged.
 
 Every problem of this package asks for the shortest vector under linear constraints, A p >= b and E p = 0, or proves
 that there is none. Whatever solver an answer came from, residuals that are computed here decide what it is called.
@@ -25,7 +25,7 @@ REACH = 1e6
 
 
 class Status(Enum):
-    """How a max-margin problem was decided; the value of each member says it in words.
+    """Decision on a max-margin problem; the value of each member says it in words.
 
     Infeasible is proved by weights on the constraints. Where these cancel up to rounding only, to 1e-12, what they
     prove is that every feasible vector is 1e12 times as long as the constraints that carry weight alone ask for, in the
@@ -41,7 +41,7 @@ class Status(Enum):
 
 
 class Unique(Enum):
-    """Whether an answer is the only one; the value of each member says it in words."""
+    """Uniqueness of an answer; the value of each member says it in words."""
 
     YES = "no other vector is as short"
     NO = "other vectors are as short"
@@ -64,10 +64,10 @@ class Residuals:
         return max(self.primal, self.dual, self.stationarity, self.complementarity, self.gap)
 
 
-#: Of p = 0 where nothing is asked.
+#: Residuals of p = 0 where nothing is asked.
 NOTHING_ASKED = Residuals(0.0, 0.0, 0.0, 0.0, 0.0)
 
-#: Where there is no point to judge.
+#: Residuals where there is no point to judge.
 NO_POINT = Residuals(inf, 0.0, 0.0, 0.0, inf)
 
 
@@ -85,12 +85,12 @@ class Solution(ABC):
 
     @checked
     def is_optimal(self, tolerance: float = KKT_TOLERANCE) -> bool:
-        """Whether the problem was solved, and all KKT residuals, computed by us, are within `tolerance`."""
+        """True if the problem was solved, and all KKT residuals, computed by us, are within `tolerance`."""
         return self.status is Status.OPTIMAL and self.residuals.worst <= tolerance
 
     @property
     def is_infeasible(self) -> bool:
-        """Whether it is proved that no vector satisfies the constraints."""
+        """True if it is proved that no vector satisfies the constraints."""
         return self.status is Status.INFEASIBLE
 
     @abstractmethod

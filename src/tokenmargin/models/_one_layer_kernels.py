@@ -71,7 +71,7 @@ def document_sums(
         read: a and g of every token.
         batch: the pieces.
         documents: by which the mean divides.
-        interpret: whether JAX evaluates the kernels operation by operation.
+        interpret: True if JAX evaluates the kernels operation by operation.
     """
     B, V, dtype = batch.pieces.shape[0], read.shape[0], read.dtype
     number = jnp.reshape(documents, (1,)).astype(dtype)

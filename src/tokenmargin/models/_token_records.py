@@ -22,10 +22,10 @@ def token_records(E: EmbeddingTable, p: VectorJ, v: VectorJ, posterior: AnyArray
     norms = {"embedding_norm": jnp.linalg.norm(E), "query_norm": jnp.linalg.norm(p), "head_norm": jnp.linalg.norm(v)}
     if posterior is None:
         return norms
-    readings = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
+    overlaps = jnp.dot(E, jnp.stack([p, v], axis=1), precision=jax.lax.Precision.HIGHEST)
     there = ~jnp.isnan(posterior)
     difference = jnp.where(there, posterior, 0.0)
     return norms | {
-        "head_correlation": pearson(readings[:, 1], difference, there),
-        "query_correlation": pearson(readings[:, 0], jnp.abs(difference), there),
+        "head_correlation": pearson(overlaps[:, 1], difference, there),
+        "query_correlation": pearson(overlaps[:, 0], jnp.abs(difference), there),
     }

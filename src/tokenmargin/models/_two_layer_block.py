@@ -21,10 +21,10 @@ from tokenmargin.models.matmul_precision import MatmulPrecision
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
 BlockPairs = Float[Array | np.ndarray, "B U U"]
 BlockNumbers = Float[Array | np.ndarray, "B U"]
-BlockReadings = Float[Array | np.ndarray, "B U 3"]
+BlockOverlaps = Float[Array | np.ndarray, "B U 3"]
 BlockOutputs = Float[Array | np.ndarray, "B"]
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
-Readings = Float[Array | np.ndarray, "V 3"]
+Overlaps = Float[Array | np.ndarray, "V 3"]
 Readers = Float[Array | np.ndarray, "3 d"]
 Diagonal = Bool[Array, "1 U U"]
 
@@ -46,7 +46,7 @@ AS_PRINTED = SoftmaxScales()
 class TableRead(NamedTuple):
     """Products of the embedding table that every document needs, from one pass over it."""
 
-    readings: Readings  # what p, v and 1/d read of each token
+    overlaps: Overlaps  # what p, v and 1/d read of each token
     bound: ScalarJ  # the largest entry of the table
 
 
@@ -56,9 +56,9 @@ class BlockForward(NamedTuple):
     attention: BlockPairs  # A
     mixing: BlockPairs  # B = A + I
     mixed_gram: BlockPairs  # C = BG
-    readings: BlockReadings  # a
-    query_reading: BlockNumbers  # H p
-    head_reading: BlockNumbers  # H v
+    overlaps: BlockOverlaps  # a
+    query_overlap: BlockNumbers  # H p
+    head_overlap: BlockNumbers  # H v
     mean: BlockNumbers  # H 1/d
     scale: BlockNumbers  # r = (variance + epsilon)^(-1/2)
     weights: BlockNumbers  # w, the second softmax
@@ -67,31 +67,31 @@ class BlockForward(NamedTuple):
 
 
 class BlockBackward(NamedTuple):
-    """Gradients of a block: in the embeddings `pairs` + `readings` @ readers, in the readers `readings`' @ embeddings.
+    """Gradients of a block: in the embeddings `pairs` + `overlaps` @ readers, in the readers `overlaps`' @ embeddings.
 
-    Both products with `readings` are left to the caller: summed over the occurrences of a token first, they cost one
+    Both products with `overlaps` are left to the caller: summed over the occurrences of a token first, they cost one
     pass over the embedding table instead of one over every document.
     """
 
     pairs: BlockEmbeddings  # (dG + dG')X
-    readings: BlockReadings  # da
+    overlaps: BlockOverlaps  # da
 
 
 def read_by_product(E: EmbeddingTable, readers: Readers) -> TableRead:
     """E[p v 1/d] as a CPU likes it."""
-    readings = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
-    return TableRead(readings, jnp.max(jnp.abs(E)))
+    overlaps = jnp.einsum("vd,kd->vk", E, readers, precision=jax.lax.Precision.HIGHEST)
+    return TableRead(overlaps, jnp.max(jnp.abs(E)))
 
 
 def read_by_sums(E: EmbeddingTable, readers: Readers) -> TableRead:
     """Four sums over rows, which XLA makes one pass of; a product with three columns wastes a matrix unit."""
-    readings = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
-    return TableRead(jnp.stack(readings, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
+    overlaps = [jnp.sum(E * readers[k, None, :], axis=1) for k in range(3)]
+    return TableRead(jnp.stack(overlaps, axis=1), jnp.max(jnp.max(jnp.abs(E), axis=1)))
 
 
 def block_forward(
     embeddings: BlockEmbeddings,
-    readings: BlockReadings,
+    overlaps: BlockOverlaps,
     log_counts: BlockNumbers,
     bound: ScalarJ,
     epsilon: float,
@@ -100,15 +100,15 @@ def block_forward(
 ) -> BlockForward:
     """Outputs f = Softmax(p'E'')E'v of a block of documents, with all that its gradient needs.
 
-    No entry of the embeddings is larger than `bound`. The scale of the second softmax is in the readings already.
+    No entry of the embeddings is larger than `bound`. The scale of the second softmax is in the overlaps already.
     """
     gram = precision.gram(embeddings, bound=bound)
-    return forward_from_gram(gram, readings, log_counts, embeddings.shape[-1], bound, epsilon, precision, scales)
+    return forward_from_gram(gram, overlaps, log_counts, embeddings.shape[-1], bound, epsilon, precision, scales)
 
 
 def forward_from_gram(
     gram: BlockPairs,
-    readings: BlockReadings,
+    overlaps: BlockOverlaps,
     log_counts: BlockNumbers,
     width: int,
     bound: ScalarJ,
@@ -122,12 +122,12 @@ def forward_from_gram(
     mixed_gram = precision.product(mixing, gram, left_bound=MIXING_BOUND, right_bound=width * bound**2)
     squared_norm = jnp.sum(mixing * mixed_gram, axis=-1)
     # Three sums over rows of one matrix: XLA makes one pass of them, and a product with three columns would not.
-    query_reading, head_reading, mean = (jnp.sum(mixing * readings[:, None, :, k], axis=-1) for k in range(3))
+    query_overlap, head_overlap, mean = (jnp.sum(mixing * overlaps[:, None, :, k], axis=-1) for k in range(3))
     variance = jnp.maximum(squared_norm / width - mean**2, 0)
     scale = jax.lax.rsqrt(variance + epsilon)
-    logits = scale * query_reading + log_counts
+    logits = scale * query_overlap + log_counts
     weights = jax.nn.softmax(logits, axis=-1)
-    values = scale * head_reading
+    values = scale * head_overlap
     # Differences to the value of the top token: past saturation y_t - sum w y would cancel to noise there.
     top = jnp.take_along_axis(values, jnp.argmax(logits, axis=-1, keepdims=True), axis=-1)
     from_top = values - top
@@ -136,9 +136,9 @@ def forward_from_gram(
         attention=attention,
         mixing=mixing,
         mixed_gram=mixed_gram,
-        readings=readings,
-        query_reading=query_reading,
-        head_reading=head_reading,
+        overlaps=overlaps,
+        query_overlap=query_overlap,
+        head_overlap=head_overlap,
         mean=mean,
         scale=scale,
         weights=weights,
@@ -156,8 +156,8 @@ def block_backward(
     scales: SoftmaxScales = AS_PRINTED,
 ) -> BlockBackward:
     """Gradients of sum_i slope_i f_i, derived by hand."""
-    symmetric, readings = backward_to_gram(forward, slopes, embeddings.shape[-1], precision, scales)
-    return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), readings)
+    symmetric, overlaps = backward_to_gram(forward, slopes, embeddings.shape[-1], precision, scales)
+    return BlockBackward(precision.product(symmetric, embeddings, right_bound=bound), overlaps)
 
 
 def backward_to_gram(
@@ -166,17 +166,17 @@ def backward_to_gram(
     width: int,
     precision: MatmulPrecision,
     scales: SoftmaxScales = AS_PRINTED,
-) -> tuple[BlockPairs, BlockReadings]:
+) -> tuple[BlockPairs, BlockOverlaps]:
     """dG + dG' and da: all of `block_backward` but the last product."""
     query, head, mean, square = _layer_norm_backward(forward, slopes, width)
-    by_reading = (query, head, mean)
-    readings = jnp.stack([jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_reading], axis=-1)
-    scores = _scores_backward(forward, by_reading, square)
+    by_overlap = (query, head, mean)
+    overlaps = jnp.stack([jnp.sum(forward.mixing * g[:, :, None], axis=1) for g in by_overlap], axis=-1)
+    scores = _scores_backward(forward, by_overlap, square)
     weighted = jnp.swapaxes(forward.mixing * square[:, :, None], 1, 2)
     largest = jnp.max(jnp.abs(square), axis=1)[:, None, None]
     quadratic = precision.product(weighted, forward.mixing, left_bound=MIXING_BOUND * largest, right_bound=MIXING_BOUND)
     one_sided = scales.mixing * scores + quadratic
-    return one_sided + jnp.swapaxes(one_sided, 1, 2), readings
+    return one_sided + jnp.swapaxes(one_sided, 1, 2), overlaps
 
 
 def _layer_norm_backward(
@@ -185,20 +185,20 @@ def _layer_norm_backward(
     """Gradients in H p, H v, the mean and the squared norm of every token."""
     values = slopes[:, None] * forward.weights
     logits = values * forward.spread
-    scale = logits * forward.query_reading + values * forward.head_reading
+    scale = logits * forward.query_overlap + values * forward.head_overlap
     variance = -0.5 * forward.scale**3 * scale
     return logits * forward.scale, values * forward.scale, -2 * forward.mean * variance, variance / width
 
 
 def _scores_backward(
-    forward: BlockForward, by_reading: tuple[BlockNumbers, BlockNumbers, BlockNumbers], square: BlockNumbers
+    forward: BlockForward, by_overlap: tuple[BlockNumbers, BlockNumbers, BlockNumbers], square: BlockNumbers
 ) -> BlockPairs:
     """Gradient in the scores of the first softmax, in differences to the token itself: the top one when saturated."""
     own = jnp.sum(jnp.where(_diagonal(forward.mixed_gram), forward.mixed_gram, 0), axis=-1)
     from_own = 2 * square[:, :, None] * (forward.mixed_gram - own[:, :, None])
-    for k, gradient in enumerate(by_reading):
-        reading = forward.readings[..., k]
-        from_own += gradient[:, :, None] * (reading[:, None, :] - reading[:, :, None])
+    for k, gradient in enumerate(by_overlap):
+        overlap = forward.overlaps[..., k]
+        from_own += gradient[:, :, None] * (overlap[:, None, :] - overlap[:, :, None])
     shift = jnp.sum(forward.attention * from_own, axis=-1, keepdims=True)
     return forward.attention * (from_own - shift)
 

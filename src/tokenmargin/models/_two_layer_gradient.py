@@ -37,8 +37,8 @@ from tokenmargin.models._two_layer_block import (
     AS_PRINTED,
     BlockBackward,
     BlockForward,
+    Overlaps,
     Readers,
-    Readings,
     SoftmaxScales,
     TableRead,
     block_backward,
@@ -92,7 +92,7 @@ class TwoLayerGradients(eqx.Module):
 
 
 class _Gradients(NamedTuple):
-    """In the embedding table, and in the effective p and v that the Gram form sees."""
+    """Gradients in the embedding table, and in the effective p and v that the Gram form sees."""
 
     table: EmbeddingTable
     readers: ReaderGradients
@@ -144,7 +144,7 @@ def two_layer_loss_and_gradients(
     Args:
         parameters: E, p, v and the affine terms of the LayerNorm if it has any.
         shelves: the documents of the batch, at least one of them with a label; blocks are taken one by one.
-        settings: of the step.
+        settings: settings of the step.
         order: `batch_row_order(shelves, V)`, for sums in a fixed order on a GPU in full float32; None adds rows as they
             come there. On a CPU, and by kernels, the order is fixed without it.
         documents_at_once: documents of one block; None takes what stays in cache on a CPU and whole shelves elsewhere,
@@ -249,12 +249,12 @@ def _adding_up(
 
     def add(total: _Total, block: DocumentShelf) -> _Total:
         embeddings, rows, sums = _block_gradients(parameters, read, block, n_documents, settings)
-        rank_three = sum(rows.readings[:, :, k, None] * readers[k, None, None, :] for k in range(3))
-        by_reader = jnp.einsum("bsk,bsd->kd", rows.readings[..., :2], embeddings, precision=jax.lax.Precision.HIGHEST)
+        rank_three = sum(rows.overlaps[:, :, k, None] * readers[k, None, None, :] for k in range(3))
+        by_reader = jnp.einsum("bsk,bsd->kd", rows.overlaps[..., :2], embeddings, precision=jax.lax.Precision.HIGHEST)
         table = _add_rows(total[0].table, block.ids, rows.pairs + rank_three)
         return _Gradients(table, total[0].readers + by_reader), jax.tree.map(jnp.add, total[1], sums)
 
-    zero = jnp.zeros((), read.readings.dtype)
+    zero = jnp.zeros((), read.overlaps.dtype)
     none = _Gradients(jnp.zeros_like(parameters.embeddings), jnp.zeros_like(readers[:2]))
     return add, (none, _Sums(zero, zero, zero))
 
@@ -271,20 +271,20 @@ def _in_shelves(
         _, rows, sums = _block_gradients(parameters, read, shelf, n_documents, settings)
         pairs = _add_rows(pairs, shelf.ids, rows.pairs)
         # Sums over columns, which must be formed before and not inside the adding up, where they are read row by row.
-        readings = jax.lax.optimization_barrier(rows.readings)
-        narrow.append(readings.reshape(-1, readings.shape[-1]))
+        overlaps = jax.lax.optimization_barrier(rows.overlaps)
+        narrow.append(overlaps.reshape(-1, overlaps.shape[-1]))
         all_sums.append(sums)
     ids = jnp.concatenate([shelf.ids.reshape(-1) for shelf in shelves])
-    by_token = _add_rows(jnp.zeros_like(read.readings), ids, jnp.concatenate(narrow))
+    by_token = _add_rows(jnp.zeros_like(read.overlaps), ids, jnp.concatenate(narrow))
     return _by_token(parameters, readers, pairs, by_token), jax.tree.map(lambda *x: sum(x), *all_sums)
 
 
 def _by_token(
-    parameters: TwoLayerParameters, readers: Readers, pairs: EmbeddingTable, readings: Readings
+    parameters: TwoLayerParameters, readers: Readers, pairs: EmbeddingTable, overlaps: Overlaps
 ) -> _Gradients:
     """Return gradients from sums over the occurrences of each token: one pass over E, not one over every document."""
-    table = pairs + sum(readings[:, k, None] * readers[k, None, :] for k in range(3))
-    by_reader = jnp.einsum("vk,vd->kd", readings[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
+    table = pairs + sum(overlaps[:, k, None] * readers[k, None, :] for k in range(3))
+    by_reader = jnp.einsum("vk,vd->kd", overlaps[:, :2], parameters.embeddings, precision=jax.lax.Precision.HIGHEST)
     return _Gradients(table, by_reader)
 
 
@@ -304,11 +304,11 @@ def _in_order(
     readers = readers_of(parameters, settings.scales)
     read = _read(readers, parameters)
     parts = [_block_gradients(parameters, read, shelf, n_documents, settings) for shelf in shelves]
-    pairs, readings = (
+    pairs, overlaps = (
         ordered_row_sums(jnp.concatenate([jnp.asarray(x).reshape(-1, x.shape[-1]) for x in blocks]), order)
         for blocks in zip(*(rows for _, rows, _ in parts), strict=True)
     )
-    return _by_token(parameters, readers, pairs, readings), jax.tree.map(
+    return _by_token(parameters, readers, pairs, overlaps), jax.tree.map(
         lambda *x: sum(x), *(sums for *_, sums in parts)
     )
 
@@ -333,7 +333,7 @@ def _forward(
     parameters: TwoLayerParameters, read: TableRead, block: DocumentShelf, settings: Settings
 ) -> tuple[BlockEmbeddings, BlockForward]:
     embeddings = jnp.asarray(parameters.embeddings).at[block.ids].get(mode="promise_in_bounds")
-    of_tokens = jnp.asarray(read.readings).at[block.ids].get(mode="promise_in_bounds")
+    of_tokens = jnp.asarray(read.overlaps).at[block.ids].get(mode="promise_in_bounds")
     how = settings.epsilon, settings.precision, settings.scales
     return embeddings, block_forward(embeddings, of_tokens, block.log_counts, read.bound, *how)
 

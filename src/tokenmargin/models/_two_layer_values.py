@@ -38,8 +38,8 @@ class TwoLayerParameters(eqx.Module):
         embeddings: E, shape (V, d).
         query: p, shape (d,).
         head: v, shape (d,).
-        gain: of the LayerNorm, shape (d,), or None for a LayerNorm without.
-        bias: of the LayerNorm, shape (d,), or None for a LayerNorm without.
+        gain: gain of the LayerNorm, shape (d,), or None for a LayerNorm without.
+        bias: bias of the LayerNorm, shape (d,), or None for a LayerNorm without.
     """
 
     embeddings: EmbeddingTable
@@ -50,7 +50,7 @@ class TwoLayerParameters(eqx.Module):
 
 
 class SmallGradients(NamedTuple):
-    """In all but the embeddings; None for what a model has not."""
+    """Gradients in all parameters but the embeddings; None for parameters that a model does not have."""
 
     query: VectorJ
     head: VectorJ
@@ -65,7 +65,7 @@ class DocumentShelf(eqx.Module):
         ids: distinct token ids, shape (B, U); padding holds any valid id.
         log_counts: logarithm of the count of each, shape (B, U); -inf at padding. Every row needs a finite entry.
         labels: -1 or +1, shape (B,); 0 marks a row that is no document and adds nothing to loss or gradient.
-        most_lengths: of each document, the distinct tokens that it can have, where that is less than U for some:
+        most_lengths: most distinct tokens that each document can have, where that is less than U for some:
             kernels ask for no more programs than these need.
     """
 

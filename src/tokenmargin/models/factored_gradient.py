@@ -1,4 +1,4 @@
-"""A gradient kept as a product of two thin factors: what reaches a table of embeddings through a few readings of it."""
+"""A gradient kept as a product of two thin factors: what reaches a table of embeddings through a few overlaps of it."""
 
 from __future__ import annotations
 

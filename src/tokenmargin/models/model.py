@@ -34,7 +34,7 @@ class Model(ABC):
 
         Args:
             key: a JAX random key.
-            size: of the vocabulary; the number of classes for examples that are no counted texts.
+            size: size of the vocabulary; the number of classes for examples that are no counted texts.
             dtype: "float32" or "float64".
         """
 

@@ -39,7 +39,7 @@ PieceDocuments = Int[Array | np.ndarray, "C"]
 DocumentPieces = Int[Array | np.ndarray, "B K"]
 DocumentNumbers = Float[Array | np.ndarray, "B"]
 
-#: What can be trained, in the order of `OneLayerParameters`.
+#: Parameters that can be trained, in the order of `OneLayerParameters`.
 TRAINABLE = ("embeddings", "query", "head", "key_query")
 
 #: Rows of E that are drawn at once.
@@ -115,9 +115,9 @@ class OneLayer(Model, eqx.Module):
         trainable: which of "embeddings", "query", "head" and "key_query" are trained. Training "key_query" gives the
             model a W, started at the identity.
         init_scale: E, p and a trained v start as this times N(0, I/d); a fixed v starts as a unit vector.
-        score_scale: what the scores p'WE_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
+        score_scale: factor of the scores p'WE_X' before their softmax: 1 as printed, width**-0.5 as in
             libraries.
-        loss: of the signed output y f(X), from `tokenmargin.losses`; kernels for GPUs serve the logistic loss alone.
+        loss: loss of the signed output y f(X), from `tokenmargin.losses`; GPU kernels serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)
@@ -153,7 +153,7 @@ class OneLayer(Model, eqx.Module):
 
     def outputs(self, parameters: OneLayerParameters, batch: CountBatch) -> DocumentNumbers:
         """f(X) of every document, shape (B,); 0 for rows that are no document."""
-        return _attend(readings(parameters, self.score_scale), batch).outputs
+        return _attend(overlaps(parameters, self.score_scale), batch).outputs
 
     def loss_and_gradients(
         self, parameters: OneLayerParameters, batch: CountBatch
@@ -165,7 +165,7 @@ class OneLayer(Model, eqx.Module):
         and with u = E'R_1, p gets W u and W gets p u'. A scale c of the scores multiplies W'p and u.
         """
         by_kernels = kernels_apply(batch.ids, batch.pieces, parameters.embeddings.dtype)
-        found = _document_sums(readings(parameters, self.score_scale), batch, by_kernels, self.loss)
+        found = _document_sums(overlaps(parameters, self.score_scale), batch, by_kernels, self.loss)
         signed = batch.labels * found.outputs
         losses = jnp.abs(batch.labels) * self.loss.value(signed)
         correct = (signed > 0).astype(losses.dtype)
@@ -204,7 +204,7 @@ def effective_query(parameters: OneLayerParameters, score_scale: float = 1.0) ->
     return score_scale * jnp.dot(parameters.query, parameters.key_query, precision=FULL)
 
 
-def readings(parameters: OneLayerParameters, score_scale: float = 1.0) -> TokenPairs:
+def overlaps(parameters: OneLayerParameters, score_scale: float = 1.0) -> TokenPairs:
     """c <E_s, W'p>, the logits, and <E_s, v> of every token: all that the model sees of E."""
     return _row_products(parameters.embeddings, effective_query(parameters, score_scale), parameters.head)
 

@@ -72,16 +72,16 @@ class TwoLayer(Model, eqx.Module):
 
     Args:
         width: d.
-        affine: whether the LayerNorm has a gain and a bias, trained from 1 and 0, as torch's has by default.
+        affine: True if the LayerNorm has a gain and a bias, trained from 1 and 0, as torch's has by default.
         init_scale: E, p and v start as this times N(0, I/d).
-        precision: of float32 products on an accelerator.
-        score_scale: what the scores p'E'_X' are multiplied by before their softmax: 1 as printed, width**-0.5 as in
+        precision: precision of float32 products on an accelerator.
+        score_scale: factor of the scores p'E'_X' before their softmax: 1 as printed, width**-0.5 as in
             libraries.
         mixing_scale: the same for the scores E_X E_X' of the first softmax.
-        fixed_order: whether an accelerator adds the gradients of a token in the same order every time, which gives the
+        fixed_order: True if an accelerator adds the gradients of a token in the same order every time, which gives the
             same bytes on every run and costs about a quarter more time in full float32. A CPU does so anyway, and so do
             the kernels of an H100 or H200 in other precisions.
-        loss: of the signed output y f(X), from `tokenmargin.losses`; kernels for GPUs serve the logistic loss alone.
+        loss: loss of the signed output y f(X), from `tokenmargin.losses`; GPU kernels serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)

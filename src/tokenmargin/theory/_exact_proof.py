@@ -1,4 +1,4 @@
-"""From an answer in floats to numbers that prove it exactly: the shortest p in rationals, or a bracket around it."""
+"""Exact proofs from answers in floats: the shortest p in rationals, or a bracket around it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Proof:
         return listed | {name: _hex(getattr(self, name).as_integer_ratio()) for name in bounds}
 
     def distance(self, p: Vector) -> float:
-        """How far another p is from this one, relative to it."""
+        """Distance of another p from this one, relative to the length of this one."""
         assert self.p is not None
         off = [Fraction(x, self.p.over) - Fraction(y) for x, y in zip(self.p.whole, p.tolist(), strict=True)]
         square = sum((x * x for x in off), Fraction(0)) / Fraction(dot(self.p.whole, self.p.whole), self.p.over**2)
@@ -94,7 +94,7 @@ def exact_proof(asked: WholeRows, p: Vector, duals: np.ndarray, tie_duals: np.nd
 
 
 def bound(asked: WholeRows, found: FarkasCertificate) -> Proof:
-    """That there is no p, or none below a length."""
+    """Proof that there is no p, or none below a length."""
     weights = tuple((pair, int(w)) for pair, w in zip(found.pairs, found.weights, strict=True))
     tie_weights = tuple((pair, int(w)) for pair, w in zip(found.ties, found.tie_weights, strict=True))
     proof = Proof("infeasible", weights, tie_weights)

@@ -52,12 +52,12 @@ class Agreement:
 
     @property
     def is_compared(self) -> bool:
-        """Whether there was anything to compare: a limit that diverges, with a problem that theory names for it."""
+        """True if there was anything to compare: a limit that diverges, with a problem that theory names for it."""
         return bool(self.blocks)
 
     @property
     def agrees(self) -> bool:
-        """Whether dynamics and max-margin problems name the same direction for every block."""
+        """True if dynamics and max-margin problems name the same direction for every block."""
         return self.is_compared and all(one.velocity_error <= SAME_DIRECTION for one in self.blocks.values())
 
     @property
@@ -129,7 +129,7 @@ def compare(limit: Any) -> Agreement:
     infeasible problem gives one with errors NaN that does not agree: the limit then contradicts [M].
 
     Args:
-        limit: of a run, `follow(...).limit`.
+        limit: limit of a run, `follow(...).limit`.
     """
     if not isinstance(limit, Limit):
         raise InvalidInputError(f"limit must be the limit of a run, follow(...).limit, got {type(limit).__name__}.")
@@ -181,7 +181,7 @@ def compared_with(limit: Limit, solution: MarginSolution) -> Agreement:
 
 
 def _is_global(limit: Limit) -> bool:
-    """Whether the limit is the globally optimal direction; any of the best tokens will do where several tie."""
+    """True if the limit is the globally optimal direction; any of the best tokens will do where several tie."""
     best = limit.risk.optimal
     if limit.selection == best:
         return True

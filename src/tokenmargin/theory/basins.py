@@ -22,13 +22,13 @@ FINITE, STALLED = -1, -2
 
 @dataclass(frozen=True, eq=False)
 class BasinMap:
-    """For every start, the limit of its flow and the max-margin direction it belongs to."""
+    """Limit of the flow from every start, and the max-margin direction to which it belongs."""
 
     starts: np.ndarray  #: shape (s, d)
     basin: np.ndarray  #: shape (s,): index into `solutions`, or FINITE, or STALLED
     solutions: tuple[MarginSolution, ...]  #: (ATT-SVM) for each selection that was reached, most reached first
     limits: tuple[Limit, ...]
-    agreements: tuple[Agreement, ...]  #: of each limit, with or without anything to compare
+    agreements: tuple[Agreement, ...]  #: agreement of each limit, with or without anything to compare
 
     @property
     def counts(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Whether a certificate speaks of the data that one has: every number compared, none of them rounded."""
+"""Comparison of a certificate with the data that one has: every number compared, none of them rounded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tokenmargin.verify import Verdict, verify
 
 @checked
 def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
-    """Whether the problem in a certificate is that of these data; not if the certificate is not verified.
+    """Verdict on whether the problem in a certificate is that of these data; no if the certificate is not verified.
 
     The keys, and for a limit the scores, must be equal to the last bit, and so must the selection where the data name
     one. Margins are the certificate's own: data name none.
 
     Args:
-        content: what `tokenmargin.verify.read_certificate` read.
-        given: the data, of `load_problem`.
+        content: certificate, from `tokenmargin.verify.read_certificate`.
+        given: the data, from `load_problem`.
     """
     if given.sequences is None:
         raise InvalidInputError(

@@ -38,7 +38,7 @@ def write_certificate(answer: Any, path: str | Path) -> None:
 
     Args:
         answer: a solution of `att_svm` and its kin, optimal or infeasible, or a limit that diverges.
-        path: of the file, JSON.
+        path: path of the file, JSON.
 
     Raises:
         InvalidInputError: if exact arithmetic does not bear the answer out, or it is of another kind.

@@ -22,7 +22,7 @@ from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
 from tokenmargin.margin import LabelSolution, MarginSolution, Status
 from tokenmargin.theory.problem import Problem, given
 
-#: How far an inequality between computed numbers of order one may be missed: sums of a few products, in float64.
+#: Most that an inequality between computed numbers of order one may be missed by: sums of a few products, in float64.
 ROUNDING = 1e-9
 ROUNDING_REASON = "both sides are short sums in float64, scaled to order one"
 
@@ -69,8 +69,8 @@ def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> t
     """The reason why a claim that needs this max-margin solution does not apply; None where the solution was found.
 
     Args:
-        solution: of (ATT-SVM) or its like.
-        otherwise: what is missing where the problem is infeasible, or asks nothing.
+        solution: solution of (ATT-SVM) or its like.
+        otherwise: sentence on what is missing where the problem is infeasible, or asks nothing.
     """
     if solution.status is Status.OPTIMAL:
         return None
@@ -85,9 +85,9 @@ def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -
     """Amount by which an inequality is missed; NaN, which decides nothing, where rounding may explain the miss.
 
     Args:
-        miss: what was computed.
+        miss: computed amount.
         rounding: the most that its own rounding errors can make of 0.
-        tolerance: of the claim.
+        tolerance: tolerance of the claim.
     """
     return float("nan") if tolerance < miss <= rounding else largest(0.0, miss)
 
@@ -159,11 +159,11 @@ class Claim(Generic[Instance, Observation]):
         inside: an instance just inside the hypotheses.
         outside: an instance just outside.
         mutate: turns a true observation into a false one.
-        correction: what the paper has wrong, if anything.
-        settled: whether an observation is one: a flow that stalled or a path that did not converge refutes nothing.
+        correction: mistake of the paper, if any.
+        settled: observation -> True if it decides something: a stalled flow or an unconverged path refutes nothing.
         needs: the arrays of a problem file without which the claim cannot be asked, of `problem.FIELDS`.
         of_problem: the claim's instance for a user's own problem that has what it needs.
-        size: what makes an instance hard to decide, by its letter in the paper and as a function of an instance inside
+        size: number that makes instances hard to decide: its letter in the paper, and a function of an instance inside
             the hypotheses; its evidence is then counted by decades of it.
     """
 

@@ -27,7 +27,7 @@ from tokenmargin.theory.agreement import one_minus_cosine
 
 @dataclass(frozen=True, eq=False)
 class CorpusAgreement:
-    """What a query selects in every document, and (ATT-SVM) for that selection."""
+    """Tokens that a query selects in every document, and (ATT-SVM) for that selection."""
 
     selection: CorpusSelection
     solution: CorpusMargin
@@ -37,7 +37,7 @@ class CorpusAgreement:
 
     @property
     def is_solved(self) -> bool:
-        """Whether the max-margin problem has an answer whose KKT residuals were checked."""
+        """True if the max-margin problem has an answer whose KKT residuals were checked."""
         return self.solution.status in (Status.OPTIMAL, Status.TRIVIAL)
 
     @property
@@ -94,6 +94,6 @@ def selected_weight(dataset: TokenDataset, logits: np.ndarray, selection: Corpus
 
 
 def documents_selecting(dataset: TokenDataset, selection: CorpusSelection) -> np.ndarray:
-    """In how many documents each token is selected, shape (V,)."""
+    """Number of documents in which each token is selected, shape (V,)."""
     selection.check_fits(dataset)
     return np.bincount(dataset.counts.indices[selection.chosen], minlength=dataset.vocabulary_size)

@@ -178,9 +178,9 @@ def gather(
     was then decided.
 
     Args:
-        key: of the claim, or a unique ending of it.
+        key: key of the claim, or a unique ending of it.
         wanted: instances inside the hypotheses.
-        seed: of all random streams.
+        seed: seed of all random streams.
         map: applied as `map(function, numbers)`; the built-in one, or that of an executor or cluster (`cluster_map`).
 
     Returns:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-#: What is observed were nothing learnt. A claim that it satisfies says nothing about training: it is vacuous.
+#: Name of the observation made if nothing is learnt. A claim that this satisfies is vacuous: it ignores training.
 NO_TRAINING = "no training"
 
 #: (instance, what was observed) -> something else that might have been, or None where the instance does not allow it.
@@ -20,9 +20,9 @@ class Aside:
     """Something counted beside a claim: its conclusion where its hypotheses do not hold, or a hypothesis on its own.
 
     Args:
-        says: what is counted on what, in words that the counts follow.
+        says: sentence on what is counted, which the counts follow.
         draw: an instance from a random stream.
-        holds: whether it is so on an instance; None where that was not decided. The claim's conclusion when absent.
+        holds: instance -> True if it is so; None where that was not decided. The claim's conclusion when absent.
     """
 
     says: str
@@ -35,13 +35,13 @@ class Law:
     """A law by which instances of a claim are drawn, with the false observations that must not pass on them.
 
     Args:
-        key: of the claim.
+        key: key of the claim.
         says: the law, in one sentence.
         draw: an instance from a random stream; it need not meet the hypotheses, which are counted.
         mutations: false observations by name; the claim's own where none are named.
         ratio: (instance, observation) -> bound over quantity, for a claim that is an inequality.
         times: how many times as many instances as of other claims are gathered.
-        asides: what is counted beside, on as many instances each.
+        asides: things counted beside the claim, on as many instances each.
     """
 
     key: str

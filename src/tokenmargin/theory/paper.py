@@ -76,7 +76,7 @@ class Paper:
         cited_as: letter or word by which texts cite it, "M" for "[M, Thm 2]".
         title: full title.
         authors: names, in the order of the paper.
-        year: of publication; papers are listed in this order.
+        year: year of publication; papers are listed in this order.
         bibtex: one BibTeX entry.
         package: import path of its package, `__name__` where PAPER is defined.
         claims: modules, each with a tuple `CLAIMS` of `Claim`.
@@ -134,7 +134,7 @@ class Paper:
 
         Args:
             modules: relative to the package, such as `paper.claims`.
-            name: of the tuple, "CLAIMS".
+            name: name of the tuple, "CLAIMS".
             kind: class that every member must have.
         """
         found: list[Any] = []

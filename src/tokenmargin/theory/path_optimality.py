@@ -32,7 +32,7 @@ SAME_LOSS = 1e-12
 
 
 class PathVerdict(Enum):
-    """What is known of a path's last point; the value of each member says it in words."""
+    """Verdict on a path's last point; the value of each member says it in words."""
 
     CERTIFIED = "certified: no p has a smaller risk in the limit"
     BEST_SELECTION = "not certified: the best of all single-token selections, but a finite or tied p might be better"
@@ -55,7 +55,7 @@ class PathCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether the path is proved to be the global one in the limit."""
+        """True if the path is proved to be the global one in the limit."""
         return self.verdict is PathVerdict.CERTIFIED
 
 

@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 @checked
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
-    """What claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
+    """Data that claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
 
     Fields that are None were not given; a claim that needs one says so. `FIELDS` says what each is; `load_problem` and
     `problem_of_arrays` make a problem and check that its parts fit.

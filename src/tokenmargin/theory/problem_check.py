@@ -16,7 +16,7 @@ from tokenmargin.theory.registry import claims, found_name
 
 @dataclass(frozen=True)
 class ClaimAnswer:
-    """What one claim says of a problem; exactly one of `outcome` and `needs` says something."""
+    """Answer of one claim about a problem; exactly one of `outcome` and `needs` says something."""
 
     key: str
     outcome: ClaimOutcome | None  #: None where the claim could not be asked
@@ -24,7 +24,7 @@ class ClaimAnswer:
 
     @property
     def is_checked(self) -> bool:
-        """Whether the claim could be asked."""
+        """True if the claim could be asked."""
         return self.outcome is not None
 
 
@@ -33,7 +33,7 @@ def check(problem: Any, keys: Sequence[str] | None = None) -> list[ClaimAnswer]:
     """Ask claims of a problem: one answer a claim, in the order of the papers.
 
     Args:
-        problem: what `load_problem` or `problem_of_arrays` made, or sequences alone.
+        problem: problem made by `load_problem` or `problem_of_arrays`, or sequences alone.
         keys: names of claims, such as "maxmargin-thm2", or unique endings, "thm2"; all claims when absent.
     """
     if not isinstance(problem, Problem | EmbeddedSequences):

@@ -62,7 +62,7 @@ def found_name(wanted: str, names: Iterable[str], kind: str) -> str:
     Args:
         wanted: a name or its ending.
         names: all there are.
-        kind: of thing that is named, in a word.
+        kind: kind of thing that is named, in a word.
 
     Raises:
         InvalidInputError: with the candidates, if there are several or none.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
     from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
     from tokenmargin.models._kernels.wide_products import (
-        RowPlace,
+        RowSlot,
         Tuning,
         gathered_gram,
         gathered_product,
@@ -40,7 +40,7 @@ __all__ = [
     "DocumentTokens",
     "KernelGradients",
     "KernelSettings",
-    "RowPlace",
+    "RowSlot",
     "RowTuning",
     "RowsGradient",
     "Tuning",

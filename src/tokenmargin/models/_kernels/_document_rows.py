@@ -13,7 +13,7 @@ from jaxtyping import Array
 from tokenmargin.models._kernels._in_turn import Program, Widths, end_of_columns
 from tokenmargin.models._kernels.document_values import KernelSettings
 
-#: What is kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
+#: Number of statistics kept of every row of H = AX + X besides |H|^2: H p, H v and H 1/d.
 STATISTICS = 3
 
 

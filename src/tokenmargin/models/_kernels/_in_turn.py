@@ -78,13 +78,13 @@ def launched(
 
     Args:
         launch: the kernel; a program is for (document, piece, place on the further axes).
-        out_shape: of the arrays.
-        operands: of the kernel.
-        lengths: of the documents.
-        most_lengths: of each document, the distinct tokens that it can have; () where all are narrow and as wide as
+        out_shape: shapes of the arrays.
+        operands: operands of the kernel.
+        lengths: lengths of the documents.
+        most_lengths: most distinct tokens that each document can have; () where all are narrow and as wide as
             their shelf.
-        others: what kernels for other documents wrote: the last of the arrays are these, and what is not written stays.
-        interpret: whether JAX evaluates the kernels operation by operation.
+        others: arrays that kernels for other documents wrote: the last arrays are these, and what is not written stays.
+        interpret: True if JAX evaluates the kernels operation by operation.
     """
     n_given = len(operands) + 1
     if most_lengths:

@@ -28,7 +28,7 @@ from tokenmargin.models._kernels._in_turn import Program, Widths
 from tokenmargin.models._kernels.document_values import KernelSettings
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 
-#: Of the kernels for statistics, scores and symmetric sums, where a matrix unit multiplies and where none does; as
+#: Cuts of the kernels for statistics, scores and symmetric sums, where a matrix unit multiplies and where none does; as
 #: measured on reviews and at U = 96.
 NARROW_CUTS = {
     True: (Cut(16, 32, 4, stages=1), Cut(8, 32, 1), Cut(32, 32, 4, stages=1)),

@@ -38,10 +38,10 @@ class WideCuts(NamedTuple):
     tiles: Cut
     second_softmax: Cut
     scores: Cut
-    readings: Cut
+    overlaps: Cut
 
 
-#: As measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
+#: Cuts as measured on reviews. Tiles: with the next chunk on its way, the products take a fifth longer.
 WIDE_CUTS = WideCuts(Cut(4, 32, 4), Cut(TILE, 32, 4, stages=1), Cut(1, 32, 4), Cut(4, 32, 4), Cut(32, 32, 4))
 
 
@@ -162,7 +162,7 @@ def wide_scores(
     block.store_pairs(scores_ref, block.row, column, settings.mixing_scale * scores)
 
 
-def wide_readings(
+def wide_overlaps(
     attention_ref: Any,
     by_row_ref: Any,
     lengths_ref: Any,

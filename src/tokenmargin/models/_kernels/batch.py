@@ -1,6 +1,6 @@
 """A batch through the two-layer model and back by kernels, where rows of E are never gathered into memory [E, (36)].
 
-E is read once into readings and float16 parts; each shelf has its Gram blocks, three kernels for what lies between, and
+E is read once into overlaps and float16 parts; each shelf has its Gram blocks, three kernels for what lies between, and
 its product; the rows of every token are added up at the end, in the order of documents, so that a step has the same
 bytes every time. `_two_layer_gradient` holds the slow twin, which is also what runs in full float32, on other devices,
 and between the products of documents wider than `WIDEST`.
@@ -32,7 +32,7 @@ from tokenmargin.models._kernels.moved_rows import RowsGradient
 from tokenmargin.models._kernels.token_rows import occurrences, token_places
 from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
 from tokenmargin.models._kernels.wide_products import (
-    RowPlace,
+    RowSlot,
     gathered_gram,
     gathered_product,
     read_table,
@@ -116,19 +116,19 @@ def gradients_by_kernels(
         lengths = document_lengths(shelf.log_counts)
         most = shelf.most_lengths
         gram = gathered_gram(table, shelf.ids, lengths, most, interpret=interpret)
-        tokens = DocumentTokens(shelf.ids, lengths, shelf.log_counts, shelf.labels, table.readings, table.units)
+        tokens = DocumentTokens(shelf.ids, lengths, shelf.log_counts, shelf.labels, table.overlaps, table.units)
         compute = document_gradients if shelf.ids.shape[1] <= WIDEST else _wide_document_gradients
         own = compute(gram, tokens, bias_output, n_documents, settings, most)
-        place = RowPlace(first_row, n_rows, rows)
+        place = RowSlot(first_row, n_rows, rows)
         rows = gathered_product(table, shelf.ids, lengths, own.symmetric, own.units, place, most, interpret=interpret)
         first_row += shelf.ids.size
         found.append(own)
     ids, log_counts = (tuple(getattr(shelf, name) for shelf in shelves) for name in ("ids", "log_counts"))
-    narrow = jnp.concatenate([own.readings.reshape(3, -1) for own in found], axis=1)
+    narrow = jnp.concatenate([own.overlaps.reshape(3, -1) for own in found], axis=1)
     where = occurrences(token_places(ids, log_counts, E.shape[0]), narrow, interpret=interpret)
-    by_reader = column_sums(E, where.readings[:2], interpret=interpret)
+    by_reader = column_sums(E, where.overlaps[:2], interpret=interpret)
     # Not ready before E was read for the last time: as in `FactoredGradient.after`, or every step copies E.
-    where = where._replace(readings=where.readings + 0.0 * by_reader[0, 0])
+    where = where._replace(overlaps=where.overlaps + 0.0 * by_reader[0, 0])
     gradient = RowsGradient(where, jnp.asarray(rows), readers, interpret)
     labels = jnp.concatenate([shelf.labels for shelf in shelves])
     signed = labels * (jnp.concatenate([own.outputs for own in found]) + bias_output)
@@ -157,19 +157,19 @@ def _wide_document_gradients(
     there = jnp.arange(gram.shape[1], dtype=jnp.int32) < tokens.lengths[:, None]
     # Behind the end of a document nothing was written, and the compiler's kernels read all.
     gram = jnp.where(there[:, :, None] & there[:, None, :], gram, 0.0)
-    readings = jnp.moveaxis(jnp.asarray(tokens.readings).at[:, tokens.ids].get(mode="promise_in_bounds"), 0, -1)
+    overlaps = jnp.moveaxis(jnp.asarray(tokens.overlaps).at[:, tokens.ids].get(mode="promise_in_bounds"), 0, -1)
     units = jnp.asarray(tokens.units).at[tokens.ids].get(mode="promise_in_bounds")
     bound = 2.0**14 * jnp.max(units)
     scales = SoftmaxScales(mixing=settings.mixing_scale)
     forward = forward_from_gram(
-        gram, readings, tokens.log_counts, settings.width, bound, settings.epsilon, precision, scales
+        gram, overlaps, tokens.log_counts, settings.width, bound, settings.epsilon, precision, scales
     )
     signed = tokens.labels * (forward.outputs + bias_output)
     slopes = -tokens.labels * jax.nn.sigmoid(-signed) / n_documents
-    symmetric, by_reading = backward_to_gram(forward, slopes, settings.width, precision, scales)
+    symmetric, by_overlap = backward_to_gram(forward, slopes, settings.width, precision, scales)
     scaled = jnp.asarray(symmetric * units[:, None, :])
     row_scales, row_units = power_of_two_below(jnp.max(jnp.abs(scaled), axis=2))
     parts = tuple(in_parts(scaled * row_scales[:, :, None], settings.parts))
     tiles = (pieces_of(gram.shape[1], TILE), *row_units.shape)
     units_of_tiles = jnp.broadcast_to(row_units, tiles)
-    return DocumentGradients(forward.outputs, slopes, jnp.moveaxis(by_reading, -1, 0), parts, units_of_tiles)
+    return DocumentGradients(forward.outputs, slopes, jnp.moveaxis(by_overlap, -1, 0), parts, units_of_tiles)

@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 Gram = Float[Array | np.ndarray, "B U U"]
-TokenReadings = Float[Array | np.ndarray, "3 V"]
+TokenOverlaps = Float[Array | np.ndarray, "3 V"]
 TokenUnits = Float[Array | np.ndarray, "V"]
 DocumentIds = Int[Array | np.ndarray, "B U"]
 DocumentLengths = Int[Array | np.ndarray, "B"]
 DocumentNumbers = Float[Array | np.ndarray, "B U"]
 DocumentLabels = Float[Array | np.ndarray, "B"]
 Pairs = Float[Array, "B U U"]
-DocumentReadings = Float[Array, "3 B U"]
+DocumentOverlaps = Float[Array, "3 B U"]
 RowUnits = Float[Array, "tiles B U"]
 
 
@@ -26,11 +26,11 @@ class KernelSettings:
 
     Args:
         width: d.
-        epsilon: of the LayerNorm.
+        epsilon: epsilon of the LayerNorm.
         parts: float16 numbers that a factor of the products is the sum of; 0 leaves the gradient as it is.
         dot: precision of the two products of U x U x U.
-        mixing_scale: what G is multiplied by in the first softmax; that of the second is in the readings.
-        interpret: whether JAX evaluates the kernel operation by operation, on any device.
+        mixing_scale: factor of G in the first softmax; that of the second is in the overlaps.
+        interpret: True if JAX evaluates the kernel operation by operation, on any device.
     """
 
     width: int
@@ -46,7 +46,7 @@ class DocumentGradients(NamedTuple):
 
     outputs: DocumentLabels  # f without the bias term
     slopes: DocumentLabels  # of the mean loss in f
-    readings: DocumentReadings  # da
+    overlaps: DocumentOverlaps  # da
     symmetric: tuple[Pairs, ...]  # (dG + dG') times the units of the embeddings, in parts
     units: RowUnits  # of the rows of `symmetric`, in each tile of columns; of narrow documents the first alone
 
@@ -58,5 +58,5 @@ class DocumentTokens(NamedTuple):
     lengths: DocumentLengths  # places up to the last token
     log_counts: DocumentNumbers
     labels: DocumentLabels
-    readings: TokenReadings
+    overlaps: TokenOverlaps
     units: TokenUnits

@@ -29,7 +29,7 @@ from tokenmargin.models._kernels._wide_documents import (
     squares,
     triangle,
     wide_mixed,
-    wide_readings,
+    wide_overlaps,
     wide_scores,
     wide_second_softmax,
     wide_softmax,
@@ -50,15 +50,15 @@ def document_gradients(
     settings: KernelSettings,
     most_lengths: tuple[int, ...] = (),
 ) -> DocumentGradients:
-    """Outputs and the gradients of the mean loss in the Gram blocks and the readings.
+    """Outputs and the gradients of the mean loss in the Gram blocks and the overlaps.
 
     Args:
         gram: G of every document.
-        tokens: ids, counts, labels, and the readings and units of the table's rows.
-        bias_output: what the bias of the LayerNorm adds to every output.
-        n_documents: by which the mean divides.
-        settings: what the kernels are compiled for.
-        most_lengths: of each document, the distinct tokens that it can have; by default the width of the shelf.
+        tokens: ids, counts, labels, and the overlaps and units of the table's rows.
+        bias_output: number that the bias of the LayerNorm adds to every output.
+        n_documents: number by which the mean divides.
+        settings: numbers that the kernels are compiled for.
+        most_lengths: most distinct tokens that each document can have; by default the width of the shelf.
     """
     scalars = jnp.stack([jnp.asarray(x, gram.dtype) for x in (bias_output, n_documents)])
     outputs: tuple[Any, ...] = ()
@@ -67,8 +67,8 @@ def document_gradients(
         kernels = _Kernels(tokens, settings, widths, most_of(tokens.ids, most_lengths))
         compute = kernels.narrow if widths.is_narrow else kernels.wide
         outputs, gradients = compute(gram, scalars, outputs, gradients)
-    (found, slopes), (readings, units, *symmetric) = outputs, gradients
-    return DocumentGradients(found, slopes, readings, tuple(symmetric), units)
+    (found, slopes), (overlaps, units, *symmetric) = outputs, gradients
+    return DocumentGradients(found, slopes, overlaps, tuple(symmetric), units)
 
 
 _Found = tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -80,7 +80,7 @@ class _Kernels:
     def __init__(
         self, tokens: DocumentTokens, settings: KernelSettings, widths: Widths, most_lengths: tuple[int, ...]
     ) -> None:
-        (B, U), dtype = tokens.ids.shape, tokens.readings.dtype
+        (B, U), dtype = tokens.ids.shape, tokens.overlaps.dtype
         self._tokens, self._settings, self._widths, self._most_lengths = tokens, settings, widths, most_lengths
         self._given = tokens.ids, tokens.log_counts
         shape = partial(jax.ShapeDtypeStruct, dtype=dtype)
@@ -97,13 +97,13 @@ class _Kernels:
             narrow_statistics,
             first,
             [self._three, self._rows, self._pairs, self._pairs],
-            (gram, *given, tokens.readings),
+            (gram, *given, tokens.overlaps),
         )
         *of_rows, output, slope = self._by_rows(
             narrow_scores,
             second,
             [self._three, self._rows, self._pairs, self._documents, self._documents],
-            (attention, *given, tokens.readings, tokens.labels, scalars, statistics, norms, mixed),
+            (attention, *given, tokens.overlaps, tokens.labels, scalars, statistics, norms, mixed),
             outputs,
         )
         operands = (attention, *given, tokens.units, *of_rows)
@@ -114,7 +114,7 @@ class _Kernels:
         """Rows for the first softmax and its gradient, whole documents for the second, tiles for the products."""
         tokens, given = self._tokens, self._given
         statistics, attention = self._by_rows(
-            wide_softmax, WIDE_CUTS.softmax, [self._three, self._pairs], (gram, *given, tokens.readings)
+            wide_softmax, WIDE_CUTS.softmax, [self._three, self._pairs], (gram, *given, tokens.overlaps)
         )
         norms, mixed = self._by_tiles(
             wide_mixed, WIDE_CUTS.tiles, squares, [self._tiles, self._pairs], (gram, attention)
@@ -128,16 +128,16 @@ class _Kernels:
             pieces=lambda length: length * 0 + 1,
         )
         (scores,) = self._by_rows(
-            wide_scores, WIDE_CUTS.scores, [self._pairs], (attention, *given, tokens.readings, mixed, by_row, of_rows)
+            wide_scores, WIDE_CUTS.scores, [self._pairs], (attention, *given, tokens.overlaps, mixed, by_row, of_rows)
         )
-        columns = partial(pieces_of, size=WIDE_CUTS.readings.rows)
-        readings = self._by_tiles(
-            wide_readings, WIDE_CUTS.readings, columns, self._gradients[:1], (attention, by_row), gradients[:1]
+        columns = partial(pieces_of, size=WIDE_CUTS.overlaps.rows)
+        overlaps = self._by_tiles(
+            wide_overlaps, WIDE_CUTS.overlaps, columns, self._gradients[:1], (attention, by_row), gradients[:1]
         )
         kernel = partial(wide_symmetric, tiles=self._tiles.shape[0])
         operands = (attention, *given, tokens.units, of_rows, scores)
         symmetric = self._by_tiles(kernel, WIDE_CUTS.tiles, triangle, self._gradients[1:], operands, gradients[1:])
-        return (output, slope), (*readings, *symmetric)
+        return (output, slope), (*overlaps, *symmetric)
 
     def _by_rows(
         self, kernel: Any, cut: Cut, shapes: list[Any], operands: Any, others: tuple[Any, ...] = (), pieces: Any = None

@@ -1,6 +1,6 @@
 """A step of an optimiser on E in one pass, from the rows of which its gradient is the sum.
 
-The gradient in E of two layers is, for each token, a sum of rows over its occurrences and three readings times their
+The gradient in E of two layers is, for each token, a sum of rows over its occurrences and three overlaps times their
 readers. As an array it would be written and read once more. Here a program has whole rows of E and of the optimiser's
 state: it forms their gradient, moves them, and writes them where the old ones stood. `row_sums` and the optimiser's own
 step are the slow twins.
@@ -47,7 +47,7 @@ class RowsGradient(eqx.Module):
         where: each token occurs, numbering all rows, with the gradient in what is read of it.
         rows: which are added up for each token.
         readers: by which the tokens are read: p, v and 1/d.
-        interpret: whether JAX evaluates the kernels operation by operation.
+        interpret: True if JAX evaluates the kernels operation by operation.
     """
 
     where: Occurrences
@@ -65,10 +65,10 @@ class RowsGradient(eqx.Module):
         """E and its state after a step, in place of those before.
 
         Args:
-            rule: of the optimiser; of operations that kernels have.
+            rule: rule of the optimiser, made of operations that kernels have.
             row: its numbers of this step.
             E: the embeddings.
-            state: what the optimiser keeps of them, each of their shape.
+            state: arrays that the optimiser keeps for them, each of their shape.
             tuning: how the kernel is cut into programs.
         """
         V, d = E.shape

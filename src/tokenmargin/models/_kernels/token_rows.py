@@ -26,7 +26,7 @@ Readers = Float[Array | np.ndarray, "3 d"]
 Places = Int[Array, "V B"]
 TokenIntegers = Int[Array, "V"]
 TokenRows = Float[Array, "V d"]
-TokenReadings = Float[Array | np.ndarray, "3 V"]
+TokenOverlaps = Float[Array | np.ndarray, "3 V"]
 
 
 class RowTuning(NamedTuple):
@@ -50,15 +50,15 @@ class Occurrences(NamedTuple):
 
     rows: Places  # row numbers; what stands behind the last of a token means nothing
     counts: TokenIntegers
-    readings: TokenReadings  # the gradient in what is read of each token
+    overlaps: TokenOverlaps  # the gradient in what is read of each token
 
 
 def token_places(ids: tuple[AnyArray, ...], log_counts: tuple[AnyArray, ...], vocabulary_size: int) -> Places:
     """Return one more than the row of each token in each document, 0 where it is absent, shape (V, documents).
 
     Args:
-        ids: of each shelf, shape (B, U).
-        log_counts: of each shelf; -inf at padding, which stands nowhere.
+        ids: token ids of each shelf, shape (B, U).
+        log_counts: logarithms of the counts of each shelf; -inf at padding, which stands nowhere.
         vocabulary_size: V.
     """
     n_documents = sum(shelf.shape[0] for shelf in ids)
@@ -77,9 +77,9 @@ def occurrences(places: Places, narrow: NarrowRows, *, interpret: bool = False) 
     """The rows of each token next to each other.
 
     Args:
-        places: of every token in every document.
+        places: places of every token in every document.
         narrow: three numbers of every row, to be added up for each token.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     V, documents = places.shape
     shapes = [
@@ -167,14 +167,14 @@ class TokensOfProgram:
 def row_sums(
     where: Occurrences, rows: Rows, readers: Readers, *, tuning: RowTuning = ROW_TUNING, interpret: bool = False
 ) -> TokenRows:
-    """The gradient in E: the sum of the rows of each token, plus its readings' gradient times the readers.
+    """The gradient in E: the sum of the rows of each token, plus its overlaps' gradient times the readers.
 
     Args:
-        where: each token occurs, numbering the rows of all shelves one after the other, with its readings' gradient.
+        where: each token occurs, numbering the rows of all shelves one after the other, with its overlaps' gradient.
         rows: (dG + dG')X of all shelves.
         readers: p, v and 1/d.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     V, d = where.counts.shape[0], rows.shape[1]
     block = min(tuning.block, pl.next_power_of_2(d))

@@ -44,21 +44,21 @@ HalfPairs = Float16[Array, "B U U"]
 RowUnits = Float[Array, "tiles B U"]
 Rows = Float[Array, "N d"]
 TokenUnits = Float[Array, "V"]
-TokenReadings = Float[Array, "3 V"]
+TokenOverlaps = Float[Array, "3 V"]
 
 #: Entries of E that one program of `read_table` holds, and its warps.
 TABLE_BLOCK, TABLE_WARPS = 4096, 4
 
 
-class TableReading(NamedTuple):
+class TableOverlaps(NamedTuple):
     """E as kernels take it: entry = unit of its row times the sum of its parts."""
 
     parts: tuple[HalfTable, ...]
     units: TokenUnits
-    readings: TokenReadings
+    overlaps: TokenOverlaps
 
 
-class RowPlace(NamedTuple):
+class RowSlot(NamedTuple):
     """Position of the rows of some documents among those of all."""
 
     first: int
@@ -76,7 +76,7 @@ class Tuning(NamedTuple):
     tile: int = 128
 
 
-#: By the number of parts; of narrow documents, which are one tile, and of wide ones, whose tiles are pairs of rows.
+#: Tuning by number of parts: of narrow documents (one tile each), and of wide ones, whose tiles are pairs of rows.
 GRAM_TUNING = {1: Tuning(block=128, warps=8, stages=3), 2: Tuning(block=64, warps=8, stages=3)}
 WIDE_GRAM_TUNING = {1: Tuning(128, warps=4, stages=3, tile=64), 2: Tuning(64, warps=4, stages=3, tile=64)}
 PRODUCT_TUNING = Tuning(block=128, warps=4, stages=3)
@@ -86,8 +86,8 @@ WIDE_PRODUCT_TUNING = {1: Tuning(block=128, warps=4, stages=3, chunk=64), 2: PRO
 PRODUCT_PROGRAMS = 128
 
 
-def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bool = False) -> TableReading:
-    """Readings, units and `parts` float16 numbers for every entry, in one pass over E."""
+def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bool = False) -> TableOverlaps:
+    """Overlaps, units and `parts` float16 numbers for every entry, in one pass over E."""
     V, d = E.shape
     rows = max(1, TABLE_BLOCK // pl.next_power_of_2(d))
     shapes = [
@@ -95,7 +95,7 @@ def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bo
         jax.ShapeDtypeStruct((V,), E.dtype),
         *(jax.ShapeDtypeStruct((V, d), jnp.float16) for _ in range(parts)),
     ]
-    readings, units, *halves = pl.pallas_call(
+    overlaps, units, *halves = pl.pallas_call(
         partial(_table_kernel, rows=rows),
         out_shape=shapes,
         grid=(pl.cdiv(V, rows),),
@@ -103,7 +103,7 @@ def read_table(E: EmbeddingTable, readers: Readers, parts: int, *, interpret: bo
         compiler_params=plt.CompilerParams(num_warps=TABLE_WARPS, num_stages=1),
         name="read_table",
     )(E, readers)
-    return TableReading(tuple(halves), units, readings)
+    return TableOverlaps(tuple(halves), units, overlaps)
 
 
 def _table_kernel(E_ref: Any, readers_ref: Any, readings_ref: Any, units_ref: Any, *half_refs: Any, rows: int) -> None:
@@ -122,7 +122,7 @@ def _table_kernel(E_ref: Any, readers_ref: Any, readings_ref: Any, units_ref: An
 
 
 def gathered_gram(
-    table: TableReading,
+    table: TableOverlaps,
     ids: DocumentIds,
     lengths: DocumentLengths,
     most_lengths: tuple[int, ...] = (),
@@ -134,11 +134,11 @@ def gathered_gram(
 
     Args:
         table: E in parts.
-        ids: of the documents.
-        lengths: of the documents.
-        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
+        ids: token ids of the documents.
+        lengths: lengths of the documents.
+        most_lengths: most distinct tokens that each document has; by default the width of the shelf.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     B, U = ids.shape
     gram: tuple[Any, ...] = ()
@@ -218,12 +218,12 @@ def _gram_kernel(
 
 
 def gathered_product(
-    table: TableReading,
+    table: TableOverlaps,
     ids: DocumentIds,
     lengths: DocumentLengths,
     left: tuple[HalfPairs, ...],
     units: RowUnits,
-    place: RowPlace,
+    place: RowSlot,
     most_lengths: tuple[int, ...] = (),
     *,
     tuning: Tuning | None = None,
@@ -233,14 +233,14 @@ def gathered_product(
 
     Args:
         table: E in parts.
-        ids: of the documents.
-        lengths: of the documents, behind which neither D nor the rows are looked at.
+        ids: token ids of the documents.
+        lengths: lengths of the documents, behind which neither D nor the rows are looked at.
         left: D times the units of the embeddings, in parts.
-        units: of the rows of `left`.
-        place: of the rows.
-        most_lengths: of each document, the distinct tokens that it has at most; by default the width of the shelf.
+        units: units of the rows of `left`.
+        place: place of the rows.
+        most_lengths: most distinct tokens that each document has; by default the width of the shelf.
         tuning: how the kernel is cut into programs.
-        interpret: whether JAX evaluates the kernel operation by operation.
+        interpret: True if JAX evaluates the kernel operation by operation.
     """
     d, n_parts = table.parts[0].shape[1], len(left)
     rows: tuple[Any, ...] = () if place.others is None else (place.others,)

@@ -35,7 +35,7 @@ class EmbeddingCase:
         dataset: documents as counts.
         eta0: size of the first step.
         log10_d: log10 of the width of the embeddings.
-        seed: of the draw of E0 and p0.
+        seed: seed of the draw of E0 and p0.
         delta: probability that the events (14) are allowed to fail with.
         explicit: draw d numbers a token, rather than coordinates in the span of E0, p0 and v.
     """
@@ -152,7 +152,7 @@ def examine(
     Args:
         case: data set, step and draw.
         log10_d: least log10 d.
-        single_relevant: whether [E, Assumption 4] is asked.
+        single_relevant: True if [E, Assumption 4] is asked.
         eta0: least step size.
     """
     if not case.one_length:

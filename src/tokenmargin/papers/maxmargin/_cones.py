@@ -97,7 +97,7 @@ def cone_constants(solution: MarginSolution) -> ConeConstants:
 
 @checked
 def in_cone(p: ArrayLike, axis: ArrayLike, mu: float, radius: float = 0.0) -> bool:
-    """Whether p lies in C_{mu,R}(axis): cosine at least 1 - mu and norm at least `radius` [M, (7), (8)]."""
+    """True if p lies in C_{mu,R}(axis): cosine at least 1 - mu and norm at least `radius` [M, (7), (8)]."""
     point, centre = real_array(p, "p", "(d,)"), real_array(axis, "axis", "(d,)")
     not_negative(mu, "mu")
     not_negative(radius, "radius")

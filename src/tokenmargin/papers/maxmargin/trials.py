@@ -114,7 +114,7 @@ def trials(study: Study, seed: int, d: int, numbers: Sequence[int], origin_matte
 
     Args:
         study: sizes.
-        seed: of all random streams.
+        seed: seed of all random streams.
         d: width of tokens and head.
         numbers: which trials.
         origin_matters: keep the tokens where they are, for a gradient that feels it; else only their differences.

@@ -10,7 +10,7 @@ import pytest
 from tokenmargin.data import EmbeddedSequences, Selection, scores, selection_of, single_relevant
 from tokenmargin.margin import att_svm
 from tokenmargin.papers.embeddings.case import EmbeddingCase
-from tokenmargin.papers.embeddings.claims.lemma13_17_descent import LocalDirection, places_compared
+from tokenmargin.papers.embeddings.claims.lemma13_17_descent import LocalDirection, logits_compared
 
 #: Differences of logits along a unit vector below this are ties: the solutions have 1e-15, the margins here 0.1.
 TIE = 1e-9
@@ -83,11 +83,11 @@ class TestWhereItFails:
     def test_the_tied_pair_outweighs_what_the_proof_keeps(self, case, tied):
         """Lemma 17 holds along p_hat, which keeps the ties, and is off by orders of magnitude along p_t."""
         local = LocalDirection(case.sequences, tuple(tied.p.tolist()), epsilon=1e-4)
-        kept = places_compared(local)
+        kept = logits_compared(local)
         assert abs(kept.total / kept.leading - 1) <= local.epsilon
         R = 40.0
         p = R * tied.direction + away(case, R)
-        broken = places_compared(local, p / np.linalg.norm(p))
+        broken = logits_compared(local, p / np.linalg.norm(p))
         assert abs(broken.total / broken.leading - 1) > 100
 
 

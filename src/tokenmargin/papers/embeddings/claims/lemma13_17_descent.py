@@ -156,7 +156,7 @@ def radius(case: LocalDirection) -> float:
 
 
 @dataclass(frozen=True)
-class PlacesCompared:
+class LogitsCompared:
     """-p_hat' grad L at R p, and the part of it that is of first against second places, in one unit."""
 
     total: float
@@ -165,7 +165,7 @@ class PlacesCompared:
     rounding: float  #: the most that rounding can change their ratio by
 
 
-def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> PlacesCompared:
+def logits_compared(case: LocalDirection, towards: np.ndarray | None = None) -> LogitsCompared:
     """Both sides of [E, Lemma 17] at its radius, for p_hat or for another vector `towards`."""
     (first, second, _), data = case.places, case.sequences
     hat = case.solution.p if towards is None else towards
@@ -185,7 +185,7 @@ def places_compared(case: LocalDirection, towards: np.ndarray | None = None) -> 
         leading += float((weights * (raised[k, i] - raised[k, j]) * (gamma[k, i] - gamma[k, j])).sum())
     size = float(np.linalg.norm(hat) * np.linalg.norm(direction))
     resolved = leading > RESOLVED * size
-    return PlacesCompared(
+    return LogitsCompared(
         float(hat @ direction), leading, resolved, DOT_ROUNDING * size / leading if resolved else float("inf")
     )
 
@@ -211,7 +211,7 @@ def _tied_direction() -> LocalDirection:
     return LocalDirection(EmbeddedSequences([keys], [1], [0.4, 1.0, -0.5]), (0.0, 1.0, 0.0))
 
 
-LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
+LEMMA_17: Claim[LocalDirection, LogitsCompared] = Claim(
     key="embeddings-lemma17",
     paper="E",
     label="Lemma 17",
@@ -221,7 +221,7 @@ LEMMA_17: Claim[LocalDirection, PlacesCompared] = Claim(
     tolerance=ROUNDING,
     tolerance_reason=ROUNDING_REASON,
     hypotheses=_lemma_17_applies,
-    observe=places_compared,
+    observe=logits_compared,
     error=lambda case, seen: beyond_rounding(abs(seen.total / seen.leading - 1.0) - case.epsilon, seen.rounding),
     inside=_tied_direction,
     outside=lambda: replace(_tied_direction(), p=(0.0, -1.0, 0.0)),

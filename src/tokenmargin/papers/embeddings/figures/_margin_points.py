@@ -99,7 +99,7 @@ def margin_point(
         dataset: the documents that were trained on.
         epoch: epochs done.
         trained: embeddings, and the query whose products with them are the logits.
-        loss_and_accuracy: of these parameters.
+        loss_and_accuracy: loss and accuracy of these parameters.
         keys: one for each random query.
     """
     # Copies: training goes on in the same buffers.

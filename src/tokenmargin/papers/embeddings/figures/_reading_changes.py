@@ -62,7 +62,7 @@ CHANGES = {
 #: Scales of the softmaxes, learning rates and torch's starts.
 SCALES = tuple(CHANGES)[1 : tuple(CHANGES).index("rate_by_width")]
 
-#: What else the appendix leaves open, one change at a time.
+#: Other choices that the appendix leaves open, one change at a time.
 OPEN = tuple(CHANGES)[1 + len(SCALES) :]
 
 

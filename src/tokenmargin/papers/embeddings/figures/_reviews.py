@@ -47,7 +47,7 @@ class Control:
     words: str
 
 
-#: What they are called.
+#: Names of the controls.
 ControlName = Literal["imdb-cut", "yelp-balanced", "imdb-fixed", "imdb-unknown"]
 
 CONTROLS: Mapping[str, Control] = {

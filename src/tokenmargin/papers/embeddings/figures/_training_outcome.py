@@ -19,10 +19,10 @@ HALF_DECADE = 0.5
 #: Most of the loss of the best constant predictor that a model which learnt something may have.
 OF_A_CONSTANT = 0.5
 
-#: Where the paper prints these orders.
+#: Place where the paper prints these orders.
 LOSS_PLACE = "App. E, below (36)"
 
-#: Where the paper draws the shapes.
+#: Place where the paper draws the shapes.
 SHAPE_PLACE = "Fig. 1, 3, 4"
 
 #: A loss of 0 has a logarithm all the same.
@@ -97,7 +97,7 @@ def loss_numbers(where: str, outcome: TrainingOutcome, log10_loss: float, is_our
         where: data set and treatment, in words.
         outcome: result of one training.
         log10_loss: order of magnitude of the loss that the paper reports.
-        is_ours: whether it is our reading, which we expect to reach that order and to learn; what any other does not do
+        is_ours: True if it is our reading, which we expect to reach that order and to learn; what any other does not do
             is a finding about the paper.
     """
     smallest = float(np.log10(max(outcome.smallest_loss, LEAST_LOSS)))

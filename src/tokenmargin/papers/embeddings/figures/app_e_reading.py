@@ -133,7 +133,7 @@ class Settings(Config):
 
 
 @dataclass(frozen=True)
-class Place:
+class Trial:
     """A data set and a depth on which the settings are tried."""
 
     name: str
@@ -141,7 +141,7 @@ class Place:
 
     @property
     def words(self) -> str:
-        """Name of the place in a summary."""
+        """Name of the trial in a summary."""
         return f"{DISPLAYED[self.name]}, {DEPTHS[self.depth].words}"
 
     @property
@@ -150,32 +150,32 @@ class Place:
         return DEPTHS[self.depth].log10_loss
 
 
-#: What each setting came to, by its key in `CHANGES`, followed by #2, #3, ... where it was trained again.
+#: Outcome of each setting, by its key in `CHANGES`, followed by #2, #3, ... where it was trained again.
 Outcomes = Mapping[str, TrainingOutcome]
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Train every setting on every data set with every depth: one layer, which is quick, on all of them first."""
     names = dict.fromkeys((*config.names, *config.others))
-    places = [Place(name, depth) for depth in config.depths for name in names]
-    places += [Place(name, "one") for name in config.controls if "one" in config.depths]
-    if not places:
+    trials = [Trial(name, depth) for depth in config.depths for name in names]
+    trials += [Trial(name, "one") for name in config.controls if "one" in config.depths]
+    if not trials:
         raise InvalidInputError(
             "there is nothing to train: name reviews (--names, --others) and depths; controls are for one layer."
         )
     arrays: dict[str, dict[str, Any]] = {}
-    tried: dict[Place, Outcomes] = {}
-    for place in places:
-        tried[place], losses, made_by = _settings_tried(place, config, key, progress)
-        arrays.setdefault(place.name, {})[place.depth] = {
+    tried: dict[Trial, Outcomes] = {}
+    for trial in trials:
+        tried[trial], losses, made_by = _settings_tried(trial, config, key, progress)
+        arrays.setdefault(trial.name, {})[trial.depth] = {
             "loss": losses,
-            "has_shapes": {setting: np.array([end.is_v, end.is_s]) for setting, end in tried[place].items()},
+            "has_shapes": {setting: np.array([end.is_v, end.is_s]) for setting, end in tried[trial].items()},
         }
     numbers, sentences, table = judged(tried)
     return Result(arrays, numbers, sentences + made_elsewhere(made_by), table)
 
 
-def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[str, ...], dict[str, Any]]:
+def judged(tried: Mapping[Trial, Outcomes]) -> tuple[tuple[Number, ...], tuple[str, ...], dict[str, Any]]:
     """Numbers, sentences and table of what was tried: the losses of every setting are held against the paper's.
 
     That another setting than our reading does not reach them is a finding.
@@ -183,12 +183,12 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
     distances = _distances(tried)
     numbers = [
         number
-        for place, outcomes in tried.items()
+        for trial, outcomes in tried.items()
         for setting, outcome in outcomes.items()
         for number in loss_numbers(
-            f"{place.words}, {in_short(setting)}",
+            f"{trial.words}, {in_short(setting)}",
             outcome,
-            place.log10_loss,
+            trial.log10_loss,
             is_ours=setting.split("#")[0] == READING,
         )
     ]
@@ -197,23 +197,23 @@ def judged(tried: Mapping[Place, Outcomes]) -> tuple[tuple[Number, ...], tuple[s
         for setting, far in distances.items()
     ]
     table = {
-        place.words: {in_short(setting): in_words(outcome) for setting, outcome in outcomes.items()}
-        for place, outcomes in tried.items()
+        trial.words: {in_short(setting): in_words(outcome) for setting, outcome in outcomes.items()}
+        for trial, outcomes in tried.items()
     }
     return tuple(numbers), _sentences(tried, distances), table
 
 
 def _settings_tried(
-    place: Place, config: Settings, key: jax.Array, progress: Progress
+    trial: Trial, config: Settings, key: jax.Array, progress: Progress
 ) -> tuple[Outcomes, dict[str, np.ndarray], Mapping[str, str]]:
     """Outcome of each setting, its loss of every epoch, and who made the trainings where that was elsewhere."""
-    layers, base = DEPTHS[place.depth], _reading(place.depth, config)
+    layers, base = DEPTHS[trial.depth], _reading(trial.depth, config)
     stream, training = jax.random.split(key)
-    is_whole = place.name in config.names
-    changes = chosen_changes(config.only if is_whole else (AS_PRINTED,), config.d, place.depth)
+    is_whole = trial.name in config.names
+    changes = chosen_changes(config.only if is_whole else (AS_PRINTED,), config.d, trial.depth)
     seeds = {setting: config.seeds if is_whole and setting == READING else 1 for setting in changes}
     epochs = sum(seeds.values()) * base.epochs
-    found, tokens, there = prepared_reviews(place.name, layers, base, stream, epochs, progress)
+    found, tokens, there = prepared_reviews(trial.name, layers, base, stream, epochs, progress)
     positive_share = float((found.dataset.labels > 0).mean())
     outcomes, losses, made_by = {}, {}, {}
     for setting, change in changes.items():
@@ -221,7 +221,7 @@ def _settings_tried(
         for k in range(seeds[setting]):
             again = f"{setting}#{k + 1}" if k else setting
             part = trained(found, layers, own, jax.random.fold_in(training, k) if k else training, progress, again)
-            outcomes[again] = training_outcome(tokens, part.arrays(there), place.log10_loss, positive_share)
+            outcomes[again] = training_outcome(tokens, part.arrays(there), trial.log10_loss, positive_share)
             losses[again], made_by = part.records["loss"], dict(part.made_by)
     return outcomes, losses, made_by
 
@@ -251,21 +251,21 @@ def _reading(depth: str, config: Settings) -> TwoLayerSettings:
     )
 
 
-def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
+def _distances(tried: Mapping[Trial, Outcomes]) -> dict[str, float]:
     """Orders of magnitude between each setting's last loss and the paper's, at worst, closest first.
 
     Where most settings were tried: a setting that was left out where it does badly would look better for it.
     """
     whole = {
-        place: outcomes
-        for place, outcomes in tried.items()
-        if len(outcomes) == max(len(tried[other]) for other in tried if other.depth == place.depth)
+        trial: outcomes
+        for trial, outcomes in tried.items()
+        if len(outcomes) == max(len(tried[other]) for other in tried if other.depth == trial.depth)
     }
     settings = list(dict.fromkeys(setting for outcomes in whole.values() for setting in outcomes))
     distances = {
         setting: max(
-            abs(outcomes[setting].log10_last_loss - place.log10_loss)
-            for place, outcomes in whole.items()
+            abs(outcomes[setting].log10_last_loss - trial.log10_loss)
+            for trial, outcomes in whole.items()
             if setting in outcomes
         )
         for setting in settings
@@ -273,26 +273,26 @@ def _distances(tried: Mapping[Place, Outcomes]) -> dict[str, float]:
     return dict(sorted(distances.items(), key=lambda item: item[1]))
 
 
-def _sentences(tried: Mapping[Place, Outcomes], distances: Mapping[str, float]) -> tuple[str, ...]:
+def _sentences(tried: Mapping[Trial, Outcomes], distances: Mapping[str, float]) -> tuple[str, ...]:
     closest = next(iter(distances))
     sentences = [
         f"Closest to the paper's losses at this size: {in_short(closest)}, whose last loss is {distances[closest]:.1f} "
         f"orders of magnitude away at worst; the reading is {distances[READING]:.1f} away."
     ]
-    for place, outcomes in tried.items():
+    for trial, outcomes in tried.items():
         losses = (f"{end.last_loss:.1e} ({in_short(setting)})" for setting, end in outcomes.items())
-        short = [in_short(setting) for setting, end in outcomes.items() if not _is_reached(end, place)]
+        short = [in_short(setting) for setting, end in outcomes.items() if not _is_reached(end, trial)]
         shapeless = [in_short(setting) for setting, end in outcomes.items() if not (end.is_s and end.is_v)]
         sentences += [
-            f"{place.words}: loss of the last epoch {', '.join(losses)}.",
-            f"{place.words}: never at the paper's order: {', '.join(short) or 'none'}.",
-            f"{place.words}: without the S or the V: {', '.join(shapeless) or 'none'}.",
+            f"{trial.words}: loss of the last epoch {', '.join(losses)}.",
+            f"{trial.words}: never at the paper's order: {', '.join(short) or 'none'}.",
+            f"{trial.words}: without the S or the V: {', '.join(shapeless) or 'none'}.",
         ]
     return tuple(sentences)
 
 
-def _is_reached(end: TrainingOutcome, place: Place) -> bool:
-    return end.smallest_loss <= 10.0 ** (place.log10_loss + HALF_DECADE)
+def _is_reached(end: TrainingOutcome, trial: Trial) -> bool:
+    return end.smallest_loss <= 10.0 ** (trial.log10_loss + HALF_DECADE)
 
 
 def draw(result: Result) -> Any:
@@ -303,9 +303,9 @@ def draw(result: Result) -> Any:
     rows: dict[str, list[LossRow]] = {}
     for name, depths in result.arrays.items():
         for depth, found in depths.items():
-            place = Place(name, depth)
+            trial = Trial(name, depth)
             rows.setdefault(depth, []).extend(
-                LossRow(f"{DISPLAYED[place.name]}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
+                LossRow(f"{DISPLAYED[trial.name]}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
                 for setting, loss in found["loss"].items()
             )
     with style():

@@ -269,7 +269,7 @@ def _on_norm(points: list[MarginPoint]) -> str:
     )
 
 
-#: What is shown of trained and random queries: the column, and what it is called.
+#: Columns shown of trained and random queries, each with its name.
 SHOWN = {
     "direction_error": r"$1-\cos(p,\hat p)$",
     "largest_margin": r"largest margin, $1/\|\hat p\|$",

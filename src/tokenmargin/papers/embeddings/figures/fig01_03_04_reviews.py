@@ -70,10 +70,10 @@ def judged_study(name: str, layers: Layers, arrays: Arrays, efforts: Mapping[str
     """Judge what training left behind, from its arrays alone: a saved run can be judged again.
 
     Args:
-        name: of the reviews.
+        name: name of the reviews.
         layers: the depth that was trained.
-        arrays: of one `review_study`.
-        efforts: of each of the `TREATMENTS`.
+        arrays: result of one `review_study`.
+        efforts: effort of each of the `TREATMENTS`.
     """
     tokens, documents = arrays["tokens"], int(arrays["documents"])
     centre = base_rate(tokens["posterior_difference"], tokens["count"])

@@ -35,7 +35,7 @@ from tokenmargin.training.training_run import TrainingRun
 #: same wrong thing are alike, too. Noise is in such an order in one of ten thousand pictures of nine levels.
 SAME_PICTURE = 0.05
 
-#: What the paper says of the levels, and where.
+#: Statement of the paper about the levels, and its place.
 IN_ORDER: dict[str, Any] = {"says": "more important tokens have larger overlaps", "place": "App. E, of Fig. 2"}
 
 
@@ -196,7 +196,7 @@ def judged(config: Settings, runs: Runs) -> tuple[list[Number], list[str]]:
 
     Args:
         config: says which n is drawn, and the shares of the steps.
-        runs: of every n and share.
+        runs: runs of every n and share.
     """
     run = runs[str(config.n)][f"{config.step_shares[-1]:g}"]
     tokens, records = run["tokens"], run["records"]

@@ -21,7 +21,7 @@ from tokenmargin.first_step.bounds import embedding_bounds_log10_d, initial_even
 from tokenmargin.first_step.gram import gram_step
 from tokenmargin.first_step.step import FirstStep, generator, one_step
 
-#: How far a fitted exponent may be from -1/2: four standard deviations of the mean over eight seeds, whose exponents
+#: Largest distance of an exponent from -1/2: four standard deviations of the mean over eight seeds, whose exponents
 #: scatter by .02 (each seed fits one maximum over tokens, or one norm, at every width).
 EXPONENT = 0.03
 

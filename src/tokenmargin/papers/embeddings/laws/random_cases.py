@@ -183,7 +183,7 @@ def _local_direction(rng: Stream) -> descent.LocalDirection:
     return descent.LocalDirection(EmbeddedSequences(keys, labels, head), tuple(np.eye(d)[0].tolist()), epsilon)
 
 
-def _without_the_ties(case: descent.LocalDirection, _: descent.PlacesCompared) -> descent.PlacesCompared | None:
+def _without_the_ties(case: descent.LocalDirection, _: descent.LogitsCompared) -> descent.LogitsCompared | None:
     """The descent along the solution of (18), which asks for margins and not for ties; None where it ties, too."""
     first, second, behind = case.places
     keys = case.sequences.keys
@@ -195,7 +195,7 @@ def _without_the_ties(case: descent.LocalDirection, _: descent.PlacesCompared) -
     ]
     loose = least_norm(np.array(rows), np.ones(len(rows))).p
     ties = [np.ptp((keys[i] @ loose)[first[i]]) for i in range(len(keys))]
-    return descent.places_compared(case, loose) if max(ties) > UNTIED else None
+    return descent.logits_compared(case, loose) if max(ties) > UNTIED else None
 
 
 _LIMIT_MUTATIONS = {NO_TRAINING: _where_p_was, "|p| stays bounded": _bounded, "turned back": _turned_back}

@@ -16,8 +16,8 @@ def draw_tokens_against(ax: Any, x: np.ndarray, y: np.ndarray, *, colour: str, l
     Args:
         ax: axes.
         x: a statistic of each token, shape (V,).
-        y: what was learnt about it, shape (V,).
-        colour: of the points.
+        y: quantity that was learnt about it, shape (V,).
+        colour: colour of the points.
         label: for the legend.
     """
     ax.scatter(x, y, s=9.0, c=colour, alpha=0.75, lw=0, label=label, rasterized=len(x) >= RASTERIZED_FROM)
@@ -38,9 +38,9 @@ def draw_scaling(
         ax: axes; made logarithmic.
         x: shape (k,), positive.
         values: positive, shape (k, repetitions).
-        colour: of points and bars.
+        colour: colour of points and bars.
         label: for the legend.
-        marker: of the points.
+        marker: marker of the points.
     """
     centre = np.exp(np.log(values).mean(axis=1))
     low, high = values.min(axis=1), values.max(axis=1)

@@ -26,7 +26,7 @@ class LossRow:
         return tuple(SHAPE_COLOURS.values())[self.has_v + self.has_s]
 
 
-#: By how many of the two shapes are there.
+#: Colours by the number of the two shapes that are there.
 SHAPE_COLOURS = {"neither V nor S": GREY, "one of them": ORANGE, "V and S": BLUE}
 
 

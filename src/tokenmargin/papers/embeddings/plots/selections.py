@@ -36,7 +36,7 @@ def draw_query(ax: Any, epoch: np.ndarray, values: np.ndarray, look: Look, label
         ax: axes.
         epoch: shape (points,).
         values: shape (points,), or (points, k) for k queries.
-        look: of points and line.
+        look: look of points and line.
         label: for the legend.
     """
     table = values.reshape(len(epoch), -1)

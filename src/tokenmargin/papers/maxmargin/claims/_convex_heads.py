@@ -62,14 +62,14 @@ def mixing_by_convexity(risk: HeadRisk, allowed: Selection) -> Mixing | None:
 
 
 def is_resolved(risk: HeadRisk, allowed: Selection) -> bool:
-    """Whether the score of every O_i, and its lead over the others, stand out from rounding, whatever their signs."""
+    """True if the score of every O_i, and its lead over the others, stand out from rounding, whatever their signs."""
     nu = np.where(allowed.chosen, risk.scores, -np.inf).max(axis=1)
     rest = np.where(allowed.chosen, -np.inf, risk.scores).max(axis=1)
     return bool((np.minimum(np.abs(nu), np.abs(nu - rest)) > RESOLVED_GAP * score_widths(risk)).all())
 
 
 def score_widths(risk: HeadRisk) -> np.ndarray:
-    """How near two scores of an input, or a score and 0, are one, shape (n,): relative to the terms of the sums."""
+    """Width within which two scores of an input, or a score and 0, are equal, shape (n,): relative to the terms."""
     size, head = np.abs(risk.every_token.tokens), risk.head
     if isinstance(head, LinearHead):
         return tie_widths(size @ np.abs(np.asarray(head.weights)))
@@ -80,7 +80,7 @@ def score_widths(risk: HeadRisk) -> np.ndarray:
 
 
 def _convex(risk: HeadRisk) -> bool:
-    """Whether Y_i psi is known to be convex for every label present."""
+    """True if Y_i psi is known to be convex for every label present."""
     curvature, labels = risk.head.curvature, set(risk.sequences.labels.tolist())
     if curvature is Curvature.AFFINE:
         return True
@@ -88,7 +88,7 @@ def _convex(risk: HeadRisk) -> bool:
 
 
 def _constant_on_hulls(risk: HeadRisk, allowed: Selection, nu: np.ndarray) -> bool:
-    """Whether psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
+    """True if psi is one number on the hull of each O_i: equal scores, and at midpoints too if psi is quadratic."""
     chosen = allowed.chosen
     width = score_widths(risk)
     if (np.where(chosen, np.abs(risk.scores - nu[:, None]), 0.0) > width[:, None]).any():

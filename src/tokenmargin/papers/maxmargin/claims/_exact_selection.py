@@ -113,7 +113,7 @@ class ExactSelection:
         return pull / (4 * data.n_places), least(MOST_NEAR, pull * gamma / (2 * steep**2))
 
     def is_as_wide(self, choice: Choice) -> bool:
-        """Whether the means of these tokens have a label margin of Gamma or more."""
+        """True if the means of these tokens have a label margin of Gamma or more."""
         means = [
             [sum(column, Fraction(0)) / len(some) for column in zip(*(self.signed[i][t] for t in some), strict=True)]
             for i, some in enumerate(choice)

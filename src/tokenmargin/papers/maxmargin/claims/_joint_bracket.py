@@ -1,4 +1,4 @@
-"""Where the global minimisers of L(v, p) over |v| <= r, |p| <= R are: bracketed, for the logistic loss [M, Thms 5, 6].
+"""Brackets of the global minimisers of L(v, p) over |v| <= r, |p| <= R, for the logistic loss [M, Thms 5, 6].
 
 Let alpha be the selection of largest label margin Gamma among those that attention can make, v_* the minimiser of
 L(v, alpha) over |v| <= r, L_* its value, u_i = |l'(m_i)|/n its dual weights, a_it = Y_i v_*'(x_alpha - x_t)/r, g_it =
@@ -216,7 +216,7 @@ class _Saturated:
         return float(logsumexp(self.log_own + self.log_r + log_fall + change))
 
     def _beats_the_rest(self, above: float) -> bool:
-        """Whether L(v_*, p_0) is below all of L outside of A: in units of exp(-r Gamma), L_* is at most 1.
+        """True if L(v_*, p_0) is below all of L outside of A: in units of exp(-r Gamma), L_* is at most 1.
 
         Outside, log(1 + e^-x) >= e^-x log 2 for x >= 0.
         """

@@ -43,7 +43,7 @@ MOST_CELLS = 20_000
 #: Cells bounded together.
 _BATCH = 256
 
-#: Where an interval of t that reaches infinity is cut first, in units of one over the longest key difference.
+#: First cut of an interval of t that reaches infinity, in units of one over the longest key difference.
 _FIRST_CUT = 8.0
 
 #: Rounding allowed a vertex on its bounds, and a label margin that is to exceed Gamma.
@@ -52,7 +52,7 @@ _ROUNDING = 1e-12, 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MixtureBound:
-    """What the search found about M(p) outside of A; `is_proved` or `violation`, or neither: not decided."""
+    """Result of the search about M(p) outside of A; `is_proved` or `violation`, or neither: not decided."""
 
     clearance: float  #: nu: M(p) <= Gamma - nu outside of A; NaN unless proved
     violation: Vector | None  #: a p outside of A with M(p) > Gamma, shape (d,)
@@ -60,7 +60,7 @@ class MixtureBound:
 
     @property
     def is_proved(self) -> bool:
-        """Whether every p with M(p) > Gamma - nu lies in A."""
+        """True if every p with M(p) > Gamma - nu lies in A."""
         return bool(self.clearance > 0)
 
 
@@ -274,7 +274,7 @@ class _Search:
         return _joined([half.at(best == j) for j, way in enumerate(ways) for half in way])
 
     def _free(self, cells: _Cells, pull: np.ndarray) -> np.ndarray:
-        """How much the attention of a cell may move the sum of the bound; 0 where no attention is left."""
+        """Most that the attention of a cell may move the sum of the bound; 0 where no attention is left."""
         low, high = self._attention_bounds(cells)
         left = (low <= high + _ROUNDING[0]).all(axis=(1, 2))
         return np.asarray(np.where(left, (np.maximum(high - low, 0.0) * pull).sum(axis=(1, 2)), 0.0))

@@ -1,4 +1,4 @@
-"""How far from max-margin a minimiser of L over |p| <= R can be: a bound that does not assume [M, Thms 1 and 8].
+"""Bound on how far from max-margin a minimiser of L over |p| <= R can be; it does not assume [M, Thms 1 and 8].
 
 Let q_i be the attention of input i outside its optimal tokens O_i, q the largest of them, and let
 
@@ -49,7 +49,7 @@ ProbeNumbers = Float[np.ndarray, "m"]
 #: Xi R at which paths are looked at: from saturation on, and log-weights carry 1e-10 at the last.
 LEVELS = (1e2, 1e3, 1e4, 1e5)
 
-#: How much log(L - L_*) of two points may differ by rounding, at logits of `LEVELS`; it is added to c.
+#: Most that log(L - L_*) of two points may differ by rounding, at logits of `LEVELS`; it is added to c.
 SAME_LOG_EXCESS = 1e-6
 
 #: Least score gap in units of what is a tie, 1e-12 of the terms of a score. A gap carries a rounding error of 1e-16 of
@@ -190,7 +190,7 @@ class PathSeen:
         return replace(self, off=2 * self.bounds)
 
     def miss(self, lower: float, upper: float) -> float:
-        """How far outside the sandwich a point is, in logs, or beyond its bound, as a share; 0 for none.
+        """Distance of a point outside the sandwich, in logs, or beyond its bound, as a share; 0 for none.
 
         NaN where a minimiser found is worse than the competitor, so that it is none.
         """

@@ -58,7 +58,7 @@ _TRIED = 32
 
 @dataclass(frozen=True, eq=False)
 class AssumptionC:
-    """Whether Assumption C holds for a selection, with the proof."""
+    """Verdict on Assumption C for a selection, with the proof."""
 
     applies: Applies
     because: str  #: one sentence
@@ -196,7 +196,7 @@ class _Problem:
         return self.refuted("Along p = R *", u, told)
 
     def is_as_wide(self, choice: Choice) -> bool:
-        """Whether a choice has a label margin of Gamma or more: by floats where they tell, else exactly."""
+        """True if a choice has a label margin of Gamma or more: by floats where they tell, else exactly."""
         low, high = self.margin_of([choice[i] for i in self.order])
         if low < self.gamma + self.near and high > self.gamma - self.near:
             return self.exact.is_as_wide(choice)
@@ -282,7 +282,7 @@ class _Problem:
         return found
 
     def alike(self, chosen: list[tuple[int, ...]]) -> bool:
-        """Whether a choice, of the first inputs in order, has the selected values wherever they carry the margin."""
+        """True if a choice, of the first inputs in order, has the selected values wherever they carry the margin."""
         return all(
             t == self.alpha[i] or self.free[i, t]
             for i, some in zip(self.order, chosen, strict=False)
@@ -291,7 +291,7 @@ class _Problem:
         )
 
     def stays(self, cell: OrderCell) -> bool:
-        """Whether the selection itself is accounted for: it is on top wherever there are tokens that cost nothing."""
+        """True if the selection itself is accounted for: it is on top wherever there are tokens that cost nothing."""
         costless = np.flatnonzero(self.free.any(axis=1)).tolist()
         return self.excused and all(cell.first[i][:1] == (self.alpha[i],) for i in costless)
 

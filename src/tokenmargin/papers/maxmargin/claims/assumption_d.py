@@ -53,12 +53,12 @@ _TRIED_RESTS = (-3.0, -12.0)
 
 @dataclass(frozen=True, eq=False)
 class AssumptionD:
-    """Whether Assumption D holds for the optimal tokens, with the proof."""
+    """Verdict on Assumption D for the optimal tokens, with the proof."""
 
     applies: Applies
     because: str  #: one sentence
-    epsilon: float  #: of (85) when it holds, else NaN
-    C: float  #: of (85) when it holds, else NaN
+    epsilon: float  #: constant of (85) when it holds, else NaN
+    C: float  #: constant of (85) when it holds, else NaN
     violation: Vector | None = None  #: a p whose risk is below the limit, shape (d,)
 
 
@@ -77,7 +77,7 @@ def assumption_d(risk: HeadRisk, allowed: Selection, lipschitz: float | None = N
     """Decide Assumption D for one optimal token an input, or say that it was not decided [M, Lemma 14].
 
     Args:
-        risk: of p behind a head.
+        risk: risk of p behind a head.
         allowed: the sets O_i, of one token each.
         lipschitz: a Lipschitz constant of the gradient of psi on the hull of the tokens; not needed for a head that is
             linear or quadratic.

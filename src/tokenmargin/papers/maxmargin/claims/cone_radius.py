@@ -101,10 +101,10 @@ def points_of_cone(axis: np.ndarray, mu: float, norms: np.ndarray, seed: int = 0
 
 @dataclass(frozen=True, eq=False)
 class DescentInCone:
-    """By how much descent misses what Step 3 of the proof needs at points of the cone, each of shape (s,); 0 for none.
+    """Amounts by which descent at points of the cone misses what Step 3 of the proof needs, shape (s,); 0 for none.
 
-    turn: of (53), relative to the descent along p_mm. leave: of the last line of (55) at eta = 1/L_p, in logarithms.
-    stationary: whether descent along p_mm is not positive, which (39) is to exclude.
+    turn: in (53), relative to the descent along p_mm. leave: in the last line of (55) at eta = 1/L_p, in logarithms.
+    stationary: True if descent along p_mm is not positive, which (39) is to exclude.
     """
 
     turn: np.ndarray

@@ -41,7 +41,7 @@ SAME_LABEL_MARGIN = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class JointMinimiser:
-    """What does not depend on r and R: the selection of the minimisers, and why they have it.
+    """Facts that do not depend on r and R: the selection of the minimisers, and why they have it.
 
     `selection` is None where two are equally good or none can be made; `mixtures` says whether it was proved.
     """
@@ -53,7 +53,7 @@ class JointMinimiser:
 
     @property
     def is_selected(self) -> bool:
-        """Whether all minimisers attend to the selection, for r and R large enough."""
+        """True if all minimisers attend to the selection, for r and R large enough."""
         return self.selection is not None and self.mixtures.is_proved
 
     def bracket(self, R: float, log_r: float) -> JointBracket | None:
@@ -119,7 +119,7 @@ class JointBalls:
 
     @property
     def selected(self) -> tuple[Applies, str]:
-        """Whether the minimisers select the tokens, and why."""
+        """Verdict on whether the minimisers select the tokens, with the reason."""
         found = self.minimiser
         if found.mixtures.violation is not None or (found.is_selected and found.selection != self.selection):
             return Applies.NO, f"The minimisers do not select these tokens. {found.because}"
@@ -199,7 +199,7 @@ class JointPath:
 
     @property
     def found(self) -> bool:
-        """Whether every one of them is a minimiser, to `PATH_RESIDUAL`."""
+        """True if every one of them is a minimiser, to `PATH_RESIDUAL`."""
         return bool(self.residuals.max() <= PATH_RESIDUAL)
 
 
@@ -215,7 +215,7 @@ def joint_path(
     `found` says whether all were.
 
     Args:
-        risk: what is minimised.
+        risk: risk that is minimised.
         start_v: direction of v to begin with, shape (k,).
         start_p: direction of p to begin with, shape (d,).
         radii_v: r > 0, shape (s,); doubling from 1 suits.

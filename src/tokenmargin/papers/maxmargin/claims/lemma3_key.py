@@ -90,7 +90,7 @@ def _lemma_3_applies(case: KeyLemmaCase) -> tuple[Applies, str]:
 
 
 def _lemma_3_error(_: KeyLemmaCase, terms: KeyLemmaTerms) -> float:
-    """By how much either side exceeds its bound, as a share of it."""
+    """Largest excess of either side over its bound, as a share of the bound."""
     return largest(0.0, terms.remainder - 1.0, terms.display - 1.0)
 
 

@@ -189,7 +189,7 @@ def _comparison_applies(case: ComparisonCase) -> tuple[Applies, str]:
 
 
 def _comparison_error(case: ComparisonCase, seen: ConeGradient) -> float:
-    """By how much the descent along p exceeds 1 + pi times that along p_mm, relative to the latter."""
+    """Excess of the descent along p over 1 + pi times that along p_mm, relative to the latter."""
     axis, p = case.solution.direction, np.array(case.p)
     along_p, along_axis = float(seen.direction @ p) / float(np.linalg.norm(p)), float(seen.direction @ axis)
     rounding = DOT_ROUNDING * float(np.linalg.norm(seen.direction)) / abs(along_axis)

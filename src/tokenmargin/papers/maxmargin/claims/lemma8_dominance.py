@@ -105,7 +105,7 @@ def _longest(sequences: EmbeddedSequences) -> float:
 
 
 def _gaps_known(sequences: EmbeddedSequences, near: np.ndarray, alpha: np.ndarray) -> bool:
-    """Whether each score gap of a neighbour is far from its rounding, and so has the sign that it seems to have."""
+    """True if each score gap of a neighbour is far from its rounding, and so has the sign that it seems to have."""
     gamma, (i, t) = scores(sequences), np.nonzero(near)
     return bool((np.abs(gamma[i, alpha[i]] - gamma[i, t]) > 10 * score_tie_widths(sequences)[i]).all())
 

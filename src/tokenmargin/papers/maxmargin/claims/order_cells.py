@@ -60,7 +60,7 @@ class OrderCell:
         return found[(found != 0).any(axis=1)]
 
     def is_reached(self, keys: np.ndarray, present: list[tuple[int, ...]]) -> bool:
-        """Whether some p has this order strictly; cells without one are borders of others.
+        """True if some p has this order strictly; cells without one are borders of others.
 
         Args:
             keys: fractions, shape (n, T, d): what floats call infeasible is decided again without rounding.
@@ -86,7 +86,7 @@ def trial_points_of(sequences: EmbeddedSequences, given: ArrayLike, unit: float)
 
 
 def climbed_points(sequences: EmbeddedSequences, choices: list[Choice], gamma: float) -> np.ndarray:
-    """Where the label margin is largest nearby, from two points that favour each choice, shape (s, d)."""
+    """Points where the label margin is largest nearby, from two points that favour each choice, shape (s, d)."""
     from scipy.optimize import minimize
 
     keys, found = sequences.relative_keys.astype(float), []

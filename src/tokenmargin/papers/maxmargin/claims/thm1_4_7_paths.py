@@ -1,4 +1,4 @@
-"""Where regularisation paths go, and where they cannot go: [M, Thms 1, 4 and 7] as claims.
+"""Limits of regularisation paths, and where the paths cannot go: [M, Thms 1, 4 and 7] as claims.
 
 Theorem 1 speaks of a global minimiser, which no search certifies. What is checked is the bound of `_path_bound`, which
 holds for every p as good as R p_mm/|p_mm| and so for the minimiser, whether it was found or not.
@@ -178,7 +178,7 @@ def in_general_position(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
 
 
 def _all_independent(rows: np.ndarray, size: int) -> bool:
-    """Whether any `size` rows are independent: by their singular values, and exactly where one is small."""
+    """True if any `size` rows are independent: by their singular values, and exactly where one is small."""
     if size == 0:
         return True
     matrices = rows[np.array(list(combinations(range(len(rows)), size)))]
@@ -205,7 +205,7 @@ def _exact_rank(rows: np.ndarray) -> int:
 
 
 def gaps_resolved(sequences: EmbeddedSequences) -> bool:
-    """Whether the best token of every input is ahead of the others by `RESOLVED_GAP` times what is a tie."""
+    """True if the best token of every input is ahead of the others by `RESOLVED_GAP` times what is a tie."""
     best = optimal_selection(sequences).chosen
     gaps = scores(sequences).max(axis=1)[:, None] - np.where(sequences.mask & ~best, scores(sequences), -np.inf)
     return bool((gaps.min(axis=1) >= RESOLVED_GAP * score_tie_widths(sequences)).all())

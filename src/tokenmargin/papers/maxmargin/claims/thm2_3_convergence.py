@@ -60,7 +60,7 @@ class Run(OfSelection):
 
 
 def descent_limit(risk: AttentionRisk, start: np.ndarray, lr: float) -> Limit | None:
-    """Where descent with step `lr` goes: steps until lr |Hessian| <= `IS_THE_FLOW`, then the flow; None if never."""
+    """Limit of descent with step `lr`: steps until lr |Hessian| <= `IS_THE_FLOW`, then the flow; None if never."""
     p = start
     for _ in range(LOOKS):
         p = follow(risk, p, Descent(lr), steps=BLOCK).final
@@ -156,7 +156,7 @@ def _theorem_3_applies(run: Run) -> tuple[Applies, str]:
 
 @dataclass(frozen=True, eq=False)
 class InCone:
-    """Where the flow goes from the start, and what descent does at points of the cone."""
+    """Limit of the flow from the start, and the behaviour of descent at points of the cone."""
 
     limit: Limit
     descent: DescentInCone

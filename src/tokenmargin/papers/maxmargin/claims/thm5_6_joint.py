@@ -50,14 +50,14 @@ FLOW_TOLERANCE_REASON = (
 
 
 def _common_hypotheses(sequences: EmbeddedSequences, selection: Selection) -> tuple[Applies, str] | None:
-    """What both theorems ask before Assumption C; None when it is there."""
+    """Verdict on what both theorems ask before Assumption C; None when it holds."""
     return unless_solved(
         selected_label_svm(sequences, selection), "The selected tokens have no max-margin classifier."
     ) or unless_solved(att_svm(sequences, selection), "(ATT-SVM) has no direction that selects these tokens.")
 
 
 def _too_slow(sequences: EmbeddedSequences, selection: Selection, rate: float) -> str | None:
-    """Why |v| = rate |p| does not relax; None where it does."""
+    """Reason why |v| = rate |p| does not relax; None where it does."""
     needed = relaxing_rate(sequences, selection)
     if rate >= needed * (1 - SUPPORT_TOLERANCE):
         return None
@@ -236,19 +236,19 @@ class JointRun:
 
     @property
     def is_settled(self) -> bool:
-        """Whether v and p have found their velocities: all that carries weight loses it at one rate."""
+        """True if v and p have found their velocities: all that carries weight loses it at one rate."""
         return self.trajectory.limit.diverges
 
     @property
     def selects(self) -> bool:
-        """Whether the run ends with all attention on the selected tokens."""
+        """True if the run ends with all attention on the selected tokens."""
         attention = self.trajectory.risk.attention(self.trajectory.points[-1])
         return bool(attention[self.selection.chosen].min() >= SELECTED)
 
 
 @dataclass(frozen=True, eq=False)
 class JointLimit:
-    """Where v and p are going at the end of a joint run, as unit vectors."""
+    """Directions of v and p at the end of a joint run, as unit vectors."""
 
     head: HeadVector
     attention: Vector

@@ -44,7 +44,7 @@ _PROBES, _PROBE_NORM = 64, 40.0
 #: Largest norm at which the sandwich of Lemma 14 is looked at, times Xi: attention outside O_i falls to e^-300.
 _SANDWICH_NORM = 300.0
 
-#: How far log risks may be out of the sandwich of Lemma 14: sums of a few exponentials in float64.
+#: Most that log risks may be out of the sandwich of Lemma 14: sums of a few exponentials in float64.
 ROUNDING = 1e-9
 
 
@@ -104,7 +104,7 @@ _outputs = eqx.filter_jit(lambda field, mixed: jax.vmap(field.signed_output)(mix
 
 
 def mixing_hurts(case: HeadCase) -> tuple[Applies, str]:
-    """Whether (85) of [M, Lemma 14] holds for all p: yes by proof, no by a point that violates it, or undecided."""
+    """Verdict on (85) of [M, Lemma 14] for all p: yes by proof, no by a point that violates it, or undecided."""
     if not (~case.allowed.chosen & case.risk.sequences.mask).any():
         return Applies.NO, "Every token is in O_i, so there is nothing whose mixing could hurt."
     if mixing_constants(case) is not None:

@@ -140,7 +140,7 @@ def draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
     norm.legend(loc="upper left", title="axis of the cone")
 
 
-#: What panel (f) shows, for each LMM direction with a neighbour in every input: a radius, and the least that would do.
+#: Columns of panel (f), for each LMM direction with a neighbour in every input: a radius, and the least that would do.
 RADII = ("(39)", "would do", "Thm 3", "would do")
 
 

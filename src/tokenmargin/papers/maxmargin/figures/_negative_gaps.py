@@ -16,10 +16,10 @@ import numpy as np
 from tokenmargin._intervals import wilson
 from tokenmargin.experiments.experiment import Number, Relation, Verdict
 
-#: What the paper prints of the share, and where.
+#: Bound that the paper prints for the share, and where.
 PRINTED_BOUND, PLACE = 0.01, "App. E, of Fig. 9(b) and 10"
 
-#: What we expect of it: about 1.25% of the saturated trials over the seeds, and so less than twice the paper's bound.
+#: Bound that we expect: about 1.25% of the saturated trials over the seeds, and so less than twice the paper's bound.
 OUR_BOUND = 2 * PRINTED_BOUND
 
 

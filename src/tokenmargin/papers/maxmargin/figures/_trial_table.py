@@ -17,16 +17,16 @@ from tokenmargin.theory import SAME_DIRECTION
 #: Rows of the counts array, per width.
 COUNTS = ("trials", "not ended", "LMM", "GMM", "neither", "undecided")
 
-#: How far a mean correlation may be from the three printed digits: half a unit of the last one, and 1e-4 for two
+#: Largest distance of a mean correlation from the three printed digits: half a unit of the last one, and 1e-4 for two
 #: samples, the paper's and ours. Correlations of saturated trials scatter by .0026, means of 5000 by 3.6e-5.
 PRINTED_DIGITS = 6e-4
 
-#: What 1 - mean correlation may be when gradients survive saturation: .999 or more in the paper's three digits, where
+#: Largest 1 - mean correlation when gradients survive saturation: .999 or more in the paper's three digits, where
 #: the printed gradient gives .997. Few trials that are still on their way carry most of it, up to .2 each, so that the
 #: mean of 5000 is known to 1e-4 only: the interval is held against the bound.
 STABLE_MEAN = 1e-3
 
-#: What 1 - cos of half of the trials may be: p is a ray plus a vector, of length b, and 1 - cos is (b/|p|)^2 / 2. Half
+#: Largest 1 - cos of half of the trials: p is a ray plus a vector, of length b, and 1 - cos is (b/|p|)^2 / 2. Half
 #: of the vectors are shorter than 4.5 at the norm 1e6 of the flow, and at the norms of some hundred of 1000 steps.
 DECIDED_MEDIAN, STABLE_MEDIAN = 1e-11, 1e-4
 

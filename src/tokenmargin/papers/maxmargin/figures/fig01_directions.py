@@ -27,7 +27,7 @@ from tokenmargin.theory import SAME_DIRECTION
 WINDOWS = {"a": (-3.0, 5.0, -2.5, 5.5), "b": (-3.0, 5.0, -2.5, 5.5), "c": (-2.0, 6.0, -3.5, 4.5)}
 CLOSED_FORM = 1e-9
 SIX_DECIMALS = 5e-7
-#: Where expectations come from that the paper does not print.
+#: Sources of expectations that the paper does not print.
 BY_HAND, NOTEBOOK = "closed form", "official notebook"
 
 

@@ -131,8 +131,7 @@ def _panel(name: str, config: Settings) -> dict[str, np.ndarray]:
 def _probabilities(risk: JointRisk, point: np.ndarray) -> tuple[float, float]:
     """(mean attention of the optimal tokens, mean of 1/(1 + exp(-Y f))): the curves of [M, Fig. 3(c)].
 
-    The paper's formula takes the largest attention of each input instead; what it plots (and calls the curve) is that
-    of the optimal tokens, which is the smaller of the two until they are selected.
+    The paper plots this attention of the optimal tokens; its formula takes the largest of each input instead.
     """
     data, attention, v = risk.sequences, risk.attention(point), by_block(risk.blocks, point)["v"]
     output = data.labels * (np.einsum("nt,ntk->nk", attention, data.tokens) @ v)

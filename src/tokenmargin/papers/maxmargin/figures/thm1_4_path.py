@@ -62,7 +62,7 @@ WAYS = ("path", "descent", "flow")
 #: Norm from which on exponents are fitted: |p_bar - R u| is constant from there to one part in a thousand.
 FIT_FROM = 1e4
 
-#: How far a fitted exponent may be from -2: the next term, of relative size 1/R, is still felt at the first radii.
+#: Largest distance of a fitted exponent from -2: the next term, of relative size 1/R, is still felt at the first radii.
 EXPONENT = 0.02
 
 #: Why -2 is expected: p is a ray plus a bounded vector.

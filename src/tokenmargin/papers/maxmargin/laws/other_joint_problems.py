@@ -52,14 +52,14 @@ def _whole_balls(rng: Stream, slowest: float, fastest: float) -> JointBalls:
 
 
 def _whole_run(rng: Stream, balls: JointBalls) -> joint.JointRun:
-    """From whole starts, ten times as long in one draw of three."""
+    """Draw a run from whole starts, ten times as long in one draw of three."""
     size = 10.0 if rng.random() < 1 / 3 else 1.0
     start_v, start_p = (tuple((size * rng.integers(-2, 3, size=2)).astype(float).tolist()) for _ in range(2))
     return joint.JointRun(balls.sequences, balls.selection, start_v, start_p, balls.rate)
 
 
 def _long_run(rng: Stream, balls: JointBalls) -> joint.JointRun:
-    """From starts of up to a hundred times the ordinary size."""
+    """Draw a run from starts of up to a hundred times the ordinary size."""
     run, size = joint.random_run(rng, balls), 10.0 ** rng.uniform(-1, 2)
     start_v, start_p = (tuple((size * np.array(start)).tolist()) for start in (run.start_v, run.start_p))
     return replace(run, start_v=start_v, start_p=start_p)

@@ -27,7 +27,7 @@ def draw_bars(ax: Any, widths: np.ndarray, counts: np.ndarray, intervals: np.nda
         widths: d, shape (k,).
         counts: trials, not ended, LMM, GMM, neither, undecided, shape (k, 6).
         intervals: ends of an interval of each share, shape (k, 6, 2), drawn as an error bar.
-        not_ended: what those that select nothing are called.
+        not_ended: name of the trials that select nothing.
     """
     place, total = np.arange(len(widths)), counts[:, 0]
     for shift, row, colour, label in (

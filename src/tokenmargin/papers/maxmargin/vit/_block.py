@@ -49,7 +49,7 @@ class BlockParameters(eqx.Module):
     down_bias: AnyArray
 
 
-class HeadReadings(eqx.Module):
+class HeadAttention(eqx.Module):
     """Queries of [CLS] in a block, divided by the root of their width, and the keys of all tokens."""
 
     queries: BlockQueries
@@ -75,7 +75,7 @@ def initial_block(key: Array, width: int, hidden: int, dtype: str) -> BlockParam
     return BlockParameters(*first, ones(), zeros(), up, zeros(hidden), down, zeros())
 
 
-def block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) -> tuple[Stream, HeadReadings]:
+def block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) -> tuple[Stream, HeadAttention]:
     """x after attention and MLP; the places from `n_tokens` on are no tokens and nobody attends to them."""
     B, places, d = x.shape
     # Rows of one matrix: products and sums over pictures and places together are then plain ones, a sixth quicker.
@@ -90,7 +90,7 @@ def block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) -> tup
     return _added(weights, rows, mixed).reshape(B, places, d), _readings(q[:, 0], k, n_tokens)
 
 
-def cls_block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) -> tuple[ClsStream, HeadReadings]:
+def cls_block(weights: BlockParameters, x: Stream, heads: int, n_tokens: int) -> tuple[ClsStream, HeadAttention]:
     """[CLS] alone after a last block: nobody reads the other tokens, so their queries and MLP are left out."""
     B, places, d = x.shape
     read = layer_norm(x.reshape(B * places, d), weights.attention_gain, weights.attention_norm_bias)
@@ -110,9 +110,9 @@ def _added(weights: BlockParameters, rows: Rows, mixed: Rows) -> Rows:
     return rows + _linear(hidden, weights.down, weights.down_bias)
 
 
-def _readings(q: Array, k: Array, n_tokens: int) -> HeadReadings:
+def _readings(q: Array, k: Array, n_tokens: int) -> HeadAttention:
     scale = jnp.asarray(1.0 / math.sqrt(q.shape[-1]), q.dtype)
-    return HeadReadings(q * scale, k[:, :n_tokens].transpose(0, 2, 1, 3))
+    return HeadAttention(q * scale, k[:, :n_tokens].transpose(0, 2, 1, 3))
 
 
 def attention(q: Heads, k: Heads, v: Heads, n_tokens: int) -> Heads:

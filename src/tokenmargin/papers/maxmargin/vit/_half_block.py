@@ -35,9 +35,9 @@ def half_blocks(
     Args:
         blocks: one after the other.
         x: tokens of B pictures; the places from `n_tokens` on are no tokens and nobody attends to them.
-        heads: of each block.
+        heads: number of heads of each block.
         n_tokens: T.
-        interpret: whether JAX evaluates the kernels operation by operation, on any device.
+        interpret: True if JAX evaluates the kernels operation by operation, on any device.
     """
     B, places, d = x.shape
     rows = x.reshape(B * places, d)

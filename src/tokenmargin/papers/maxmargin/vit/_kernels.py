@@ -34,7 +34,7 @@ class Cut(NamedTuple):
     warps: int
 
 
-#: Of sum and LayerNorm, of bias and GELU, forwards and backwards; as measured at ViT-tiny on an H200.
+#: Cuts for sum and LayerNorm, for bias and GELU, forwards and backwards; as measured at ViT-tiny on an H200.
 WHOLE = 2**31
 NORM, NORM_BACK = Cut(4, 1, WHOLE, 1), Cut(8, 16, WHOLE, 4)
 GELU, GELU_BACK = Cut(16, 1, 256, 4), Cut(8, 16, 256, 8)
@@ -51,9 +51,9 @@ def normalised_sum(x: Rows, change: Rows, bias: Vector, interpret: bool = False)
 
     Args:
         x: the stream.
-        change: what a product adds to it.
-        bias: of that product.
-        interpret: whether JAX evaluates the kernel operation by operation, on any device.
+        change: result of a product, to be added to it.
+        bias: bias of that product.
+        interpret: True if JAX evaluates the kernel operation by operation, on any device.
     """
     return _normalised_sum(x, change, bias, interpret)[0]
 
@@ -79,9 +79,9 @@ def biased_gelu(x: Rows, bias: Vector, interpret: bool = False) -> Rows:
     """u Phi(u) of u = x + bias.
 
     Args:
-        x: what a product gave.
-        bias: of that product.
-        interpret: whether JAX evaluates the kernel operation by operation, on any device.
+        x: result of a product.
+        bias: bias of that product.
+        interpret: True if JAX evaluates the kernel operation by operation, on any device.
     """
     return _biased_gelu(x, bias, interpret)[0]
 

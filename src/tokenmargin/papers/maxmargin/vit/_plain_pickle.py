@@ -41,7 +41,7 @@ class _Array:
     value: np.ndarray | None = None
 
 
-#: What BUILD tells a dtype of bytes: the format's version, no byte order, no fields, no size of its own.
+#: State that BUILD gives a dtype of bytes: the format's version, no byte order, no fields, no size of its own.
 _STATE_OF_BYTES = (3, "|", None, None, None, -1, -1, 0)
 
 

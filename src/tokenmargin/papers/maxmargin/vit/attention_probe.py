@@ -32,7 +32,7 @@ class AttentionProbe:
         model: a `Vit`.
         images: as the model takes them, shape (n, side, side, 3).
         epochs: those to look at; every epoch when absent.
-        kept: of how many of the first pictures the maps are kept, in `maps`, by epoch.
+        kept: number of pictures, from the first on, whose maps are kept, in `maps`, by epoch.
         layers: whose queries and keys are kept for the same pictures, in `readings`, by epoch; none when empty.
     """
 

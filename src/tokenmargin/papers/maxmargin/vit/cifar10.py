@@ -20,7 +20,7 @@ from tokenmargin.sources.parquet import parquet_batches, parquet_columns, parque
 SIDE, CHANNELS = 32, 3
 _PIXELS = SIDE * SIDE * CHANNELS
 
-#: In the order of the labels 0 to 9.
+#: Names of the classes, in the order of the labels 0 to 9.
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 #: Files of each split in the original archives, without the ending of the binary version, and pictures in all.
@@ -35,7 +35,7 @@ class LabelledImages:
     Args:
         images: bytes, shape (n, 32, 32, 3), red, green and blue last.
         labels: 0 to 9, shape (n,).
-        class_names: of the labels.
+        class_names: names of the labels.
         origin: the file or folder that they were read from.
     """
 
@@ -235,7 +235,7 @@ def _decoded(stream: BytesIO, place: str) -> np.ndarray:
 
     Args:
         stream: the file's bytes.
-        place: what an error calls it.
+        place: its name in an error.
     """
     image = _pillow()
     try:

@@ -21,7 +21,7 @@ class ImageDataset(Examples):
     Args:
         images: bytes, shape (n, side, side, 3).
         labels: whole numbers from 0, shape (n,).
-        class_names: what each label means; their numbers when absent.
+        class_names: meaning of each label; their numbers when absent.
     """
 
     images: np.ndarray

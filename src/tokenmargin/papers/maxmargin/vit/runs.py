@@ -38,7 +38,7 @@ TESTED_AT_ONCE = 512
 #: Pictures whose maps are kept, the first of those that attention is measured on.
 KEPT = 10
 
-#: What is trained, by name: the subject first, then what is shown beside it.
+#: Treatments that are trained, by name: the subject first, then what is shown beside it.
 TREATMENTS = {
     "adamw": "AdamW with a warm-up",
     "shuffled": "the same on shuffled labels",

@@ -23,7 +23,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import BatchSums, Model
 from tokenmargin.papers.maxmargin.vit._block import (
     BlockParameters,
-    HeadReadings,
+    HeadAttention,
     block,
     cls_block,
     initial_block,
@@ -55,8 +55,8 @@ class VitParameters(eqx.Module):
         cls: the token [CLS], shape (d,).
         positions: added to [CLS] and the patches, shape (T, d).
         blocks: one after the other.
-        gain: of the last LayerNorm, shape (d,).
-        bias: of the last LayerNorm, shape (d,).
+        gain: gain of the last LayerNorm, shape (d,).
+        bias: bias of the last LayerNorm, shape (d,).
         head: shape (d, classes).
         head_bias: shape (classes,).
     """
@@ -88,8 +88,8 @@ class ClsAttention(eqx.Module):
     """Queries and keys of the attention of [CLS]: one query and T keys for each layer, picture and head.
 
     Args:
-        queries: of [CLS], divided by the root of their width as the softmax sees them, shape (L, B, heads, k).
-        keys: of [CLS] and the patches, shape (L, B, heads, T, k).
+        queries: queries of [CLS], divided by the root of their width as the softmax sees them, shape (L, B, heads, k).
+        keys: keys of [CLS] and the patches, shape (L, B, heads, T, k).
     """
 
     queries: ClsQueries
@@ -112,12 +112,12 @@ class Vit(Model, eqx.Module):
     Args:
         width: d.
         depth: blocks.
-        heads: of each block; they divide the width.
+        heads: number of heads of each block; they divide the width.
         side: pixels of a picture along a side.
         patch: pixels of a patch along a side; 2 on 32 gives the 16 x 16 patches of [M].
         hidden: width of the MLP, in multiples of d.
-        trains_attention: whether the weights of queries and keys are trained. Without, they stay as they were drawn.
-        half: whether an accelerator computes in bfloat16. A CPU computes in the parameters' own precision.
+        trains_attention: True if the weights of queries and keys are trained. Without, they stay as they were drawn.
+        half: True if an accelerator computes in bfloat16. A CPU computes in the parameters' own precision.
     """
 
     width: int = eqx.field(static=True)
@@ -203,7 +203,7 @@ def _loss(free: VitParameters, kept: VitParameters, model: Vit, batch: ImageBatc
 
 def _forward(
     model: Vit, parameters: VitParameters, images: Pictures, reads: bool
-) -> tuple[ClassOutputs, list[HeadReadings]]:
+) -> tuple[ClassOutputs, list[HeadAttention]]:
     """Outputs, and where `reads`, what each block's [CLS] attended with."""
     shape = (model.side, model.side, 3)
     if images.shape[1:] != shape:
@@ -211,7 +211,7 @@ def _forward(
     exact = jnp.asarray(parameters.patches).dtype
     dtype = jnp.bfloat16 if model.half and jax.default_backend() != "cpu" else exact
     x = _tokens(model, parameters, images, dtype)
-    readings: list[HeadReadings] = []
+    readings: list[HeadAttention] = []
     if dtype == jnp.bfloat16 and not reads:
         x = half_blocks(parameters.blocks[:-1], x, model.heads, model.n_tokens)
     else:
