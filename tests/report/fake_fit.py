@@ -60,6 +60,7 @@ def fake_report(
         examples=fake_examples(documents),
         metrics={
             "accuracy": 0.896, "accuracy_interval": [0.889, 0.903], "baseline_accuracy": 0.892, "majority": 0.502,
+            "baseline": "a naive-Bayes SVM",
             "difference_interval": [-0.001, 0.009], "macro_f1": 0.895, "auc": 0.959 if len(classes) == 2 else None,
             "log_loss": 0.262, "test_documents": 5000, "train_documents": 20000,
             "per_class": {

@@ -28,6 +28,8 @@ SHADES = 4
 ATTENTION_DIGITS = 4
 #: Largest number of decimals in a column.
 MOST_DECIMALS = 6
+#: The classifier beside ours, where the metrics do not name it.
+PEER = "the strongest usual classifier"
 #: The sides of the calibration curve, in the units of its drawing.
 CURVE_SIDE = 240
 
@@ -71,7 +73,8 @@ def fit_page(report: FitReport) -> str:
         "fit.html",
         report=report,
         directions=_directions(report.classes, 0),
-        n_tokens=len(order),
+        n_tokens=report.metrics.get("tokens") or len(order),
+        n_shown=len(order),
         columns=[_heading(column, report) for column in columns],
         token_explained=_sentences(*report.definitions.get("token", ("", ""))),
         data=_packed(report, order, columns, numbers, decimals),
@@ -273,7 +276,8 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Accuracies beside each other, with their intervals, and the other numbers that are there."""
     interval, difference = metrics.get("accuracy_interval"), metrics.get("difference_interval")
     ours, baseline = metrics.get("accuracy"), metrics.get("baseline_accuracy")
-    rows = [("this model", ours, interval), ("TF-IDF + logistic regression", baseline, None)]
+    peer = metrics.get("baseline", PEER)
+    rows = [("this model", ours, interval), (peer, baseline, None)]
     rows.append(("always the largest class", metrics.get("majority"), None))
     apart = None
     if ours is not None and baseline is not None:
@@ -285,6 +289,7 @@ def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rows": [row for row in rows if row[1] is not None],
         "apart": apart,
+        "peer": peer,
         "others": [(name, f"{metrics[key]:.3f}") for key, name in names if metrics.get(key) is not None],
         "per_class": [
             (name, [percent(row.get(part)) for part in ("precision", "recall", "f1")], row.get("documents"))
