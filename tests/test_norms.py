@@ -115,3 +115,12 @@ def test_the_spectral_step_leaves_rounding_alone():
 def test_q_outside_its_range_is_refused_with_the_reason(q):
     with pytest.raises(InvalidInputError, match=r"1 < q < inf.*norms.Sum\(\)"):
         norms.Lp(q)
+
+
+def test_every_norm_of_the_package_is_swept():
+    def below(kind):
+        return {kind, *(found for child in kind.__subclasses__() for found in below(child))}
+
+    ours = {kind for kind in below(norms.Norm) if kind.__module__.startswith("tokenmargin.")} - {norms.Norm}
+    assert len(ours) >= 6
+    assert ours == {type(norm) for norm in EVERY}
