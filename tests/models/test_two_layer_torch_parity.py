@@ -7,6 +7,7 @@ import pytest
 
 from tests.models.test_two_layer import documents_of, our_gradients, parameters_of, shelf_of
 from tokenmargin.models._two_layer_block import AS_PRINTED, SoftmaxScales
+from tokenmargin.models._two_layer_gradient import Settings
 
 #: Both sides are float64 and differ in the order of a few thousand additions; relative to the largest entry.
 ROUNDING = 1e-10
@@ -34,7 +35,7 @@ def test_loss_and_gradients_are_those_of_torch(rng, scales):
     parameters = parameters_of(rng, gain=True, bias=True)
     documents, labels = documents_of(rng)
     loss, gradients = torch_gradients(parameters, documents, labels, scales)
-    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, 19),), scales=scales)
+    sums, ours = our_gradients(parameters, (shelf_of(documents, labels, 19),), Settings(scales=scales))
     assert abs(float(sums.mean_loss) - loss) <= ROUNDING * loss
     for name, theirs in gradients.items():
         np.testing.assert_allclose(getattr(ours, name), theirs, rtol=0, atol=ROUNDING * np.abs(theirs).max())
