@@ -47,7 +47,7 @@ torture: venv
 mutate: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt coverage
 	$(BIN)/python -m tests.mutation reach
-	$(BIN)/python -m tests.mutation run --count 300 --seed 0
+	$(BIN)/python -m tests.mutation run --count 300 --seed 1
 
 # The tests marked long, which `make test` leaves out, compiled as a user's programs are and not as tests/conftest.py has it.
 test-long: venv
@@ -68,7 +68,8 @@ wheel: venv
 # Writes benchmarks/RESULTS.md; GPU sections are left as they are.
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
-	$(BIN)/python -m benchmarks.results att_svm flow trials one_layer "one_layer --scaling" "one_layer --memory" two_layer \
+	$(BIN)/python -m benchmarks.results att_svm geometries "geometries --large" "geometries --clarabel" flow trials \
+		one_layer "one_layer --scaling" "one_layer --memory" two_layer \
 		"first_minute --width 16" corpus_svm text parallel classifier checkpoint_cost determinism explainers
 
 clean:

@@ -1,176 +1,52 @@
-"""The classifier of `tokenmargin fit` beside the strongest additive models of scikit-learn, each tuned.
+"""The classifier of `tokenmargin fit` beside the strongest additive models of scikit-learn, each tuned: one table.
 
-Ours chooses everything on held-out texts of its training part: features, cut, prior, ridge, whether attention is
-learnt. The peers are TF-IDF with logistic regression, TF-IDF with LinearSVC, and NBSVM (binary n-grams times
-naive-Bayes ratios, LinearSVC), each over words, words 1-2, words 1-3 and, beside words 1-2, characters 2-5 within
-words, on their own uncut vocabulary; of five C the best on a fifth of the training part. Shown is the one that does
-best on the *test* part, which nobody could have chosen beforehand: a bound. CPU seconds count reading texts into
-counts, choosing and the last fit, with one thread for BLAS.
+Ours chooses everything on held-out texts of its training part: features, cut, prior, ridge, scale, whether attention is
+learnt. The peers are those of `benchmarks.classifier_peers`: twelve, each of five C. Shown is the peer that does best
+on the *test* part, which nobody could have chosen beforehand: a bound. Rows in which ours is behind come first. CPU
+seconds count reading texts into counts, choosing and the last fit, with one thread for BLAS; those of the peers are of
+all twelve, which is what it takes to choose between them.
 
-    TOKENMARGIN_DATA=... python -m benchmarks.classifier [NAME[@TEXTS] ...]
+    TOKENMARGIN_DATA=... python -m benchmarks.classifier [--store FOLDER] [--kept] [NAME ...]
 
-NAME is imdb, snips, yelp-polarity, yelp-stars or sentences; @2000 cuts the training part to 2,000 texts. imdb.parquet,
-snips.parquet and yelp.parquet are looked for in the folder TOKENMARGIN_DATA.
+NAME is one of `benchmarks.classifier_peers.CELLS`, such as imdb or yelp-stars@2000; all of them if none is given. What
+is finished is kept in FOLDER (results/classifier if none is given) and not computed again: peers for good, ours as long
+as the code of the classifier is the same. `--kept` computes nothing and shows what there is, peers that are missing
+counted.
 """
 
 from __future__ import annotations
 
-import os
-import sys
+import argparse
+import json
+import warnings
 from pathlib import Path
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.svm import LinearSVC
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from benchmarks.classifier_peers import CELLS, PEERS, SETS, corpus, packed, peer_seconds, tuned_peers, unpacked
+from tokenmargin._atomic import write_text
+from tokenmargin._plain_json import write_json
+from tokenmargin._provenance import commit
 from tokenmargin.classify import Candidates, FitSettings, LabelledCorpus
 from tokenmargin.classify.evaluation import paired_interval
 from tokenmargin.classify.fitting import fitted_model
-from tokenmargin.sources import imdb, sentence_polarity, table
 from tokenmargin.text import plain_recipe
+from tokenmargin.training.checkpoint import computed_by
 
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
-NAMES = ("sentences", "snips", "yelp-polarity", "yelp-stars", "imdb")
-CUTS = ("@2000", "@20000", "")
-HELD_OUT = 0.2
-
-
-class Part(NamedTuple):
-    texts: list[str]
-    labels: np.ndarray
+#: Within this of the best peer is what the classifier is held to.
+BOUND = 0.005
 
 
-def corpus(name: str) -> tuple[Part, Part]:
-    """The training part and the test part: their own splits, or a fifth drawn by seed 0."""
-    base, _, cut = name.partition("@")
-    folder = Path(os.environ.get("TOKENMARGIN_DATA", "."))
-    if base in ("imdb", "snips"):
-        source = imdb() if base == "imdb" else table(folder / "snips.parquet", split="split")
-        train, test = (whole(source.only_split(split).load()) for split in ("train", "test"))
-    else:
-        chunk = whole(sentence_polarity().load() if base == "sentences" else yelp(folder).load())
-        if base == "yelp-polarity":
-            told = chunk.labels != "3"
-            sides = np.where(chunk.labels[told] > "3", "positive", "negative")
-            chunk = Part([text for text, kept in zip(chunk.texts, told, strict=True) if kept], sides)
-        train, test = parted(chunk, HELD_OUT, 0)
-    if cut and int(cut) < len(train.texts):
-        train, _ = parted(train, 1 - int(cut) / len(train.texts), 1)
-    return train, test
-
-
-def yelp(folder: Path) -> Any:
-    return table(folder / "yelp.parquet", text="text", label="stars")
-
-
-def whole(chunk: Any) -> Part:
-    return Part(list(chunk.texts), np.array([str(label) for label in chunk.labels]))
-
-
-def parted(part: Part, share: float, seed: int) -> tuple[Part, Part]:
-    rows = np.random.default_rng(seed).permutation(len(part.texts))
-    cut = round(share * len(rows))
-    both = (rows[cut:], rows[:cut])
-    kept, out = (Part([part.texts[row] for row in own], part.labels[own]) for own in both)
-    return kept, out
-
-
-# --- peers ------------------------------------------------------------------------------------------------------------
-
-
-class Features:
-    """Counts of one of the sets of n-grams, and what each peer makes of them."""
-
-    def __init__(self, name: str) -> None:
-        longest = {"words": 1, "words 1-3": 3}.get(name, 2)
-        self.vectorizers = [CountVectorizer(ngram_range=(1, longest), token_pattern=r"(?u)\b\w+\b")]
-        if name == "words 1-2, characters":
-            self.vectorizers.append(CountVectorizer(analyzer="char_wb", ngram_range=(2, 5)))
-
-    def fit(self, texts: list[str]) -> sp.csr_matrix:
-        return sp.csr_matrix(sp.hstack([each.fit_transform(texts) for each in self.vectorizers]))
-
-    def of(self, texts: list[str]) -> sp.csr_matrix:
-        return sp.csr_matrix(sp.hstack([each.transform(texts) for each in self.vectorizers]))
-
-
-SETS = ("words", "words 1-2", "words 1-3", "words 1-2, characters")
-
-
-class TfidfPeer:
-    def __init__(self, linear: Any) -> None:
-        self.linear, self.weights = linear, TfidfTransformer(sublinear_tf=True)
-
-    def fit(self, counts: sp.csr_matrix, labels: np.ndarray) -> TfidfPeer:
-        self.linear.fit(self.weights.fit_transform(counts), labels)
-        return self
-
-    def predict(self, counts: sp.csr_matrix) -> np.ndarray:
-        return self.linear.predict(self.weights.transform(counts))
-
-
-class NaiveBayesPeer:
-    """NBSVM without interpolation, a class against the rest (Wang and Manning, 2012)."""
-
-    def __init__(self, C: float) -> None:
-        self.C = C
-
-    def fit(self, counts: sp.csr_matrix, labels: np.ndarray) -> NaiveBayesPeer:
-        binary = (counts > 0).astype(np.float64)
-        self.classes = np.unique(labels)
-        self.parts = []
-        for name in self.classes[1:] if len(self.classes) == 2 else self.classes:
-            own, rest = (
-                1.0 + np.asarray(binary[rows].sum(axis=0)).ravel() for rows in (labels == name, labels != name)
-            )
-            ratio = np.log(own / own.sum()) - np.log(rest / rest.sum())
-            linear = LinearSVC(C=self.C).fit(binary @ sp.diags(ratio), labels == name)
-            self.parts.append((ratio, linear))
-        return self
-
-    def predict(self, counts: sp.csr_matrix) -> np.ndarray:
-        binary = (counts > 0).astype(np.float64)
-        margins = [linear.decision_function(binary @ sp.diags(ratio)) for ratio, linear in self.parts]
-        chosen = (margins[0] > 0).astype(int) if len(margins) == 1 else np.argmax(margins, axis=0)
-        return self.classes[chosen]
-
-
-PEERS: dict[str, Any] = {
-    "TF-IDF + LR": lambda C: TfidfPeer(LogisticRegression(C=10 * C, max_iter=1000)),
-    "TF-IDF + LinearSVC": lambda C: TfidfPeer(LinearSVC(C=C)),
-    "NBSVM": lambda C: NaiveBayesPeer(C / 10),
-}
-
-
-def tuned_peers(train: Part, test: Part) -> tuple[dict[str, np.ndarray], float]:
-    """What each tuned peer predicts of the test texts, and the CPU seconds of all of them."""
-    begin, judging = process_time(), 0.0
-    rows = np.arange(len(train.labels))
-    fitted, judged = train_test_split(rows, test_size=HELD_OUT, stratify=train.labels, random_state=0)
-    predicted, own = {}, train.labels[judged]
-    for kind in SETS:
-        features = Features(kind)
-        counts = features.fit(train.texts)
-        started = process_time()
-        of_test = features.of(test.texts)
-        judging += process_time() - started
-        for name, make in PEERS.items():
-            trials = [make(C).fit(counts[fitted], train.labels[fitted]).predict(counts[judged]) for C in STRENGTHS]
-            scores = [np.mean(trial == own) for trial in trials]
-            final = make(STRENGTHS[int(np.argmax(scores))]).fit(counts, train.labels)
-            started = process_time()
-            predicted[f"{name}, {kind}"] = final.predict(of_test)
-            judging += process_time() - started
-    return predicted, process_time() - begin - judging
-
-
-def compare(name: str) -> None:
+def fitted(name: str, store: Path, kept: bool) -> dict[str, Any] | None:
+    """Ours on one cell: right or wrong on each test text, CPU seconds and what was chosen; None if it is not kept."""
+    file, code = store / f"{name}.ours.json", computed_by("data", "text", "classify", device=False)
+    known = json.loads(file.read_text()) if file.exists() else None
+    if kept or (known is not None and known["code"] == code):
+        return known
     train, test = corpus(name)
     begin = process_time()
     model, said = fitted_model(
@@ -178,26 +54,83 @@ def compare(name: str) -> None:
         FitSettings(plain_recipe(), candidates=Candidates()),
     )
     seconds = process_time() - begin
-    ours = model.predict(test.texts) == test.labels
-    peers, peer_seconds = tuned_peers(train, test)
-    right = {peer: predicted == test.labels for peer, predicted in peers.items()}
-    best = max(right, key=lambda peer: right[peer].mean())
-    _, low, high = paired_interval(ours, right[best])
-    print(
-        f"{name}: {len(train.texts):,} texts; ours {ours.mean():.4f} in {seconds:.0f} s; best of twelve peers on the "
-        f"test part {right[best].mean():.4f} ({best}), all twelve tuned in {peer_seconds:.0f} s; difference "
-        f"{ours.mean() - right[best].mean():+.4f}, 95% {low:+.4f} to {high:+.4f} (paired)"
-    )
-    for sentence in said:
-        print(f"    {sentence}")
-    print("    " + ", ".join(f"{peer} {own.mean():.4f}" for peer, own in right.items()), flush=True)
+    right = model.predict(test.texts) == test.labels
+    known = {"code": code, "texts": len(train.texts), "judged": len(test.texts), "seconds": seconds}
+    known |= {"accuracy": float(right.mean()), "right": packed(right), "said": said}
+    store.mkdir(parents=True, exist_ok=True)
+    write_text(file, json.dumps(known) + "\n")
+    return known
+
+
+def compared(name: str, ours: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """One row of the table."""
+    best = max(known["peers"], key=lambda peer: known["peers"][peer]["accuracy"])
+    n = ours["judged"]
+    theirs = unpacked(known["peers"][best]["right"], n)
+    difference, low, high = paired_interval(unpacked(ours["right"], n), theirs)
+    row = {"cell": name, "texts": ours["texts"], "judged": n, "ours": ours["accuracy"], "seconds": ours["seconds"]}
+    row |= {"best_peer": best, "peer": float(np.mean(theirs)), "peers": len(known["peers"])}
+    row |= {"difference": difference, "low": low, "high": high, "peer_seconds": peer_seconds(known)}
+    return row | {"said": ours["said"]}
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """Lines of Markdown, what speaks against ours first."""
+    total = len(PEERS) * len(SETS)
+    lines = ["| corpus | texts | ours | best peer on the test part | difference, 95% | CPU s, ours | CPU s, peers |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for row in sorted(rows, key=lambda row: row["difference"]):
+        few = "" if row["peers"] == total else f" ({row['peers']} of {total} finished)"
+        lines.append(
+            f"| {row['cell'].partition('@')[0]} | {row['texts']:,} | {row['ours']:.4f} | {row['peer']:.4f} "
+            f"{row['best_peer']}{few} | {row['difference']:+.4f}, {row['low']:+.4f} to {row['high']:+.4f} | "
+            f"{row['seconds']:.1f} | {row['peer_seconds']:.1f}{'+' if few else ''} |"
+        )
+    return lines
+
+
+def verdict(rows: list[dict[str, Any]]) -> str:
+    """A sentence with the cells that do not meet the bounds, by name."""
+    behind = [row["cell"] for row in rows if row["difference"] < -BOUND]
+    slow = [row["cell"] for row in rows if row["seconds"] > row["peer_seconds"]]
+    unfinished = [row["cell"] for row in rows if row["peers"] < len(PEERS) * len(SETS)]
+    absent = [cell for cell in CELLS if cell not in {row["cell"] for row in rows}]
+    told = [f"More than {BOUND} behind the best of twelve: {', '.join(behind) or 'none'}."]
+    told.append(f"More CPU time than the twelve: {', '.join(slow) or 'none'}.")
+    if unfinished:
+        told.append(f"Peers not finished, so that the best may be better: {', '.join(unfinished)}.")
+    if absent:
+        told.append(f"Not run: {', '.join(absent)}.")
+    return " ".join(told)
 
 
 def main() -> None:
-    names = sys.argv[1:] or [name + cut for name in NAMES for cut in CUTS]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.classifier", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=CELLS)
+    parser.add_argument("--store", type=Path, default=Path("results/classifier"), metavar="FOLDER")
+    parser.add_argument("--kept", action="store_true", help="compute nothing")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the rows as JSON")
+    known = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    rows = []
     with threadpool_limits(1, "blas"):
-        for name in names:
-            compare(name)
+        for name in known.names:
+            ours = fitted(name, known.store, known.kept)
+            file = known.store / f"{name}.json"
+            if known.kept and (ours is None or not file.exists()):
+                continue
+            peers = json.loads(file.read_text()) if known.kept else tuned_peers(name, known.store)
+            assert ours is not None, "what is not kept is computed"
+            rows.append(compared(name, ours, peers))
+    print(verdict(rows), "", *table(rows), sep="\n")
+    for row in rows:
+        print(f"\n{row['cell']}: {'; '.join(row['said'])}")
+    if known.out is not None:
+        write_text(known.out, json.dumps(rows, indent=2) + "\n")
+        # Fits that were kept are of this commit or of an earlier one.
+        told = {"command": f"python -m benchmarks.classifier {'--kept ' if known.kept else ''}--out {known.out}"}
+        told |= {"commit": commit(), "fits": "kept ones, of this commit or earlier" if known.kept else "of this commit"}
+        write_json(known.out.with_name("manifest.json"), told)
 
 
 if __name__ == "__main__":

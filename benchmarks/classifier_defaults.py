@@ -1,12 +1,11 @@
-"""How the default ridges of AttentionClassifier are chosen: by a rule, on training parts alone.
+"""How the default ridge on scores of AttentionClassifier is chosen: by a rule, on training parts alone.
 
 The corpora are the *training* parts of IMDB (words, and words with pairs) and of SNIPS, and the sentences that come
 with tokenmargin; no test part is read. Each is cut 80 : 20 by three seeds.
 
-1. The ridge on scores: of `SCORES`, the one whose held-out loss, at the best ridge on values of `VALUES`, is smallest
-   in the mean over corpora of (loss / smallest loss of the corpus).
-2. The growth of the ridge on values: at that ridge on scores, the slope of log(best ridge) over log(documents) between
-   a tenth of the documents and all of them, mean over the corpora whose best ridge lies inside the grid at both ends.
+The ridge on scores is that of `SCORES` whose held-out loss, at the best ridge on values of `VALUES`, is smallest in the
+mean over corpora of (loss / smallest loss of the corpus). The ridge on values is chosen where there are a hundred
+documents or more, and grows with their number, so that the scale set by held-out documents stays right.
 
     python -m benchmarks.classifier_defaults
 """
@@ -28,7 +27,6 @@ from tokenmargin.sources import imdb, sentence_polarity, table
 SCORES = (2.0, 8.0, 32.0, 128.0)
 VALUES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 SEEDS = 3
-FEWER = 0.1
 
 
 def corpora() -> dict[str, tuple[Any, np.ndarray]]:
@@ -48,14 +46,14 @@ def corpora() -> dict[str, tuple[Any, np.ndarray]]:
     return made
 
 
-def held_out_losses(counts: Any, targets: np.ndarray, share: float, scores: tuple[float, ...]) -> np.ndarray:
-    """Mean over seeds of the held-out loss, shape (scores, values), learning from a share of the other 80%."""
-    total = np.zeros((len(scores), len(VALUES)))
+def held_out_losses(counts: Any, targets: np.ndarray) -> np.ndarray:
+    """Mean over seeds of the held-out loss, shape (scores, values)."""
+    total = np.zeros((len(SCORES), len(VALUES)))
     for seed in range(SEEDS):
         order = np.random.default_rng(seed).permutation(len(targets))
         cut = len(order) // 5
-        judged, learnt = order[:cut], order[cut : cut + round(share * (len(order) - cut))]
-        for (i, ridge_score), (j, ridge_value) in product(enumerate(scores), enumerate(VALUES)):
+        judged, learnt = order[:cut], order[cut:]
+        for (i, ridge_score), (j, ridge_value) in product(enumerate(SCORES), enumerate(VALUES)):
             found = fit_tokens(
                 counts[learnt],
                 targets[learnt],
@@ -75,7 +73,7 @@ def main() -> None:
     parts = corpora()
     full = {}
     for name, (counts, targets) in parts.items():
-        full[name] = held_out_losses(counts, targets, 1.0, SCORES)
+        full[name] = held_out_losses(counts, targets)
         print(
             f"\n{name}: {counts.shape[0]:,} documents, {counts.shape[1]:,} tokens; held-out loss, ridge on scores down"
         )
@@ -86,17 +84,6 @@ def main() -> None:
     chosen = int(excess.argmin())
     print("\nmean of loss / smallest:", ", ".join(f"{s:g}: {e:.4f}" for s, e in zip(SCORES, excess, strict=True)))
     print(f"ridge on scores: {SCORES[chosen]:g}")
-    slopes = []
-    for name, (counts, targets) in parts.items():
-        fewer = held_out_losses(counts, targets, FEWER, SCORES[chosen : chosen + 1])[0]
-        best = int(fewer.argmin()), int(full[name][chosen].argmin())
-        inside = all(0 < place < len(VALUES) - 1 for place in best)
-        slope = np.log(VALUES[best[1]] / VALUES[best[0]]) / np.log(1 / FEWER)
-        where = "" if inside else " (at an end of the grid)"
-        print(f"{name}: best ridge {VALUES[best[0]]:g} at a tenth, {VALUES[best[1]]:g} at all: {slope:.2f}{where}")
-        if inside:
-            slopes.append(slope)
-    print(f"growth: {np.mean(slopes):.2f} (mean of {len(slopes)})")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ commit in $TOKENMARGIN_COMMIT. `run` writes what `tokenmargin reproduce ID --pre
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -93,11 +95,18 @@ def publish(out: Path, docs: Path, preset: str = "paper") -> None:
     for folder in sorted(out.glob(f"*/{preset}")):
         target = docs / folder.parent.name
         target.mkdir(parents=True, exist_ok=True)
-        for name in ("summary.json", "manifest.json"):
-            (target / name).write_bytes((folder / name).read_bytes())
+        summary = json.loads((folder / "summary.json").read_text())
+        write_json(target / "summary.json", summary)
+        write_json(target / "manifest.json", json.loads((folder / "manifest.json").read_text()) | training(summary))
         with Image.open(folder / "figure.png") as figure:
             figure.convert("RGB").quantize(128).save(target / "figure.png", optimize=True)
         print(target)
+
+
+def training(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The commit, code and device of trainings that another machine made, from the sentence of the summary on them."""
+    said = re.search(r"Trained elsewhere: commit (\w+).*?code (\w+).*?device (.*)\.", " ".join(summary["sentences"]))
+    return {"training": dict(zip(("commit", "code", "device"), said.groups(), strict=True))} if said else {}
 
 
 def show(done: int, total: int, what: str) -> None:

@@ -2,6 +2,7 @@
 
 python -m benchmarks.planted_verdicts                    eight conditions, seconds
 python -m benchmarks.planted_verdicts --preset full      27 conditions, ten draws of each: minutes
+python -m benchmarks.planted_verdicts --repeats 20       more draws: smaller differences are beyond chance
 python -m benchmarks.planted_verdicts --sampled 20       SHAP's sampling explainers and LIME too (extra `compare`)
 """
 
@@ -107,12 +108,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--preset", choices=("smoke", "full"), default="smoke", help="the conditions")
     parser.add_argument("--as-printed", action="store_true", help="keep the law's own number of irrelevant tokens")
     parser.add_argument("--sampled", type=int, default=0, metavar="N", help="texts that sampling explainers explain")
+    parser.add_argument("--repeats", type=int, metavar="N", help="draws of each set of conditions")
     parser.add_argument("--seed", type=int, default=0, help="of everything random")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write")
     words = list(sys.argv[1:] if arguments is None else arguments)
     known = parser.parse_args(words)
     chosen = PlantedSettings.full() if known.preset == "full" else PlantedSettings()
     settings = replace(chosen, as_printed=known.as_printed, sampled=known.sampled, seed=known.seed)
+    if known.repeats is not None:
+        settings = replace(settings, repeats=known.repeats)
     study = planted_study(settings, command=shlex.join(["python", "-m", "benchmarks.planted_verdicts", *words]))
     print(said(study), end="")
     if known.out is not None:

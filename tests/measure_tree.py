@@ -11,7 +11,8 @@ What the words mean:
 - *helper*: any other module.
 - *user* of a module: another module that imports it, `__init__` files and registries apart.
 - *found by name*: a claim `maxmargin-thm2` is found by name when the one file of `papers/maxmargin/claims/` with
-  `thm2` among the words of its name is the file that checks it; in `thm2_3_convergence` the 3 is `thm3`.
+  `thm2` among the words of its name is the file that checks it; in `thm2_3_convergence` the 3 is `thm3`. A
+  claim whose number is not known is called by a word, which the name of its file has too.
 - *body* of a function: its lines without signature, decorators and docstring.
 """
 
@@ -208,7 +209,8 @@ def claims_found_by_name() -> tuple[int, int]:
     good = 0
     for key, claim in claims().items():
         paper, label = key.split("-")[:2]
-        files = [p.stem for p in (SRC / "papers" / paper / "claims").glob("*.py") if label in words_of(p.stem)]
+        stems = [p.stem for p in (SRC / "papers" / paper / "claims").glob("*.py")]
+        files = [stem for stem in stems if label in words_of(stem) or label in stem.split("_")]
         good += [f"tokenmargin.papers.{paper}.claims.{stem}" for stem in files] == [claim.hypotheses.__module__]
     return good, len(claims())
 

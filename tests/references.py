@@ -370,3 +370,32 @@ def _solved(table: list[list[Decimal]]) -> list[Decimal] | None:
             if r != c:
                 table[r] = [x - table[r][c] * y for x, y in zip(table[r], table[c], strict=True)]
     return [line[-1] for line in table]
+
+
+def token_graph(sequences, labels):
+    """{last: {(preferred, other)}} and {last: components as sets}, by reachability of every pair."""
+    edges, tokens = {}, {}
+    for sequence, label in zip(sequences, labels, strict=True):
+        last = sequence[-1]
+        edges.setdefault(last, set()).update((label, token) for token in sequence if token != label)
+        tokens.setdefault(last, set()).update(sequence)
+    components = {}
+    for last, own in edges.items():
+        reach = {token: {token} for token in tokens[last]}
+        for _ in tokens[last]:
+            for a, b in own:
+                for token in reach:
+                    if a in reach[token]:
+                        reach[token].add(b)
+        components[last] = {frozenset(b for b in reach[a] if a in reach[b]) for a in reach}
+    return edges, components
+
+
+def next_token_loss(sequences, labels, embeddings, W):
+    """Mean over sequences of minus the log of the attention that falls on the label, one token at a time."""
+    total = 0.0
+    for sequence, label in zip(sequences, labels, strict=True):
+        lifted = [np.exp(embeddings[token] @ W @ embeddings[sequence[-1]]) for token in sequence]
+        on_label = sum(x for x, token in zip(lifted, sequence, strict=True) if token == label)
+        total -= np.log(on_label / sum(lifted))
+    return total / len(labels)

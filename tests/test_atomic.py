@@ -16,12 +16,18 @@ import numpy as np
 import pytest
 
 import tokenmargin
-from tokenmargin import _atomic, _rename
+from tests.torture._entries import NAMES, TEXTS, dataset
+from tokenmargin import _atomic, _rename, att_svm, classify, optimal_selection
 from tokenmargin._archive import write_archive
 from tokenmargin._atomic import complete_file, complete_folder, read_whole, write_text
 from tokenmargin._rename import recover_below
+from tokenmargin.classify import FitSettings, LabelledCorpus
 from tokenmargin.errors import InvalidInputError, NotWrittenError
+from tokenmargin.papers.maxmargin import toys
+from tokenmargin.parallel import sweep
 from tokenmargin.sources import write_parquet
+from tokenmargin.text import plain_recipe, tokenize
+from tokenmargin.theory import write_certificate
 
 ROOT = Path(tokenmargin.__file__).parent
 
@@ -281,11 +287,19 @@ def test_a_full_disk_leaves_nothing(tmp_path):
         lambda: write_parquet(tmp_path / "t.parquet", [{"a": noise.tolist()}]),
         lambda: write_archive(tmp_path / "t.npz", {"a": noise}, {}, {}),
         lambda: write_text(tmp_path / "t.json", json.dumps(noise.tolist())),
+        lambda: dataset().save(tmp_path / "d.npz"),
+        lambda: write_certificate(answer, tmp_path / "c.json"),
+        lambda: sweep(lambda x: {"y": noise}, {"x": [1]}, folder=tmp_path),
+        lambda: tokenized.word_map.save(tmp_path / "w.npz"),
+        lambda: classify.save(model, tmp_path / "model"),
     ]
+    answer = att_svm(toys.fig8(), optimal_selection(toys.fig8()))
+    tokenized = tokenize(TEXTS, NAMES, plain_recipe(minimum_count=1))
+    model = classify.fit_texts(LabelledCorpus(tuple(TEXTS), tuple(NAMES)), FitSettings(plain_recipe())).model
 
     def full(writer) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         try:
             writer()
         except NotWrittenError:
@@ -293,7 +307,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
 
     for writer in writers:
         assert forked(lambda writer=writer: full(writer)) == 7
-        assert list(tmp_path.iterdir()) == []
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []  # the folders of a sweep are there
 
 
 #: Calls that write to a path; `open`, and `.open`, where they are given a mode that writes.

@@ -18,11 +18,27 @@ import numpy as np
 import pytest
 
 from tests.instances import fig1c
-from tokenmargin import AttentionRisk, Descent, Flow, HeadRisk, JointRisk, NormalizedDescent, attention, follow, sources
+from tokenmargin import (
+    Adam,
+    AttentionRisk,
+    Descent,
+    FactoredRisk,
+    Flow,
+    HeadRisk,
+    JointRisk,
+    MatrixRisk,
+    MirrorDescent,
+    NextTokenRisk,
+    NormalizedDescent,
+    SteepestDescent,
+    attention,
+    follow,
+    sources,
+)
 from tokenmargin._progress import silent
 from tokenmargin.attention import Field, LimitKind, Method, QuadraticHead, Risk
 from tokenmargin.attention.blocks import by_block
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Relation, Result, Verdict
 from tokenmargin.experiments.registry import experiments
@@ -31,6 +47,7 @@ from tokenmargin.experiments.store import flattened, load
 from tokenmargin.norms import L2, Norm
 from tokenmargin.papers.embeddings.figures import _reviews
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.papers.rates._polyak import Polyak
 from tokenmargin.sources.labelled import LabelledTexts, TextChunk
 from tokenmargin.theory import Applies, claims, compare, one_minus_cosine, papers
 from tokenmargin.theory.evidence import laws
@@ -81,14 +98,28 @@ def subclasses(kind: type) -> set[type]:
 def a_risk(kind: type[Risk]) -> tuple[Risk, Any]:
     """A risk of this class on a small problem, and a start."""
     data = toys.fig3((0.5, 1.0))
+    crossed = CrossSequences(
+        data.tokens, queries=[(1.0, 0.5), (-0.5, 1.0), (0.5, 1.0)], labels=data.labels, head=[0.3, 1.0]
+    )
     return {
         AttentionRisk: (AttentionRisk(fig1c()), [-1.0, 0.5]),
         HeadRisk: (HeadRisk(data, QuadraticHead(0.1 * np.eye(2), [0.0, 1.0])), [0.3, -1.0]),
         JointRisk: (JointRisk(data), ([-1.0, 0.0], [0.0, -1.0])),
+        MatrixRisk: (MatrixRisk(crossed), [[0.1, 0.2], [-0.3, 0.1]]),
+        FactoredRisk: (FactoredRisk(crossed, rank=2), ([[0.1, 0.0], [0.2, 0.1]], [[-0.3, 0.2], [0.1, 0.1]])),
+        NextTokenRisk: (NextTokenRisk([[0, 1], [1, 0]], [0, 1], np.eye(2)), [[0.3, 0.1], [-0.2, 0.4]]),
     }[kind]
 
 
-METHODS = {Descent: Descent(0.5), NormalizedDescent: NormalizedDescent(0.5), Flow: Flow()}
+METHODS = {
+    Descent: Descent(0.5),
+    NormalizedDescent: NormalizedDescent(0.5),
+    SteepestDescent: SteepestDescent("spectral", 0.1),
+    MirrorDescent: MirrorDescent(1.75, 0.1),
+    Adam: Adam(0.1),
+    Polyak: Polyak(0.1),
+    Flow: Flow(),
+}
 STEPPING, RISKS = subclasses(Method), subclasses(Risk)
 
 
@@ -173,7 +204,7 @@ class TestRisks:
         np.testing.assert_allclose(-np.exp(np.repeat(scale, sizes)) * risk.point(direction), expected, rtol=1e-9)
         moving = by_block(risk.blocks, -expected)
         for name, velocity in by_block(risk.blocks, risk.point(risk.force(start))).items():
-            assert one_minus_cosine(velocity, moving[name]) <= 1e-12
+            assert one_minus_cosine(velocity.ravel(), moving[name].ravel()) <= 1e-12
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)

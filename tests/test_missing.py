@@ -7,7 +7,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from tokenmargin import classify, text
-from tokenmargin.data import TokenDataset
+from tokenmargin.data import TokenDataset, TokenGraph
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
 from tokenmargin.sources._label_map import label_reader
@@ -34,10 +34,21 @@ def _labels(bad):
         lambda labels: text.count_tokens(TEXTS, PLAIN, labels=labels),
         lambda labels: TokenDataset(COUNTS, labels),
         lambda labels: TokenDataset.from_token_ids([[0], [1], [2], [3]], labels),
+        lambda labels: TokenGraph([["a", "b"], ["a", "b"], ["a", "b"], ["a", "b"]], labels),
+        lambda labels: TokenGraph([labels, ["a"]], ["a", "a"]),
         lambda labels: classify.LabelledCorpus(tuple(TEXTS), tuple(labels)),
         lambda labels: classify.AttentionClassifier().fit(COUNTS, labels),
     ],
-    ids=["tokenize", "count_tokens", "TokenDataset", "from_token_ids", "LabelledCorpus", "AttentionClassifier"],
+    ids=[
+        "tokenize",
+        "count_tokens",
+        "TokenDataset",
+        "from_token_ids",
+        "TokenGraph",
+        "a sequence",
+        "LabelledCorpus",
+        "AttentionClassifier",
+    ],
 )
 def test_no_label_is_missing(make, bad):
     for labels in _labels(bad):
@@ -52,11 +63,12 @@ def test_no_label_is_missing(make, bad):
         lambda names: TokenDataset(COUNTS, [1, -1, 1, -1], names),
         lambda names: TokenDataset(COUNTS, [1, -1, 1, -1], {name: k for k, name in enumerate(names)}),
         lambda names: TokenDataset.from_token_ids([[0], [1]], [1, 0], names),
+        lambda names: TokenGraph([[0, 1]], [0], names),
         lambda names: TokenCounter(PLAIN, names),
         lambda names: tokenize(TEXTS, [1, 0, 1, 0], PLAIN, vocabulary=names, drop_empty=True),
         lambda names: ImageDataset(np.zeros((2, 8, 8, 3), np.uint8), [0, 1], names),
     ],
-    ids=["TokenDataset", "of a dict", "from_token_ids", "TokenCounter", "tokenize", "ImageDataset"],
+    ids=["TokenDataset", "of a dict", "from_token_ids", "TokenGraph", "TokenCounter", "tokenize", "ImageDataset"],
 )
 def test_no_token_and_no_name_is_missing(make, bad):
     with pytest.raises(REFUSED):

@@ -37,6 +37,53 @@ def test_lists_and_series_are_taken_as_columns_are(found):
     assert json.dumps(same.metrics) == json.dumps(found.metrics)
 
 
+@pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
+def test_frames_and_data_sets_are_read(package, found):
+    frames = pytest.importorskip(package, reason=f"{package} is not installed")
+    corpus = texts(n=300)
+    columns = {"review": list(corpus.texts), "stars": list(corpus.labels)}
+    if package == "datasets":
+        kinds = {"review": frames.Value("string"), "stars": frames.ClassLabel(names=["bad", "good"])}
+        data = frames.Dataset.from_dict(columns, features=frames.Features(kinds))
+    else:
+        data = frames.DataFrame(columns)
+    same = tm.fit(data, text="review", label="stars")
+    assert json.dumps(same.metrics) == json.dumps(found.metrics)
+    assert same.model.classes == ("bad", "good")
+    if package == "datasets":
+        with pytest.raises(InvalidInputError, match="These are splits: give one of them, data\\['train'\\]"):
+            tm.fit(frames.DatasetDict({"train": data}), text="review", label="stars")
+        return
+    assert type(same.tokens).__module__.split(".")[0] == package
+    assert len(same.tokens) == len(same.fitted.tokens)
+    some = frames.Series(["a superb film", "dull"])
+    assert same.predict(some).tolist() == same.model.predict(some).tolist() == ["good", "bad"]
+    assert same.model.predict_proba(some).shape == (2, 2)
+    assert [told.predicted for told in same.model.explain_all(some)] == ["good", "bad"]
+    again = tm.fit(frames.Series(columns["review"]), label=frames.Series(columns["stars"]), features="words")
+    assert again.predict(["dull"]).tolist() == ["bad"]
+
+
+def test_seventy_seven_classes_and_chinese_are_fitted_like_any_other():
+    kinds = [f"class {k}" for k in range(77)]
+    many = tm.fit(
+        [f"word{k} and more" for k in range(77) for _ in range(6)], label=[own for own in kinds for _ in range(6)]
+    )
+    assert len(many.explain("word5").probabilities) == 77
+    assert many.explain("word5").predicted == "class 5"
+    assert not many.explain("nothing known").is_known
+    chinese = tm.fit(["电影很好看", "非常精彩", "难看极了", "太无聊了"] * 12, label=["好", "好", "坏", "坏"] * 12)
+    assert chinese.predict(["精彩", "无聊"]).tolist() == ["好", "坏"]
+
+
+@pytest.mark.parametrize(
+    ("data", "label"), [(["one row"], ["x"]), ([], []), (["", ""], ["x", "y"]), (["a", "b"], ["x"])]
+)
+def test_too_little_is_refused_in_words(data, label):
+    with pytest.raises(InvalidInputError, match=r"\w"):
+        tm.fit(data, label=label)
+
+
 def test_a_fit_is_drawn_shown_and_written(found, tmp_path):
     pytest.importorskip("matplotlib")
     for name in (None, "bad", "good"):

@@ -143,7 +143,11 @@ BIG = hex(1 << (1 << 19))
 @pytest.mark.parametrize(
     ("where", "value", "words"),
     [
-        (("problem", "norm"), "nuclear", "the norm is 'nuclear', and only 'L2'"),
+        (("problem", "norm"), "nuclear", "speaks of L2, not of nuclear"),
+        (("problem", "norm"), "taxi", "the norm is 'taxi', and only L2"),
+        (("problem", "norm"), "l4/4", "the norm is 'l4/4'"),
+        (("problem", "norm"), "l3/4", "the norm is 'l3/4'"),
+        (("problem", "norm"), ["L2"], "the norm is"),
         (("problem", "blocks"), [["K", 2], ["Q", 2]], "blocks of parameters"),
         (("problem", "blocks"), [["p", True]], "blocks of parameters"),
         (("problem", "selected", 0, 0), True, "number of a token"),

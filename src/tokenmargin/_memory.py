@@ -1,10 +1,18 @@
-"""Memory that is free on this machine."""
+"""Memory of this machine: all of it, and what is free."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
+
+
+def machine_bytes() -> float:
+    """Memory of this machine, or infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return float("inf")
 
 
 def host_bytes() -> int | None:

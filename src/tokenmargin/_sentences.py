@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 #: Shown where there is no number.
 ABSENT = "–"  # noqa: RUF001
@@ -21,6 +21,13 @@ def some(items: Iterable[object], shown: int = 5) -> str:
     """The first of many, with commas, and dots where there are more."""
     given = list(items)
     return ", ".join(map(str, given[:shown])) + (", ..." if len(given) > shown else "")
+
+
+def sizes(counts: Mapping[str, int], shown: int = 8) -> str:
+    """Classes with their sizes, at most so many by name: "3 a, 2 b and 75 more classes"."""
+    named = ", ".join(f"{size:,} {name}" for name, size in list(counts.items())[:shown])
+    left = len(counts) - shown
+    return f"{named} and {left} more classes" if left > 0 else named
 
 
 def fixed(value: float, decimals: int, *, signed: bool = False) -> str:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import array_of, not_negative, shown
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
@@ -22,15 +23,19 @@ __all__ = [
     "Correlation",
     "CustomLoss",
     "Exponential",
+    "LabelLog",
+    "LabelSquared",
     "Logistic",
     "Loss",
     "correlation",
     "exponential",
+    "label_log",
+    "label_squared",
     "logistic",
 ]
 
 
-class Loss(eqx.Module):
+class Loss(Module):
     """A strictly decreasing loss l: R -> R of the signed output u = Y f(X)."""
 
     def value(self, u: AnyArray) -> AnyArray:
@@ -52,6 +57,24 @@ class Loss(eqx.Module):
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """(M0, M1) on [low, high]: a Lipschitz constant of l' and a bound on |l'| [M, Assumption A]."""
         raise NotImplementedError
+
+    # Of an output that is a mean of scores, sum_t s_t gamma_t: tokens along the second axis. A loss whose slope
+    # vanishes or explodes where one token has all attention overrides these three, so that nothing is lost there.
+
+    def value_of(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
+        """l of the outputs, from the logarithm of attention."""
+        return self.value(jnp.sum(jnp.exp(log_share) * scores, axis=1))
+
+    def log_slope_of(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """log|l'| of the outputs, from attention and its logarithm."""
+        del log_share
+        return self.log_slope(jnp.sum(share * scores, axis=1))
+
+    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Derivative of log|l'| by the logit of each token: (l''/l') s_t sum_u s_u (gamma_t - gamma_u)."""
+        apart = scores[:, :, None] - scores[:, None]
+        rising = share * jnp.sum(share[:, None] * apart, axis=2)
+        return self.log_slope_derivative(jnp.sum(share * scores, axis=1))[:, None] * rising
 
 
 class Logistic(Loss):
@@ -119,6 +142,98 @@ class Correlation(Loss):
         return 0.0, 1.0
 
 
+class _OfLabel(Loss):
+    """A loss of the attention u that the label gets, 0 < u <= 1, with |l'| a power of a share of attention."""
+
+    def _marked(self, scores: AnyArray) -> AnyArray:
+        """Score of a token in the share whose power |l'| is: scores are 1 for the label, 0 for others, or between."""
+        raise NotImplementedError
+
+    def _log_marked(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Logarithm of that share for each input."""
+        marked = self._marked(scores)
+        log_marked = jnp.where(marked > 0, jnp.log(jnp.where(marked > 0, marked, 1.0)), -jnp.inf)
+        return jax.nn.logsumexp(log_share + log_marked, axis=1)
+
+    def _marked_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Derivative of the logarithm of that share by the logit of each token."""
+        own = share * self._marked(scores)
+        total = jnp.sum(own, axis=1, keepdims=True)
+        return jnp.where(total > 0, own / jnp.where(total > 0, total, 1.0), 0.0) - share
+
+
+class LabelLog(_OfLabel):
+    """l(u) = -log u, of the attention u that the label token gets: next-token prediction's log-loss."""
+
+    def _marked(self, scores: AnyArray) -> AnyArray:
+        return scores
+
+    def value(self, u: AnyArray) -> AnyArray:
+        """-log u."""
+        return -jnp.log(_real(u))
+
+    def log_slope(self, u: AnyArray) -> AnyArray:
+        """-log u."""
+        return -jnp.log(_real(u))
+
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
+        """-1/u."""
+        return -1.0 / _real(u)
+
+    def value_of(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
+        """-log u, also where u underflows."""
+        return -self._log_marked(log_share, scores)
+
+    def log_slope_of(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """-log u, also where u underflows."""
+        del share
+        return -self._log_marked(log_share, scores)
+
+    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """s_t minus the share of token t in u."""
+        return -self._marked_shares(share, scores)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """Both are largest at the left end."""
+        return 1.0 / low**2, 1.0 / low
+
+
+class LabelSquared(_OfLabel):
+    """l(u) = (1 - u)^2 / 2, of the attention u that the label token gets."""
+
+    def _marked(self, scores: AnyArray) -> AnyArray:
+        return 1.0 - scores
+
+    def value(self, u: AnyArray) -> AnyArray:
+        """(1 - u)^2 / 2."""
+        return 0.5 * (1.0 - _real(u)) ** 2
+
+    def log_slope(self, u: AnyArray) -> AnyArray:
+        """log(1 - u)."""
+        return jnp.log1p(-_real(u))
+
+    def log_slope_derivative(self, u: AnyArray) -> AnyArray:
+        """-1/(1 - u)."""
+        return -1.0 / (1.0 - _real(u))
+
+    def value_of(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
+        """(1 - u)^2 / 2, with 1 - u as the attention of all others."""
+        return 0.5 * jnp.exp(2.0 * self._log_marked(log_share, scores))
+
+    def log_slope_of(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Logarithm of the attention of all others, also where it underflows."""
+        del share
+        return self._log_marked(log_share, scores)
+
+    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """The share of token t in 1 - u, minus s_t."""
+        return self._marked_shares(share, scores)
+
+    def bounds(self, low: float, high: float) -> tuple[float, float]:
+        """l'' = 1, and |l'| is largest at the left end."""
+        return 1.0, 1.0 - low
+
+
 class CustomLoss(Loss):
     """Any strictly decreasing differentiable function; derivatives by autodiff.
 
@@ -161,6 +276,8 @@ class CustomLoss(Loss):
 logistic = Logistic()
 exponential = Exponential()
 correlation = Correlation()
+label_log = LabelLog()
+label_squared = LabelSquared()
 
 
 def _elementwise(function: Callable[[AnyArray], AnyArray], u: AnyArray) -> AnyArray:

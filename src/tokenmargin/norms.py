@@ -26,6 +26,9 @@ __all__ = ["L2", "NAMES", "Lp", "Max", "Norm", "Nuclear", "Spectral", "Sum", "as
 #: Singular values below this fraction of the largest are rounding: they belong to no direction of the spectral step.
 RANK_TOLERANCE = 1e-12
 
+#: Powers beyond this one of numbers below 2 may be no floats: the largest is taken out first.
+LARGE_POWER = 500.0
+
 
 @dataclass(frozen=True)
 class Norm(ABC):
@@ -121,7 +124,11 @@ class Lp(Norm):
     def value(self, array: Any) -> Any:
         """(sum of |entry|^q)^(1/q)."""
         scaled, unit = _scaled(array)
-        return unit * (_functions(array).abs(scaled) ** self.q).sum() ** (1 / self.q)
+        sizes = _functions(array).abs(scaled)
+        if self.q > LARGE_POWER:
+            largest = sizes.max(initial=0.0)
+            unit, sizes = unit * largest, sizes / _functions(array).where(largest > 0, largest, 1.0)
+        return unit * (sizes**self.q).sum() ** (1 / self.q)
 
     def steepest(self, gradient: Any) -> Any:
         """sign(g) |g|^(q'-1), over its own norm, with q' = q/(q - 1)."""

@@ -95,9 +95,9 @@ class TextFit:
     @checked
     def report(self, path: str | Path) -> Path:
         """Write the folder that `tokenmargin fit` writes, and give the path of its page."""
-        from tokenmargin.report.fit_page import fit_page
+        from tokenmargin.report.fit_files import fit_files
 
-        write_fit(self.fitted, Path(path), fit_page(self.fitted.report))
+        write_fit(self.fitted, Path(path), fit_files(self.fitted))
         return Path(path) / "report.html"
 
     def __repr__(self) -> str:
@@ -167,11 +167,18 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
     if not is_table and isinstance(label, str):
         raise InvalidInputError("texts without a table need their labels: fit(texts, label=labels).")
     if is_table:
-        names = list(getattr(data, "column_names", None) or getattr(data, "columns", None) or data)
+        told = (getattr(data, name, None) for name in ("column_names", "columns"))
+        names = list(next((own for own in told if own is not None), data))
         for name in (text, label):
             if name not in names:
-                raise InvalidInputError(f"there is no column {name!r}: there are {', '.join(map(repr, names))}.")
+                there = ", ".join(map(repr, names))
+                is_split = isinstance(getattr(data, "column_names", None), Mapping)
+                remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
+                raise InvalidInputError(f"there is no column {name!r}: there are {there}.{remedy}")
     texts, labels = (list(data[text]), list(data[label])) if is_table else (list(data), list(label))
+    known = getattr((getattr(data, "features", None) or {}).get(label), "names", None) if is_table else None
+    if known:  # a data set of Hugging Face keeps the numbers of its classes, and their names apart
+        labels = [known[own] if isinstance(own, int) and 0 <= own < len(known) else own for own in labels]
     for row, own in enumerate(texts):
         if not isinstance(own, str):
             raise InvalidInputError(f"text {row} is a {type(own).__name__}: give strings, or leave the row out.")

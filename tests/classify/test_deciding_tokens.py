@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tokenmargin.classify.gathering import mean_pull
 from tokenmargin.classify.prior import Prior
+from tokenmargin.classify.token_definitions import DEFINITIONS
 from tokenmargin.classify.token_fit import fit_tokens
 from tokenmargin.classify.token_model import TokenModel
-from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens, mean_pull
+from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 from tokenmargin.data import TokenDataset, token_statistics
 from tokenmargin.errors import InvalidInputError
 

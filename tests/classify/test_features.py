@@ -64,6 +64,7 @@ def test_characters_are_read_where_only_they_tell():
         LabelledCorpus(tuple(made), tuple(map(str, targets))), FitSettings(PLAIN, candidates=Candidates())
     )
     assert whole.metrics["accuracy"] > 0.95
+    # No word stands twice: what tells are runs in words that are no tokens.
     assert any(CUT in str(whole.tokens.token[row]) for row in whole.tokens.towards("1", 3))
 
 
@@ -77,6 +78,7 @@ def test_codes_that_are_rare_in_many_rows_are_not_left_out():
     labels = tuple(str(sides[row]) for row in rows)
     found = fit_texts(LabelledCorpus(made, labels), FitSettings(PLAIN, candidates=Candidates()))
     assert found.metrics["accuracy"] > 0.99
+    assert found.metrics["baseline_accuracy"] > 0.99, "it has its own vocabulary, which is not cut"
     assert found.model.counter.recipe.minimum_count <= 5
 
 

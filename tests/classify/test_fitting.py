@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.classify.corpora import TELLING, fitted, texts
+from tests.classify.corpora import TELLING, fitted, made_words, texts, topics
 from tests.classify.test_token_model import corpus as counted
 from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, _resampling, fit_embeddings, fit_texts, fit_tokens
 from tokenmargin.classify._plain_words import how_far_to_trust_it
+from tokenmargin.classify._scale import scale_metrics
 from tokenmargin.classify.evaluation import calibration_curve
+from tokenmargin.classify.fitting import alike_labels
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.report import fit_page
 from tokenmargin.text import plain_recipe
@@ -90,7 +92,7 @@ def test_texts_without_a_token_that_is_known_are_counted_and_said():
     signs = LabelledCorpus((*corpus.texts, *("!?", "...") * 50), (*corpus.labels, *("good", "bad") * 50))
     found = fit_texts(signs, FitSettings(PLAIN))
     unread = found.metrics["unread_test_documents"]
-    assert unread == sum(all(piece.token < 0 for piece in view.pieces) for view in found.report.documents) > 0
+    assert unread == sum(not view.marks for view in found.report.documents) > 0
     (said,) = [sentence for sentence in found.report.trust if "no token that it knows" in sentence]
     assert said.startswith(f"{unread} of the 40 texts")
     assert fitted().metrics["unread_test_documents"] == 0
@@ -102,7 +104,7 @@ def test_texts_shown_have_the_number_of_their_row_in_the_file():
     rows = tuple(range(5, 65))  # the first five rows were left out
     found = fit_texts(LabelledCorpus(corpus.texts, corpus.labels, rows), FitSettings(PLAIN))
     for view in found.report.documents:
-        assert "".join(piece.text for piece in view.pieces) == corpus.texts[view.row - 5]
+        assert view.text == corpus.texts[view.row - 5]
     judged = LabelledCorpus(corpus.texts[:10], corpus.labels[:10], tuple(range(100, 110)))
     found = fit_texts(corpus, FitSettings(PLAIN), judged)
     assert sorted(view.row for view in found.report.documents) == list(range(100, 110))
@@ -118,18 +120,23 @@ def test_texts_of_another_table_to_judge_by():
         fit_texts(texts(), FitSettings(PLAIN), texts(("bad", "odd"), n=20))
 
 
-def test_mistakes_come_first_and_pieces_are_the_text():
+def test_mistakes_come_first_and_marks_stand_at_their_words():
     corpus = texts(n=400)
     found = fit_texts(corpus, FitSettings(PLAIN))
     wrong = [view.is_mistake for view in found.report.documents]
     assert wrong == sorted(wrong, reverse=True)
     assert any(wrong)
     for view in found.report.documents:
-        assert "".join(piece.text for piece in view.pieces) == corpus.texts[view.row]
+        assert view.text == corpus.texts[view.row]
         assert view.truth == corpus.labels[view.row]
-        for piece in view.pieces:
-            if piece.token >= 0:
-                assert str(found.tokens.token[piece.token]) == piece.text.lower()
+        assert view.against == (view.truth if view.is_mistake else ({"bad", "good"} - {view.truth}).pop())
+        for mark in view.marks:
+            for start, end in mark.places:
+                assert str(found.tokens.token[mark.token]) == view.text[start:end].lower() == mark.name
+            left = "".join(view.text[: mark.places[0][0]] + view.text[mark.places[0][1] :])
+            if len(mark.places) == 1:
+                again = found.model.predict_proba([left])[0, found.model.classes.index(view.predicted)]
+                assert mark.without == pytest.approx(again, abs=1e-12)
 
 
 def test_passages_hold_their_token():
@@ -227,7 +234,7 @@ def test_an_interrupted_fit_goes_on_with_the_next_stage(tmp_path, monkeypatch):
 def test_a_fit_interrupted_in_its_steps_ends_in_the_same_bytes(tmp_path, early):
     counts, targets = counted(n=700)
     held = np.arange(700) % 5 == 0 if early else None
-    options = {"validation": held, "tol": 1e-9, "max_iter": 30}
+    options = {"validation": held, "tol": 1e-9, "max_iter": 30, "ridge_value": 0.01}
     whole = fit_tokens(counts, targets, 2, **options)
     assert len(whole.tried) > 1
     place = Checkpoint(tmp_path, every=2)
@@ -298,13 +305,72 @@ def test_a_page_and_tables_of_many_tokens_hold_those_that_decide_most(monkeypatc
     assert len(of_page) < len(found.tokens) == len(whole.tokens)
     assert of_page.token[:10].tolist() == whole.tokens.token[:10].tolist()
     for view, before in zip(found.report.documents, whole.report.documents, strict=True):
-        for piece, same in zip(view.pieces, before.pieces, strict=True):
-            assert (piece.token < 0) == (same.token < 0)
-            if piece.token >= 0:
-                assert of_page.token[piece.token] == whole.tokens.token[same.token]
-    fit_folder.write_fit(found, tmp_path / "out", fit_page(found.report))
+        for mark, same in zip(view.marks, before.marks, strict=True):
+            assert mark.name == same.name == whole.tokens.token[same.token]
+            if mark.token >= 0:
+                assert of_page.token[mark.token] == mark.name
+    fit_folder.write_fit(found, tmp_path / "out", {"report.html": fit_page(found.report)})
     assert (tmp_path / "out" / "tokens.csv").stat().st_size < 2 * 3000
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["tokens"] == len(found.tokens)
+
+
+def test_words_of_the_table_do_what_they_do_in_the_texts():
+    """Mean pull of a word with its runs of characters: the slow way is to explain every text that was learnt from."""
+    corpus = texts(("bad", "good", "odd"), n=90)
+    rare = tuple(
+        f"{text} {word}" for text, word in zip(corpus.texts, made_words(90, np.random.default_rng(0)), strict=True)
+    )
+    corpus = replace(corpus, texts=rare)
+    chosen = replace(plain_recipe(minimum_count=2, ngrams=2), characters=3)
+    found = fit_texts(corpus, FitSettings(chosen), corpus)
+    table, model = found.tokens, found.model
+    pulls = {str(name): [] for name in table.token}
+    for told in model.explain_all(corpus.texts):
+        raw = model.tokens.contributions(model.counter.counts([told.text]))
+        told_of = {c: raw.data[j] - raw.data[j].mean() for j, c in enumerate(raw.indices.tolist())}
+        held = dict(zip(told._of.columns.tolist(), told._of.counts.tolist(), strict=True))
+        places = told._of.places
+        own: dict[str, np.ndarray] = {}
+        for column, first, size in zip(places.columns, places.firsts, places.sizes, strict=True):
+            name = model.counter.vocabulary[column]
+            if size == 1 and places.words[first] in pulls:
+                name = places.words[first]
+            own[name] = own.get(name, 0.0) + told_of[column] / held[column]
+        for name, pull in own.items():
+            if name in pulls:
+                pulls[name].append(pull)
+    assert any(" " in name for name in pulls)
+    assert any("…" in name for name in pulls)
+    for row, name in enumerate(table.token):
+        np.testing.assert_allclose(table.pull[row], np.mean(pulls[str(name)], axis=0), atol=1e-10)
+        assert len(pulls[str(name)]) == table.documents[row]
+
+
+def test_stars_are_a_scale_and_codes_are_not():
+    stars = topics(4, 200)
+    names = sorted(set(stars.labels))
+    labels = tuple(str(10 * (names.index(label) + 7)) for label in stars.labels)
+    found = fit_texts(LabelledCorpus(stars.texts, labels), FitSettings(PLAIN))
+    assert found.model.classes == ("70", "80", "90", "100")
+    confusion = np.array([[8, 2, 0, 0], [1, 7, 2, 0], [0, 2, 7, 1], [0, 0, 3, 7]])
+    near = scale_metrics(("70", "80", "90", "100"), confusion)
+    assert near == {"mean_steps_off": 11 / 40, "within_one_step": 1.0}
+    assert scale_metrics(("70", "80", "90", "100"), confusion[::-1]) == {}, "mistakes are far: these are codes"
+    assert scale_metrics(("a", "80", "90", "100"), confusion) == {}
+
+
+def test_pairs_that_are_confused_come_with_the_words_that_mislead():
+    found = fit_texts(topics(6, 900), FitSettings(PLAIN))
+    pairs = found.report.confused
+    confusion = found.evaluation.confusion
+    assert [pair.texts for pair in pairs] == sorted(confusion[~np.eye(6, dtype=bool)], reverse=True)[: len(pairs)]
+    assert pairs[0].words
+    number = found.model.classes.index
+    for name, pull in pairs[0].words:
+        row = found.tokens.token.tolist().index(name)
+        apart = found.tokens.pull[row, number(pairs[0].predicted)] - found.tokens.pull[row, number(pairs[0].truth)]
+        assert pull > 0
+        assert apart > 0
 
 
 def test_labels_that_look_alike_are_pointed_out():
@@ -313,6 +379,8 @@ def test_labels_that_look_alike_are_pointed_out():
     found = fit_texts(LabelledCorpus(corpus.texts, labels), FitSettings(PLAIN))
     (said,) = [sentence for sentence in found.report.reading if "capitals or blanks" in sentence]
     assert "'Good ' and 'good'" in said
+    (said,) = alike_labels(("bad", "good", "NaN"))
+    assert said.startswith("the label 'NaN' reads like a missing value")
     assert not any("capitals or blanks" in sentence for sentence in fitted().report.reading)
 
 

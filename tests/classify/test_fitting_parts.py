@@ -88,6 +88,8 @@ def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path
     counted, targets = corpus
     monkeypatch.setattr(fitting_parts, "SAMPLE", 130)
     monkeypatch.setattr(fitting_parts, "MOST_HELD_OUT", 60)
+    monkeypatch.setattr(fitting_parts, "MOST_STEPS", 199)  # which tells it from the fit to the sample
+    monkeypatch.setattr(fitting_parts, "TOLERANCE", 1e-9)
     whole, steps = fitted(corpus), []
 
     def go_on(progress=lambda *_: None, targets=targets):
@@ -100,8 +102,10 @@ def test_an_interrupted_fit_ends_in_the_same_bytes(corpus, monkeypatch, tmp_path
 
     with pytest.raises(Stop):
         go_on(stop)
-    found = go_on(lambda done, total, what: steps.append(done) if what == "fitting" else None)
-    assert steps[0] == 4  # three steps were kept, and so was the fit to the sample
+    found = go_on(lambda done, total, what: steps.append((done, total)) if what == "fitting" else None)
+    of_sample = [done for done, total in steps if total != fitting_parts.MOST_STEPS]
+    assert len(of_sample) == 1  # all but the last step of the fit to the sample were kept
+    assert steps[1][0] == 4  # and three of the fit to all
     assert found.metrics == whole.metrics
     for name in ("score", "value", "intercept"):
         assert getattr(found.model.tokens, name).tobytes() == getattr(whole.model.tokens, name).tobytes()

@@ -15,7 +15,7 @@ from tests.classify.corpora import fitted, texts
 from tokenmargin.classify import FitSettings, LabelledCorpus, fit_texts, save
 from tokenmargin.classify.text_model import NO_TOKEN
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.text import Alphabet, Recipe, plain_recipe
+from tokenmargin.text import CUT, Alphabet, Recipe, plain_recipe
 
 RECIPES = {
     "words": plain_recipe(minimum_count=1),
@@ -57,9 +57,13 @@ def test_the_deciding_words_are_the_telling_ones():
     assert told.predicted == "good"
     assert {unit.name for unit in told.units[:2]} == {"superb", "lovely"}
     assert all(unit.contribution > 0 for unit in told.units[:2])
-    against = model.explain("the story was superb, the plot awful, the end dull")
+    against = model.explain("the story was superb, the plot awful, the end dull, the music the worst")
     assert against.predicted == "bad"
-    assert next(unit for unit in against.units if unit.name == "superb").contribution < 0
+    towards = {unit.name: unit.contribution > 0 for unit in against.units}
+    assert towards["awful"]
+    assert towards["dull"]
+    assert towards["worst"]
+    assert not towards["superb"]
 
 
 def test_stems_and_pieces_come_back_as_words():
@@ -159,3 +163,46 @@ def test_what_is_no_text_is_refused(bad):
         model.predict(bad)
     with pytest.raises(InvalidInputError):
         model.explain(bad if not isinstance(bad, str) else 3)
+
+
+def by_occurrence(told):
+    """Units one occurrence of a token at a time: the obvious version."""
+    own, names = told._of, told._of.model.counter.vocabulary
+    units = {}
+    for word, tokens in enumerate(own.places.own):
+        tokens = np.frombuffer(tokens, np.int32).tolist()
+        for token in tokens:
+            name = names[token]
+            if CUT in name:
+                name = names[tokens[0]] if CUT not in names[tokens[0]] else own.places.words[word]
+            units.setdefault(name, []).append((word, 1, token))
+    for token, first, size in own.places.runs:
+        units.setdefault(names[token], []).append((first, size, token))
+    at = {token: j for j, token in enumerate(own.columns.tolist())}
+    starts, ends = own.places.starts, own.places.ends
+    return {
+        name: (
+            tuple(dict.fromkeys((starts[first], ends[first + size - 1]) for first, size, _ in places)),
+            sum(own.pulls[at[token]] / own.counts[at[token]] for _, _, token in places),
+            sum(own.attention[at[token]] / own.counts[at[token]] for _, _, token in places),
+        )
+        for name, places in units.items()
+    }
+
+
+@pytest.mark.parametrize("characters", [0, 4])
+def test_units_are_those_of_every_occurrence_one_by_one(characters):
+    corpus = texts(n=60)
+    recipe = replace(plain_recipe(minimum_count=1, ngrams=2), characters=characters)
+    model = fitted(recipe=recipe, n=60).model
+    for told in model.explain_all([*corpus.texts, "", "qqq", "superbly dullest, superb superb film 😀"]):
+        slow = by_occurrence(told)
+        assert {unit.name: unit.places for unit in told.units} == {name: own[0] for name, own in slow.items()}
+        for unit in told.units:
+            assert unit.contribution == pytest.approx(slow[unit.name][1], abs=1e-12)
+            assert unit.attention == pytest.approx(slow[unit.name][2], abs=1e-12)
+
+
+def test_runs_of_characters_are_no_known_words():
+    model = fitted(recipe=replace(plain_recipe(minimum_count=1), characters=4), n=60).model
+    assert model.predict_all(["superb dull", "superbly", "", "qqq"])[1].tolist() == [2, 0, 0, 0]

@@ -13,8 +13,9 @@ import sys
 import numpy as np
 import pytest
 
-from tests.classify.corpora import texts
+from tests.classify.corpora import texts, topics
 from tokenmargin import cli
+from tokenmargin.classify import load
 
 FILES = ["manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet"]
 
@@ -360,9 +361,13 @@ def test_a_file_is_predicted(reviews, folder, tmp_path, capsys):
     assert run("predict", folder, reviews, "--column", "review") == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert len(rows) == 301
-    right = [row["label"] == label for row, label in zip(rows, texts(n=300).labels, strict=False)]
+    with reviews.open(newline="", encoding="utf-8") as file:
+        given = list(csv.DictReader(file))
+    added = ["label" if "label" not in given[0] else "predicted_label", "probability", "known_words"]
+    assert list(rows[0]) == [*given[0], *added]
+    assert [{name: row[name] for name in given[0]} for row in rows] == given, "all columns are kept"
+    right = [row[added[0]] == label for row, label in zip(rows, texts(n=300).labels, strict=False)]
     assert np.mean(right) > 0.8
-    assert list(rows[0]) == ["review", "label", "probability", "known_words"]
     assert rows[0]["review"] == texts(n=300).texts[0]
     assert all(0.5 <= float(row["probability"]) <= 1.0 for row in rows)
     assert int(rows[0]["known_words"]) > 1
@@ -447,3 +452,48 @@ def test_ctrl_c_ends_with_130_and_one_line(reviews, tmp_path):
     assert process.returncode == 130
     assert len(said.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_labels_a_text_are_a_model_each_on_one_page(tmp_path, capsys):
+    first, second = topics(3, 200), topics(2, 200, seed=5)
+    rows = [
+        f"{a} {b},{x};{y}" if j % 3 else f"{a},{x}"
+        for j, (a, b, x, y) in enumerate(zip(first.texts, second.texts, first.labels, second.labels, strict=True))
+    ]
+    table = tmp_path / "tags.csv"
+    table.write_text("\n".join(["text,tags", *rows]))
+    asked = ("--label", "tags", "--label-separator", ";", "--features", "words", "--min-count", "1")
+    assert run("fit", table, *asked, "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert set(metrics) == {*first.labels, *second.labels}
+    page = (tmp_path / "out" / "report.html").read_text()
+    for number, name in enumerate(metrics, start=1):
+        assert name in page
+        assert f"labels/{number}/report.html" in page
+        model = load(tmp_path / "out" / "labels" / str(number))
+        assert set(model.classes) == {name, f"not {name}"}
+        assert metrics[name]["per_class"][name]["auc"] > 0.8
+    assert "page:" in said
+    assert run("fit", table, *asked, "--label-map", "a=b", "--out", tmp_path / "no") == 2
+    assert "do not go together" in capsys.readouterr().err
+
+
+def test_the_terminal_has_forty_lines_at_most_with_seventy_seven_classes(tmp_path, capsys):
+    corpus = topics(77, 1200)
+    rows = [f"{text},{label}" for text, label in zip(corpus.texts, corpus.labels, strict=True)]
+    (tmp_path / "many.csv").write_text("\n".join(["text,label", *rows]))
+    assert run("fit", tmp_path / "many.csv", "--features", "words", "--min-count", "2", "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out.splitlines()
+    wrapped = sum(max(1, -(-len(line) // 80)) for line in said)
+    assert wrapped <= 40
+    named = {name for name in corpus.labels if any(name in line for line in said)}
+    assert len(named) <= 8 + 8 + 8
+    for name in ("report.html", "tokens.csv", "tokens.parquet"):
+        assert (tmp_path / "out" / name).stat().st_size < 5_000_000
+
+
+def test_a_text_called_parquet_is_told_so(tmp_path, capsys):
+    (tmp_path / "odd.parquet").write_text("text,label\na b,c\n")
+    assert run("fit", tmp_path / "odd.parquet") == 2
+    assert "is called .parquet but is not Parquet" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import _constraint_generation as constraint_generation
 from tokenmargin.margin._constraint_generation import continued
+from tokenmargin.margin._exact_verdict import PLAIN_EXPONENT
 from tokenmargin.margin.att_svm import att_svm
 from tokenmargin.margin.corpus_svm import CORPUS_TOLERANCE, corpus_svm
 from tokenmargin.margin.solution import Status
@@ -334,3 +336,23 @@ def test_what_is_refused(rng):
         corpus_svm(dataset, E, selection, tolerance=0.0)
     with pytest.raises(InvalidInputError, match="another data set"):
         corpus_svm(dataset.subset(np.arange(8)), E, selection)
+
+
+@pytest.mark.parametrize("k", [-1, 3, 100, -100, 499, 500, -500, 501, -501, 505, 510])
+def test_multipliers_are_in_units_of_the_embeddings(k):
+    """Of E times 2^k exactly 4^-k times the multipliers of E, in powers of two where they are no plain floats."""
+    dataset, E, p = corpus(np.random.default_rng(3), d=6)
+    selection = corpus_selection(dataset, E, p)
+    here, there = corpus_svm(dataset, E, selection), corpus_svm(dataset, np.ldexp(E, k), selection)
+    assert here.status is there.status is Status.OPTIMAL
+    assert here.dual_exponent == 0
+    assert here.pairs.tolist() == there.pairs.tolist()
+    assert np.ldexp(there.p, k).tolist() == here.p.tolist()
+    unit = 2.0 ** np.ceil(np.log2(np.ptp(E, axis=0).max() / 2))  # spreads between 4 and 8 are in units of 4
+    is_plain = abs(np.frexp(here.duals.max())[1] - 2 * k) <= PLAIN_EXPONENT
+    assert there.dual_exponent == (0 if is_plain else -2 * (k + int(np.log2(unit))))
+    for one, other in ((here.duals, there.duals), (here.token_weights, there.token_weights)):
+        exact = [Fraction(float(weight)) * Fraction(2) ** there.dual_exponent for weight in other]
+        assert exact == [Fraction(float(weight)) / Fraction(4) ** k for weight in one]
+    pull = here.duals @ (E[here.pairs[:, 0]] - E[here.pairs[:, 1]])
+    np.testing.assert_allclose(pull, here.p, atol=1e-12 * here.value)

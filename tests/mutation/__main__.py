@@ -1,13 +1,14 @@
 """`make mutate`: a sample of single changes, each against the tests that reach it.
 
     python -m tests.mutation reach                  run the suite once and note which test runs which line
-    python -m tests.mutation run --count 300 --seed 0   change, test, and say who noticed nothing
+    python -m tests.mutation run --count 300 --seed 1   change, test, and say who noticed nothing
+    python -m tests.mutation run --proofs           the same of what proves, certifies and judges alone
     python -m tests.mutation again                  the survivors of that: does the test of each notice it now?
 
-The sample is drawn evenly from all changes in data, attention, margin, models, training and theory. A change is
-*noticed* when a test fails or does not end. First the tests that run the changed line, then others that run
-its module. Finished changes are kept in the folder, so a run goes on where it was stopped. What became of survivors is
-in `tests/mutation/survivors/`: a row has the test that notices the change now, or why nothing that is promised changes.
+The sample is drawn evenly from all changes in the folders of `PARTS`. A change is *noticed* when a test fails or does
+not end. First the tests that run the changed line, then others that run its module. Finished changes are kept in the
+folder, so a run goes on where it was stopped. What became of survivors is in `tests/mutation/survivors/`: a row has the
+test that notices the change now, or why nothing that is promised changes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -27,14 +29,23 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
+from scipy.stats import binomtest
+
 from tests.mutation.mutants import Mutant, mutants, parses
 from tests.mutation.reach import FOLDER, read_reach
+from tests.mutation.warm import first_failure, warm
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tokenmargin"
-PARTS = ("data", "attention", "margin", "models", "training", "theory", "papers")
-#: Seconds of tests that one change is worth, of those that run its line and of the others each.
-BUDGET = 60.0
+PARTS = ("verify", "data", "attention", "margin", "models", "training", "theory", "papers")
+#: Proofs, certificates and verdicts: of these every change must be noticed, or change nothing that is promised.
+PROOFS = re.compile(r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging")
+#: Seconds of tests that one change is worth: of those that run its line, and of the others of its module.
+BUDGET, BUDGET_OF_OTHERS = 60.0, 20.0
+#: The share of a sample that tests must notice, without those written for its survivors.
+AT_FIRST_SIGHT = 0.85
+#: A test that takes longer is asked only where no quicker one runs the line.
+LONGEST = 20.0
 
 
 @cache
@@ -48,9 +59,9 @@ def every_change() -> tuple[Mutant, ...]:
     )
 
 
-def sample(count: int, seed: int) -> list[Mutant]:
-    """`count` of all changes, drawn without repetition."""
-    everything = list(every_change())
+def sample(count: int, seed: int, only: re.Pattern[str] | None = None) -> list[Mutant]:
+    """`count` of all changes, or of those in files of these names, drawn without repetition."""
+    everything = [mutant for mutant in every_change() if only is None or only.search(mutant.path)]
     random.Random(seed).shuffle(everything)
     whole = (mutant for mutant in everything if parses(mutant, (SOURCE / mutant.path).read_text(encoding="utf-8")))
     return list(itertools.islice(whole, count))
@@ -67,11 +78,12 @@ def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> list
     noted = [line for line in of_file if line <= mutant.line and of_file[line]]
     reaching = of_file[max(noted)] if noted else set()
     of_module = set[str]().union(*of_file.values()) - reaching
-    return [*_within(reaching, seconds, mutant.path), *_within(of_module, seconds, mutant.path)]
+    nearest = _within(reaching, seconds, mutant.path, BUDGET)
+    return [*nearest, *_within(of_module, seconds, mutant.path, BUDGET_OF_OTHERS if nearest else BUDGET)]
 
 
-def _within(tests: set[str], seconds: dict[str, float], changed: str) -> list[str]:
-    """As many as the budget has time for."""
+def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: float) -> list[str]:
+    """As many as the budget has time for; the first one of all whatever it takes, if there is no quicker one."""
     name = Path(changed).stem.strip("_")
 
     def order(test: str) -> tuple[int, float, str]:
@@ -80,8 +92,9 @@ def _within(tests: set[str], seconds: dict[str, float], changed: str) -> list[st
         return nearness, seconds.get(test, 0.0), test
 
     chosen, spent = list[str](), 0.0
-    for test in sorted(tests, key=order):
-        if spent + seconds.get(test, 0.0) > BUDGET and chosen:
+    quick = {test for test in tests if seconds.get(test, 0.0) <= LONGEST}
+    for test in sorted(quick or tests, key=order):
+        if spent + seconds.get(test, 0.0) > budget and chosen:
             continue
         spent += seconds.get(test, 0.0)
         chosen.append(test)
@@ -98,43 +111,14 @@ def compiling_once(folder: Path) -> dict[str, str]:
     }
 
 
-def notices(tests: list[str], package: Path, seconds: dict[str, float], folder: Path) -> str:
-    """The test that fails on the changed package, "" for none."""
-    if not tests:
-        return ""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as arguments:
-        arguments.write("\n".join(tests))
-        arguments.flush()
-        options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
-        command = [sys.executable, "-m", "pytest", *options, f"@{arguments.name}"]
-        environment = compiling_once(folder) | {"PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}"}
-        limit = 120 + 4 * sum(seconds.get(test, 0.0) for test in tests)
-        try:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=limit,
-            )
-        except subprocess.TimeoutExpired:
-            return "does not end"
-    if done.returncode == 0:
-        return ""
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0] if failed else f"exit code {done.returncode}"
-
-
-def judged(mutant: Mutant, lines: dict, seconds: dict[str, float], folder: Path) -> dict:
+def judged(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> dict:
     """The change and what noticed it."""
     tests = chosen_tests(mutant, lines, seconds)
-    by = noticed_by(tests, mutant, seconds, folder)
-    text = (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
-    return {**asdict(mutant), "text": text, "tests": len(tests), "noticed_by": by}
+    by = noticed_by(tests, mutant, seconds)
+    return {**asdict(mutant), "text": _line(mutant), "tests": len(tests), "noticed_by": by}
 
 
-def noticed_by(tests: list[str], mutant: Mutant, seconds: dict[str, float], folder: Path) -> str:
+def noticed_by(tests: list[str], mutant: Mutant, seconds: dict[str, float]) -> str:
     """The test that fails on a copy of the package with the change in it, "" for none."""
     with tempfile.TemporaryDirectory() as copy:
         package = Path(copy) / "tokenmargin"
@@ -142,44 +126,69 @@ def noticed_by(tests: list[str], mutant: Mutant, seconds: dict[str, float], fold
         shutil.copytree(SOURCE, package)
         file = package / mutant.path
         file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
-        return notices(tests, package, seconds, folder)
+        return first_failure(tests, package, ROOT, 120 + 4 * sum(seconds.get(test, 0.0) for test in tests))
 
 
-def reach(folder: Path) -> None:
-    """Run the whole suite once with lines noted."""
+def reach(folder: Path, tests: list[str]) -> None:
+    """Run the whole suite, or these tests, once with lines noted."""
     noted = folder / "reach"
     noted.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "tests.mutation.reach"]
-    subprocess.run(command, cwd=ROOT, env=compiling_once(folder) | {FOLDER: str(noted.resolve())}, check=False)
+    subprocess.run(
+        [*command, *tests], cwd=ROOT, env=compiling_once(folder) | {FOLDER: str(noted.resolve())}, check=False
+    )
 
 
-def run(folder: Path, count: int, seed: int, jobs: int) -> int:
-    """Judge the sample; the survivors are printed and the whole table is left in `mutants.json`."""
+def run(folder: Path, count: int, seed: int, jobs: int, only: re.Pattern[str] | None = None) -> int:
+    """Judge the sample; the survivors are printed and the whole table is left in `mutants-SEED.json`."""
     lines, seconds = read_reach(folder / "reach")
-    log = folder / f"judged-{seed}.jsonl"
+    log = folder / "judged.jsonl"
     done = {}
     if log.exists():
         rows = [json.loads(line) for line in log.read_text().splitlines()]
-        done = {(row["path"], row["start"], row["after"]): row for row in rows}
-    chosen = sample(count, seed)
-    left = [mutant for mutant in chosen if (mutant.path, mutant.start, mutant.after) not in done]
+        done = {(row["path"], row["start"], row["after"], row["text"]): row for row in rows}
+    chosen = sample(count, seed, only)
+    left = [mutant for mutant in chosen if _key(mutant) not in done]
     with ThreadPoolExecutor(jobs) as pool, log.open("a") as file:
-        for number, row in enumerate(pool.map(lambda mutant: judged(mutant, lines, seconds, folder), left), 1):
+        for number, (mutant, row) in enumerate(
+            zip(left, pool.map(lambda mutant: judged(mutant, lines, seconds), left), strict=True), 1
+        ):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            done[row["path"], row["start"], row["after"]] = row
+            done[_key(mutant)] = row
             print(
                 f"{number} of {len(left)}: {row['noticed_by'] or 'NOT NOTICED'}: {row['path']}:{row['line']}",
                 flush=True,
             )
-    rows = [done[mutant.path, mutant.start, mutant.after] for mutant in chosen]
-    survivors = [row for row in rows if not row["noticed_by"]]
-    table = {"count": len(rows), "seed": seed, "noticed": len(rows) - len(survivors), "survivors": survivors}
-    (folder / f"mutants-{seed}.json").write_text(json.dumps(table, indent=1) + "\n")
-    for row in survivors:
+    return said([done[_key(mutant)] for mutant in chosen], folder / f"mutants-{'some-' if only else ''}{seed}.json")
+
+
+def _key(mutant: Mutant) -> tuple[str, int, str, str]:
+    return mutant.path, mutant.start, mutant.after, _line(mutant)
+
+
+def _line(mutant: Mutant) -> str:
+    return (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+
+
+def said(rows: list[dict], table: Path) -> int:
+    """Write the table, print the survivors, and return 1 if too many of them have no explanation."""
+    alive = [row for row in rows if not row["noticed_by"]]
+    noticed = len(rows) - len(alive)
+    low, high = binomtest(noticed, len(rows)).proportion_ci(method="wilson")
+    found = [(row, found_again(row)) for row in survivors()]
+    known = {_key(mutant): row.get("test") or row["why"] for row, mutant in found if mutant}
+    open_ = 0
+    for row in alive:
+        became = known.get((row["path"], row["start"], row["after"], row["text"]), "")
+        open_ += not became
         print(f"{row['path']}:{row['line']} {row['before']} -> {row['after'] or 'nothing'}   {row['text']}")
-    print(f"{len(rows) - len(survivors)} of {len(rows)} changes noticed ({1 - len(survivors) / len(rows):.1%})")
-    return 0 if len(survivors) <= 0.1 * len(rows) else 1
+        print(f"    {became or 'NOT EXPLAINED, and no test is named for it'}")
+    summary = {"count": len(rows), "noticed": noticed, "wilson": [low, high], "survivors": alive}
+    table.write_text(json.dumps(summary, indent=1) + "\n")
+    print(f"{noticed} of {len(rows)} changes noticed at first sight ({noticed / len(rows):.1%}; 95% interval ", end="")
+    print(f"{low:.1%} to {high:.1%}); {open_} of the {len(alive)} others have neither a test nor a reason")
+    return int(open_ > 0 or noticed < AT_FIRST_SIGHT * len(rows))
 
 
 def survivors() -> list[dict]:
@@ -189,7 +198,9 @@ def survivors() -> list[dict]:
 
 
 def found_again(row: dict) -> Mutant | None:
-    """The same change in the file as it is now; its line is known by its text."""
+    """The same change in the file as it is now; its line is known by its text. None where file or line are gone."""
+    if not (SOURCE / row["path"]).is_file():
+        return None
     source = (SOURCE / row["path"]).read_text(encoding="utf-8")
     texts = source.splitlines()
     same = [
@@ -201,7 +212,7 @@ def found_again(row: dict) -> Mutant | None:
     return same[min(row.get("which", 0), len(same) - 1)] if same else None
 
 
-def again(folder: Path, jobs: int) -> int:
+def again(jobs: int) -> int:
     """Run the test that each survivor was given on the changed code."""
     rows = survivors()
 
@@ -210,7 +221,7 @@ def again(folder: Path, jobs: int) -> int:
             return "explained"
         mutant = found_again(row)
         # An hour: a test that is slow beside other work has not noticed anything.
-        return noticed_by([row["test"]], mutant, {row["test"]: 870.0}, folder) if mutant else "gone"
+        return noticed_by([row["test"]], mutant, {row["test"]: 870.0}) if mutant else "gone"
 
     counts = Counter[str]()
     with ThreadPoolExecutor(jobs) as pool:
@@ -230,13 +241,19 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--proofs", action="store_true", help="changes of proofs, certificates and verdicts alone")
+    parser.add_argument("--only", type=re.compile, help="changes of files alone whose names this expression finds")
+    parser.add_argument("tests", nargs="*", help="of `reach`: the tests that are asked, if not all")
     chosen = parser.parse_args()
     if chosen.what == "reach":
-        reach(chosen.folder)
+        reach(chosen.folder, chosen.tests)
         return 0
+    warm(compiling_once(chosen.folder))
     if chosen.what == "again":
-        return again(chosen.folder, chosen.jobs)
-    return run(chosen.folder, chosen.count, chosen.seed, chosen.jobs)
+        return again(chosen.jobs)
+    return run(
+        chosen.folder, chosen.count, chosen.seed, chosen.jobs, chosen.only or (PROOFS if chosen.proofs else None)
+    )
 
 
 if __name__ == "__main__":

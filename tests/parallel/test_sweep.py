@@ -246,6 +246,22 @@ def test_what_makes_no_table_is_refused_in_words(make, grid, words):
         sweep(make, grid)
 
 
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (lambda function, points: None, "map gave a NoneType"),
+        (lambda function, points: [], "map gave 0 answers for 6 items"),
+        (lambda function, points: [function(point) for point in list(points)[:-1]], "map gave 5 answers for 6 items"),
+        (lambda function, points: [function(point) for point in points] * 2, "map gave 7 answers after it took 6"),
+        (lambda function, points: points, "which the function did not make"),
+        (lambda function, points: [1 for _ in points], "map gave a int instead of a dict"),
+    ],
+)
+def test_a_map_that_is_none_is_named(bad, words, tmp_path):
+    with pytest.raises(InvalidInputError, match=words):
+        sweep(powers, GRID, map=bad, folder=tmp_path)
+
+
 def test_a_folder_that_is_a_file_is_noticed_first(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError, match="below a file"):

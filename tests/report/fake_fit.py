@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.classify.fit_report import DocumentView, FitReport, Piece
-from tokenmargin.classify.token_table import DEFINITIONS, TokenTable
+from tokenmargin.classify.fit_report import ConfusedPair, DocumentView, FitReport, Mark
+from tokenmargin.classify.token_definitions import definitions_for
+from tokenmargin.classify.token_table import TokenTable
 
 PULLING = {
     "great": 1.9, "excel": 2.3, "perfect": 1.8, "wonder": 1.6, "favorit": 1.5, "amaz": 1.5, "best": 1.2, "love": 0.9,
@@ -66,13 +67,14 @@ def fake_report(
             "per_class": {
                 name: {
                     "precision": float(confusion[k, k] / max(1, confusion[:, k].sum())),
-                    "recall": float(confusion[k, k] / share[k]), "f1": 0.89, "documents": int(share[k]),
+                    "recall": float(confusion[k, k] / share[k]), "f1": 0.89, "documents": int(share[k]), "auc": 0.93,
                 }
                 for k, name in enumerate(classes)
             },
         },
         calibration=tuple((float(p), float(p + 0.04 * np.sin(5 * p)), int(900 * abs(p - 0.5) + 60)) for p in edges),
         confusion=confusion,
+        confused=fake_pairs(tokens, confusion),
         claims=(
             {"key": "embeddings-lemma2", "label": "Lemma 2", "statement": "After one step the value of a token is a "
              "positive multiple of its signed share.", "applies": "yes", "holds": "holds", "because": "gap of 3e-9"},
@@ -83,7 +85,7 @@ def fake_report(
         rows_left_out=(("no label", 3, "rows 17, 2041 and 9001"), ("the text is empty", 1, "row 88")),
         manifest={"version": "0.1.0", "seed": seed, "recipe": {"language": "english", "ngrams": 1}, "seconds": 41.7},
         command="tokenmargin fit reviews.csv --out fit-reviews",
-        definitions=DEFINITIONS,
+        definitions=definitions_for(len(classes)),
     )  # fmt: skip
 
 
@@ -125,6 +127,7 @@ def fake_tokens(rng, classes, n_tokens, spread, names) -> TokenTable:
         count_by_class=by_class,
         alpha=posterior * count[:, None] / 6e6,
         posterior_difference=posterior,
+        excess=posterior / 2,
         score=score,
         value=value,
         attention=attention,
@@ -146,30 +149,48 @@ def fake_document(rng, tokens: TokenTable, row: int, n_words: int, sentence: str
     truth, predicted = (int(i) for i in rng.integers(len(classes), size=2))
     side = 1.0 if predicted == len(classes) - 1 else -1.0
     pull = side * tokens.pull[:, 0] if len(classes) == 2 else tokens.pull[:, predicted]
-    pieces, fillers = (
-        [Piece(sentence, -1, 0.0, 0.0)] if sentence else [],
-        ("the", "a", "of", "and", "it", "was", "this"),
-    )
-    for place, token in enumerate(drawn):
-        between = " " if place % 6 else ". "
+    text, fillers = sentence, ("the", "a", "of", "and", "it", "was", "this")
+    places: dict[int, list[tuple[int, int]]] = {}
+    for place, token in enumerate(drawn.tolist()):
+        text += " " if place % 6 else ". "
         if rng.random() < 0.8:
-            between += f"{fillers[int(rng.integers(len(fillers)))]} "
-        pieces.append(Piece(between, -1, 0.0, 0.0))
-        pieces.append(Piece(str(tokens.token[token]), int(token), float(pull[token]), float(rng.random() / n_words)))
+            text += f"{fillers[int(rng.integers(len(fillers)))]} "
+        places.setdefault(token, []).append((len(text), len(text) + len(tokens.token[token])))
+        text += str(tokens.token[token])
+    marks = [
+        Mark(str(tokens.token[token]), token, tuple(at), float(pull[token]), float(rng.random() / n_words), 0.5)
+        for token, at in places.items()
+    ]
+    # A phrase over the strongest word, which the page has no row for.
+    start, end = max(marks, key=lambda mark: abs(mark.contribution)).places[0]
+    marks.append(Mark("of two words", -1, ((max(0, start - 2), end),), float(np.abs(pull).max()), 0.1, 0.3))
+    marks.sort(key=lambda mark: -abs(mark.contribution))
     rest = np.full(len(classes), (1 - sure) / max(1, len(classes) - 1))
-    rest[predicted] = sure
-    return DocumentView(row, classes[truth], classes[predicted], sure, tuple(map(float, rest)), tuple(pieces))
+    rest[predicted] = max(sure, 1 / len(classes))
+    against = truth if truth != predicted else (predicted + 1) % len(classes)
+    names = classes[truth], classes[predicted], classes[against]
+    return DocumentView(row, *names, tuple(map(float, rest)), text, tuple(marks))
+
+
+def fake_pairs(tokens: TokenTable, confusion) -> tuple[ConfusedPair, ...]:
+    """The most frequent mistakes, each with three words."""
+    names, wrong = tokens.classes, confusion - np.diag(np.diag(confusion))
+    words = tuple((str(name), 0.4) for name in tokens.token[:3])
+    order = [divmod(int(place), len(names)) for place in np.argsort(-wrong, axis=None) if wrong.flat[place]][:50]
+    return tuple(
+        ConfusedPair(names[a], names[b], int(wrong[a, b]), wrong[a, b] / confusion[a].sum(), words) for a, b in order
+    )
 
 
 def fake_examples(documents) -> dict[int, tuple[tuple[str, str], ...]]:
     """At most three snippets a token, cut from the documents."""
     found: dict[int, list[tuple[str, str]]] = {}
     for document in documents:
-        texts = [piece.text for piece in document.pieces]
-        for place, piece in enumerate(document.pieces):
-            snippets = found.setdefault(piece.token, [])
-            if piece.token >= 0 and len(snippets) < 3:
-                snippets.append((document.truth, f"…{''.join(texts[max(0, place - 6) : place + 7]).strip()}…"))
+        for mark in document.marks:
+            snippets = found.setdefault(mark.token, [])
+            start, end = mark.places[0]
+            if mark.token >= 0 and len(snippets) < 3:
+                snippets.append((document.truth, f"…{document.text[max(0, start - 30) : end + 30].strip()}…"))
     return {token: tuple(snippets) for token, snippets in found.items() if token >= 0}
 
 

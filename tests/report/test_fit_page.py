@@ -13,7 +13,7 @@ import pytest
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
 from tokenmargin._sentences import ABSENT
-from tokenmargin.classify.token_table import Definition
+from tokenmargin.classify.token_definitions import Definition
 from tokenmargin.report import fit_page
 
 SCRIPT = "<script>document.title = 'run'</script>"
@@ -138,26 +138,49 @@ def test_what_is_packed_is_the_report_in_the_order_of_deciding(imdb_sized):
     assert np.all(np.array(data["columns"]["documents"]["values"][0]) == table.documents[order])
 
 
-def test_pieces_of_documents_come_back_whole():
+def test_marks_of_documents_come_back_at_their_places():
     report = fake_report(n_tokens=40, n_documents=2, n_words=30, names=("🦔🦔", "مرحبا"), sentence="🦔 “é” ")
     data = unpacked(fit_page(report))
     for document, packed in zip(report.documents, data["documents"], strict=True):
-        row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, _ = packed
-        assert (row, data["classes"][truth], data["classes"][predicted]) == (
-            document.row + 1,
-            document.truth,
-            document.predicted,
-        )
+        row, *classes, probabilities, text, _, tokens, pulls, _, withouts, places = packed
+        assert row == document.row + 1
+        assert [data["classes"][k] for k in classes] == [document.truth, document.predicted, document.against]
         assert probabilities == [round(1000 * p) for p in document.probabilities]
-        assert text == "".join(piece.text for piece in document.pieces)
-        units, at, words = text.encode("utf-16-le"), 0, []
-        for gap, length in zip(gaps, lengths, strict=True):
-            words.append(units[2 * (at + gap) : 2 * (at + gap + length)].decode("utf-16-le"))
-            at += gap + length
-        marked = [piece for piece in document.pieces if piece.token >= 0]
-        assert words == [piece.text for piece in marked]
-        assert [data["tokens"][i] for i in tokens] == [report.tokens.token[piece.token] for piece in marked]
-        assert pulls == [round(1000 * piece.contribution) for piece in marked]
+        assert text == document.text
+        units = text.encode("utf-16-le")
+        for mark, token, own in zip(document.marks, tokens, places, strict=True):
+            assert (token if mark.token < 0 else data["tokens"][token]) == mark.name
+            words = [units[2 * a : 2 * (a + n)].decode("utf-16-le") for a, n in zip(own[::2], own[1::2], strict=True)]
+            assert words == [document.text[start:end] for start, end in mark.places]
+        assert pulls == [round(1000 * mark.contribution) for mark in document.marks]
+        assert withouts == [round(1000 * mark.without) for mark in document.marks]
+
+
+@pytest.mark.parametrize("n_classes", [20, 77])
+def test_many_classes_lead_with_the_worst_and_the_confused_and_stay_small(n_classes):
+    names = tuple(f"class number {k}" for k in range(n_classes))
+    report = fake_report(names, n_tokens=40_000 // n_classes, n_words=60)
+    page = fit_page(report)
+    assert len(page.encode()) <= 5_000_000
+    reader = PageReader(page)
+    opening = reader.text[: reader.text.index("How it was made")]  # of the contents
+    assert opening.index("89.6%") < opening.index("What was learnt")
+    assert "The 8 classes that it does worst on" in opening
+    named = {row[place] for row in PageReader(page.split('<nav aria-label="Contents">')[0]).rows for place in (0, 1)}
+    assert len([name for name in named if name.startswith("class number")]) <= 8 + 2 * 5
+    worst = [row for row in reader.rows if len(row) == 7 and row[0].startswith("class number")]
+    assert len(worst) == 8 + n_classes, "eight first, all below"
+    pairs = [row for row in reader.rows if len(row) == 5 and row[0].startswith("class number")]
+    assert pairs[0][:3] == [report.confused[0].truth, report.confused[0].predicted, str(report.confused[0].texts)]
+    assert "great +0.40" in pairs[0][4]
+    assert "said class number" not in reader.text, "no table of all pairs"
+
+
+def test_a_rare_class_has_its_numbers_in_the_first_screen(tiny):
+    assert "Class by class" not in PageReader(fit_page(tiny)).text.split("The token map")[0]
+    rare = replace(tiny, confusion=np.array([[900, 20], [30, 50]]))
+    opening = PageReader(fit_page(rare)).text.split("The token map")[0]
+    assert all(word in opening for word in ("Class by class", "recall", "precision", "F1", "AUC"))
 
 
 def test_a_number_that_is_not_finite_is_a_dash(tiny):
@@ -181,7 +204,7 @@ def test_without_a_script_the_first_tokens_and_texts_are_there(imdb_sized):
     assert top[0].startswith(table.token[order[0]])
     assert f"{table.value[order[0], 0]:+.2f}".replace("-", "−") in top  # noqa: RUF001
     assert sum(tag == "article" for tag, _ in reader.elements) == 5
-    assert "".join(piece.text for piece in report.documents[0].pieces) in reader.text
+    assert report.documents[0].text in reader.text
     assert {a["class"].split()[0] for tag, a in reader.elements if tag == "mark"} == {"for", "against"}
 
 
@@ -191,7 +214,7 @@ def test_two_classes_name_the_direction_and_more_name_the_class(tiny):
     assert "ones → negative" in text
     many = fake_report(tuple("abcdefg"), n_tokens=30, n_documents=3, n_words=9)
     page = fit_page(many)
-    assert "away from a" in PageReader(page).text
+    assert "→ its class" in PageReader(page).text
     assert len(unpacked(page)["columns"]["value"]["values"]) == 7
     assert len(unpacked(page)["columns"]["in_class"]["values"]) == 7
 

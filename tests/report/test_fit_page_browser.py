@@ -26,6 +26,9 @@ def pages(tmp_path_factory):
     reports = {
         "imdb": fake_report(spread=True),
         "seven": fake_report(tuple("abcdefg"), n_tokens=400, n_documents=40, n_words=60),
+        "many": fake_report(
+            tuple(f"a_class_with_a_long_name_{k}" for k in range(77)), n_tokens=120, n_documents=20, n_words=30
+        ),
         "small": fake_report(n_tokens=60, n_documents=30, n_words=60),
         "evil": fake_report(
             (f"{EVIL}a", f'{EVIL}"z'), n_tokens=40, n_documents=4, n_words=30, title=EVIL, sentence=EVIL,
@@ -121,9 +124,9 @@ def test_a_pointer_shows_a_token_and_the_live_region_says_it(browser, pages):
         name = card(page).locator("h3").inner_text()
         row = list(report.tokens.token).index(name)
         shown = card(page).inner_text()
-        for words in ("value", "posterior difference", "α_s", "score", "spread", "attention"):  # noqa: RUF001
+        for words in ("value", "beyond base rate", "α_s", "score", "spread", "attention"):  # noqa: RUF001
             assert words in shown
-        assert f"{report.tokens.documents[row]:,} documents" in shown
+        assert f"{report.tokens.documents[row]:,} texts" in shown
         direction = "→ positive" if report.tokens.value[row, 0] > 0 else "→ negative"
         assert f"pulls {direction}" in shown
         assert ink(page, 1, layer=1) > 0, "the other panel shows it too"
@@ -143,8 +146,9 @@ def test_pointing_at_the_place_of_a_token_finds_it(browser, pages):
             page.keyboard.press("ArrowRight")
             assert card(page).locator("h3").inner_text() == name
         row = list(table.token).index(name)
-        across = 1.06 * np.abs(np.round(table.posterior_difference, 2)).max()
-        x = 40 + (box["width"] - 54) * (round(float(table.posterior_difference[row, 0]), 2) / across + 1) / 2
+        beyond = np.round(100 * table.excess[:, 0], 1)
+        west, east = min(0.0, beyond.min()), max(0.0, beyond.max())
+        x = 40 + (box["width"] - 54) * (beyond[row] - west + 0.05 * (east - west)) / (1.1 * (east - west))
         low, high = min(0.0, np.round(table.value, 2).min()), max(0.0, np.round(table.value, 2).max())
         air = 0.06 * (high - low)
         share = (round(float(table.value[row, 0]), 2) - low + air) / (high - low + 2 * air)
@@ -233,7 +237,7 @@ def test_a_row_opens_its_card_and_leads_to_its_texts(browser, pages):
         assert name.get_attribute("aria-expanded") == "true"
         assert page.locator(".card-row .token-card").count() == 1
         token = int(np.argmax(report.tokens.decides))
-        holders = sum(any(piece.token == token for piece in document.pieces) for document in report.documents)
+        holders = sum(any(mark.token == token for mark in document.marks) for document in report.documents)
         assert holders > 0
         page.get_by_role("button", name=f"Show its {holders} texts").click()
         assert page.evaluate("document.activeElement.id") == "texts-title"
@@ -259,16 +263,50 @@ def test_texts_are_filtered_and_their_words_lead_to_tokens(browser, pages):
         assert page.locator("#texts-found").inner_text() == f"1 to 20 of {len(expected)} texts"
         first = page.locator("#texts-list article").first
         assert "mistake" in first.inner_text()
-        whole = "".join(piece.text for piece in expected[0].pieces)
-        assert first.locator(".words").evaluate("(element) => element.textContent") == whole
-        first.locator(".decider").first.click()
-        largest = max((p for p in expected[0].pieces if p.token >= 0), key=lambda p: abs(p.contribution))
-        assert first.locator(".token-card h3").inner_text() == report.tokens.token[largest.token]
+        assert first.locator(".words").evaluate("(element) => element.textContent") == expected[0].text
+        first.locator("button.decider").first.click()
+        largest = next(mark for mark in expected[0].marks if mark.token >= 0)
+        assert first.locator(".token-card h3").inner_text() == largest.name
         # Predicted negative: a contribution toward it pulls → negative.
         direction = "→ negative" if largest.contribution > 0 else "→ positive"
-        assert direction in first.locator(".decider").first.inner_text()
+        assert direction in first.locator("button.decider").first.inner_text()
         page.locator("#texts-after").click()
         assert page.locator("#texts-found").inner_text().startswith("21 to ")
+
+
+def test_a_phrase_overlaps_its_words_and_is_listed_with_what_remains_without_it(browser, pages):
+    first = pages[1]["small"].documents[0]
+    phrase = next(mark for mark in first.marks if mark.token < 0)
+    with opened(browser, pages, "small") as page:
+        text = page.locator("#texts-list article").first
+        line = text.locator(".words .phrase")
+        start, end = phrase.places[0]
+        assert "".join(line.all_inner_texts()).split() == first.text[start:end].split()
+        assert text.locator(".words .phrase mark").count() == 1, "its word is marked within"
+        listed = text.locator(".decider", has_text=phrase.name).inner_text()
+        assert f"without it {100 * first.probability:.1f}% → 30.0%" in listed
+        assert "because attention moves" in page.locator("#texts-part").inner_text()
+
+
+def test_many_classes_start_with_each_tokens_own_and_a_card_names_five(browser, pages):
+    table = pages[1]["many"].tokens
+    with opened(browser, pages, "many") as page:
+        own = table.classes[int(table.decides_for[int(np.argmax(table.decides))].argmax())]
+        assert f"→ {own}" in page.locator("#tokens tbody tr").first.inner_text()
+        pulls = card(page).locator("p", has_text="Pulls:").inner_text()
+        assert pulls.count("a_class") == 5
+        counts = card(page).locator("p", has_text="more classes").inner_text()
+        assert counts.count("a_class") == 5
+        page.locator("#class").select_option(label=table.classes[40])
+        best = int(np.argmax(np.round(table.decides_for[:, 40], 6)))
+        assert first_tokens(page, 1) == [table.token[best]]
+
+
+def test_columns_that_few_need_are_shown_on_demand(browser, pages):
+    with opened(browser, pages, "small") as page:
+        assert page.locator("#tokens th[data-key=alpha]").is_hidden()
+        page.locator("#all-columns").check()
+        assert page.locator("#tokens th[data-key=alpha]").is_visible()
 
 
 def test_more_classes_have_a_selector(browser, pages):
@@ -320,7 +358,7 @@ def test_without_a_script_everything_else_is_readable(browser, pages):
         assert page.locator("svg[role=img]").is_visible()
 
 
-@pytest.mark.parametrize("name", ["imdb", "seven", "evil", "bare"])
+@pytest.mark.parametrize("name", ["imdb", "seven", "many", "evil", "bare"])
 def test_a_phone_never_scrolls_sideways(browser, pages, name):
     with opened(browser, pages, name, viewport=PHONE) as page:
         page.locator("#tokens tbody th button").first.click()
@@ -340,6 +378,8 @@ def test_a_phone_never_scrolls_sideways(browser, pages, name):
         ("small", "dark", PHONE),
         ("seven", "dark", DESKTOP),
         ("seven", "light", PHONE),
+        ("many", "light", DESKTOP),
+        ("many", "dark", PHONE),
         ("evil", "light", DESKTOP),
         ("bare", "dark", DESKTOP),
     ],

@@ -41,6 +41,7 @@ NASTY = [
     "\ud800 a\ud800b \U0001f600good\U0001f44d\u200d\U0001f44d bad",
     "<br<br />/>good<BR/>bad <i>not</i> good<br",
     "&notgood-movie &eacute;t&eacute; &#100;on&#39;t &amp;lt; &fjlig;ord &#xD800; &bogus; &",
+    f"good &#{'1' * 5000}; bad &#{'0' * 5000}97; &#{'0' * 5000};",
     "\u05e9\u05dc\u05d5\u05dd \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
     "\u96fb\u5f71\u5f88\u597d \u0e44\u0e17\u0e22\u0e14\u0e35",
     "don't do''nt '\u2019' can't've  not   good not good not good",

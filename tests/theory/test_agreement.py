@@ -19,7 +19,7 @@ from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import att_svm, is_locally_optimal
 from tokenmargin.papers.maxmargin import toys
-from tokenmargin.theory import Agreement, basin_map, compare, one_minus_cosine
+from tokenmargin.theory import Agreement, RunVerdict, basin_map, compare, one_minus_cosine
 
 START = ((-1.0, 0.0), (0.0, -1.0))
 
@@ -32,13 +32,13 @@ def test_compare_needs_nothing_but_the_limit():
     assert not agreement.is_gmm
 
 
-def test_a_limit_that_does_not_diverge_is_not_compared():
+def test_a_run_that_is_not_far_enough_is_compared_by_its_margin_and_does_not_agree_yet():
     short = follow(AttentionRisk(fig1b()), [0.0, -1.0], NormalizedDescent(0.1), steps=10)
-    nothing = compare(short.limit)
-    assert not nothing.is_compared
-    assert not nothing.agrees
-    assert np.isnan([nothing.velocity_error, nothing.direction_error, nothing.weight_error]).all()
-    assert short.limit.reason in nothing.explain()
+    early = compare(short.limit)
+    assert early.verdict is RunVerdict.NOT_YET
+    assert 0 < early.margin_ratio < 0.9
+    assert not early.agrees
+    assert "not yet" in early.explain()
     assert compare(continued(short).limit).agrees
     joint = follow(JointRisk(toys.fig3((0.5, 1.0))), START, NormalizedDescent(0.1), steps=10)
     assert "nothing to compare" in compare(joint.limit).explain()

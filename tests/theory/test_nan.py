@@ -29,6 +29,8 @@ LOOKED_AT = {
     "maxmargin-lemma7-l3": ("direction",),
     "maxmargin-thm5": ("point", "radius", "head", "head_radius"),
     "maxmargin-thm6": ("point", "radius", "head", "head_radius"),
+    "transformers_as_svms-rank": ("p", "duals"),
+    "optimiser_geometry-steepest": ("path",),
     "embeddings-lemma2": ("eta0", "token_errors"),
     "embeddings-lemma3": ("p", "duals"),
     "embeddings-lemma12": ("left", "right"),
@@ -37,6 +39,10 @@ LOOKED_AT = {
     "embeddings-lemma21": ("p",),
 }
 LOOKED_AT_LONG = {
+    "next_token-global": ("velocity", "finite_part"),
+    "next_token-reach": ("velocity",),
+    "next_token-linear": ("velocity", "finite_part"),
+    "next_token-convex": ("",),
     "maxmargin-thm1": ("bounds", "off", "excess", "competitor", "probe_sign", "probe_excess", "probe_q"),
     "maxmargin-thm2": ("0.velocity", "1.velocity", "2.velocity"),
     "maxmargin-thm3": ("limit.velocity", "descent.turn", "descent.leave"),
@@ -46,6 +52,11 @@ LOOKED_AT_LONG = {
     "maxmargin-thm8": ("bounds", "off", "excess", "competitor", "probe_sign", "probe_excess", "probe_q"),
     "maxmargin-lemma8": ("0.size", "1.size"),
     "maxmargin-lemma14": ("sign", "log_excess", "log_q"),
+    "transformers_as_svms-frobenius": ("velocity",),
+    "transformers_as_svms-nuclear": ("K", "Q"),
+    "mirror_descent-lp": ("",),
+    "rates-adaptive": ("",),
+    "optimiser_geometry-adam": ("path",),
     "embeddings-thm5": ("velocity",),
     "embeddings-lemma6": ("with_gradient", "with_limit"),
     "embeddings-lemma13": ("least_gap", "least_descent"),
@@ -91,8 +102,9 @@ def test_a_claim_about_a_flow_does_not_hold_by_a_nan(key, where):
 
 
 def test_every_claim_but_those_of_no_number_is_asked():
-    """Thms 4 and 7 are told by a flag whether their path stays bounded."""
-    assert LOOKED_AT.keys() | LOOKED_AT_LONG.keys() | {"maxmargin-thm4", "maxmargin-thm7"} == claims().keys()
+    """Thms 4 and 7 are told by a flag whether their path stays bounded, and retrieval by flags of tokens."""
+    flags = {"maxmargin-thm4", "maxmargin-thm7", "next_token-retrieval"}
+    assert LOOKED_AT.keys() | LOOKED_AT_LONG.keys() | flags == claims().keys()
 
 
 def test_the_largest_and_the_least_keep_a_nan():

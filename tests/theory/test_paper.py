@@ -38,16 +38,28 @@ def doors(monkeypatch):
     module._papers.cache_clear()
 
 
+#: Folders of `tokenmargin/papers`, by the years of their papers.
+OURS = [
+    "maxmargin",
+    "transformers_as_svms",
+    "mirror_descent",
+    "next_token",
+    "rates",
+    "embeddings",
+    "optimiser_geometry",
+]
+
+
 def door(name: str, value: str) -> EntryPoint:
     return EntryPoint(name, value, module.GROUP)
 
 
 def test_ours_are_found_without_metadata_and_once_with_them(doors):
     doors()
-    assert list(papers()) == ["maxmargin", "embeddings"]
+    assert list(papers()) == OURS
     stale = ("maxmargin", "embeddings", "a_folder_that_was_deleted")
     doors(*(door(key, f"tokenmargin.papers.{key}:PAPER") for key in stale))
-    assert list(papers()) == ["maxmargin", "embeddings"]
+    assert list(papers()) == OURS
 
 
 def test_the_metadata_announce_every_folder():
@@ -57,7 +69,7 @@ def test_the_metadata_announce_every_folder():
 
 def test_a_paper_of_another_package_takes_its_place_by_year(doors):
     doors(door("other", f"{__name__}:OTHER"))
-    assert list(papers()) == ["other", "maxmargin", "embeddings"]
+    assert list(papers()) == ["other", *OURS]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import scipy.sparse as sp
@@ -101,15 +100,6 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
 
 #: Arguments that say how long to go on: a huge number is a right one there, and what must hold is that Ctrl-C ends it.
 LONG_RUNS = {"steps", "max_steps", "epochs", "draws", "sets", "baseline", "random_starts", "max_iter", "bootstrap"}
-
-
-#: Equinox goes through the arguments of a module before the module's own code sees them, and ends in a SystemError.
-ENDLESS = {"a list that holds itself", "a deep list"}
-
-
-def is_taken_by_equinox(function: object, bad: str) -> bool:
-    """Whether the call never reaches this package."""
-    return bad in ENDLESS and isinstance(function, type) and issubclass(function, eqx.Module)
 
 
 def is_too_long(argument: str, bad: str) -> bool:

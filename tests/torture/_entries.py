@@ -142,13 +142,47 @@ def attention_entries() -> Entries:
     risk, joint = tm.AttentionRisk(seq), tm.JointRisk(seq)
     curved = tm.HeadRisk(seq, attention.QuadraticHead(np.eye(2), [1.0, 0.0]))
     run = tm.follow(risk, p, tm.Descent(0.1), steps=1)
+    crossed = tm.CrossSequences(seq.tokens, queries=0, labels=seq.labels, head=seq.head)
     made: Entries = {
         "AttentionRisk": (tm.AttentionRisk, {"sequences": seq, "loss": tm.losses.logistic}),
+        "MatrixRisk": (tm.MatrixRisk, {"sequences": crossed, "loss": tm.losses.logistic, "head": None}),
+        "MatrixRisk.value": (tm.MatrixRisk(crossed).value, {"point": np.eye(2)}),
+        "FactoredRisk": (
+            tm.FactoredRisk,
+            {"sequences": crossed, "rank": 1, "loss": tm.losses.logistic, "head": None},
+        ),
+        "SteepestDescent": (tm.SteepestDescent, {"norm": "max", "lr": 0.1, "momentum": 0.0, "decay": 0.0}),
+        "MirrorDescent": (tm.MirrorDescent, {"q": 3.0, "lr": 0.1, "decay": 0.0}),
+        "Adam": (tm.Adam, {"lr": 0.1, "b1": 0.9, "b2": 0.9, "epsilon": 0.0, "decay": 0.0}),
+        "stationarity": (attention.stationarity, {"limit": run.limit}),
+        "follow in a norm": (
+            tm.follow,
+            {"risk": tm.MatrixRisk(crossed), "start": np.eye(2), "method": tm.SteepestDescent("max", 0.1), "steps": 1},
+        ),
         "HeadRisk": (
             tm.HeadRisk,
             {"sequences": seq, "head": attention.LinearHead([1.0, 0.0]), "loss": tm.losses.logistic},
         ),
         "JointRisk": (tm.JointRisk, {"sequences": seq, "loss": tm.losses.logistic, "speeds": (1.0, 1.0)}),
+        "NextTokenRisk": (
+            tm.NextTokenRisk,
+            {
+                "sequences": [[0, 1], [1, 0]],
+                "labels": [0, 1],
+                "embeddings": np.eye(2),
+                "loss": tm.losses.label_log,
+                "names": None,
+            },
+        ),
+        "TokenGraph": (tm.TokenGraph, {"sequences": [[0, 1], [1, 0]], "labels": [0, 1], "names": None}),
+        "graph_svm": (
+            tm.graph_svm,
+            {"graph": tm.TokenGraph([[0, 1]], [0]), "embeddings": np.eye(2), "norm": "frobenius"},
+        ),
+        "finite_part": (
+            tm.theory.finite_part,
+            {"risk": tm.NextTokenRisk([[0, 1], [0, 1]], [0, 1], np.eye(2)), "prove": True},
+        ),
         "Descent": (tm.Descent, {"lr": 0.1}),
         "NormalizedDescent": (tm.NormalizedDescent, {"lr": 0.1, "epsilon": 0.0}),
         "Flow": (tm.Flow, {"until_norm": 1e3, "atol": 1e-4, "rtol": 1e-9, "max_steps": 100}),

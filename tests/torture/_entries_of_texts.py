@@ -53,6 +53,7 @@ def text_entries() -> Entries:
             {**columns, "label_map": None, "encoding": None, "delimiter": None, "format": None},
         ),
         "read_texts": (sources.read_texts, {"path": table, "text": "text"}),
+        "word_contexts": (text.word_contexts, {"texts": TEXTS, "vocabulary": 4, "window": 3, "recipe": None}),
         "imdb": (
             lambda path, split: sources.imdb(path, split=split, verify=False).load(),
             {"path": table, "split": None},

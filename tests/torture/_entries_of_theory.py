@@ -22,7 +22,9 @@ from tokenmargin.papers.maxmargin import toys
 def theory_entries() -> Entries:
     seq, p = toys.fig8(), [1.0, 0.5]
     best = tm.optimal_selection(seq)
-    limit = tm.follow(tm.AttentionRisk(seq), p, tm.Flow()).limit
+    path = tm.follow(tm.AttentionRisk(seq), p, tm.Flow())
+    limit = path.limit
+    graph = tm.TokenGraph([["a", "b"], ["b", "a"]], ["a", "b"])
     case = embeddings.EmbeddingCase(dataset(), 0.1, 2.0)
     grid = embeddings.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
     small = maxmargin.Study(2, 3, 10)
@@ -31,6 +33,11 @@ def theory_entries() -> Entries:
     return {
         "check": (tm.check, {"problem": problem, "keys": ["maxmargin-lemma3-key"]}),
         "compare": (tm.compare, {"limit": limit}),
+        "proven_finite": (theory.proven_finite, {"limit": limit}),
+        "Trajectory.plot": (path.plot, {"ax": None}),
+        "Limit.plot": (limit.plot, {"ax": None}),
+        "MarginSolution.plot": (tm.att_svm(seq, best).plot, {"ax": None}),
+        "TokenGraph.plot": (graph.plot, {"last": None, "ax": None}),
         "compared_with": (theory.compared_with, {"limit": limit, "solution": tm.att_svm(seq, best)}),
         "basin_map": (
             tm.basin_map,
@@ -172,6 +179,10 @@ def explain_entries() -> Entries:
         ),
         "fit_texts": (classify.fit_texts, {"corpus": corpus, "settings": settings, "test": None}),
         "save": (classify.save, {"model": whole.model, "folder": folder() / "model"}),
+        "export": (
+            classify.export,
+            {"model": whole.model, "folder": folder() / "exported", "forms": [classify.Form.JSON], "command": ""},
+        ),
         "load": (tm.load, {"folder": folder() / "model"}),
         "write_fit": (classify.write_fit, {"fitted": whole, "folder": folder() / "fit"}),
         "TextModel.predict": (whole.model.predict, {"texts": TEXTS[:2]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable
 from enum import Enum
 from importlib import import_module
@@ -15,9 +16,8 @@ from typing import Any
 import tokenmargin as tm
 from tests.torture._bad_values import BAD_VALUES
 from tests.torture._call import HangError, outcome, patience
-from tests.torture._entries import attention_entries, data_entries, folder
-from tests.torture._entries_of_margins import margin_entries, training_entries
-from tests.torture._entries_of_texts import parallel_entries, probe_entries, text_entries
+from tests.torture._entries import folder
+from tests.torture._entries_of_texts import all_entries
 from tokenmargin.papers.maxmargin import toys
 
 #: One case a line: entry | argument | bad value.
@@ -65,13 +65,15 @@ def interrupted() -> str:
 
 
 def main() -> None:
-    """Print {case: outcome}."""
+    """Print {case: outcome}; with a number, as many calls of the fuzzer too: its failures, and what it drew from."""
+    from tests.torture.fuzz_calls import failures, without_entry  # which ask this file for public names
+
     logging.disable()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a wrong path may be taken for a data set to download
     table = TABLE.read_text(encoding="utf-8").splitlines()
     os.chdir(folder())  # a string that is taken for a path leads here
-    entries = data_entries() | attention_entries() | margin_entries() | training_entries()
-    entries |= text_entries() | probe_entries() | parallel_entries()
-    found = {}
+    entries = all_entries()
+    found: dict[str, Any] = {}
     for line in table:
         name, argument, bad = line.split("|")
         function, arguments = entries[name]
@@ -82,7 +84,11 @@ def main() -> None:
             if arguments := all_wrong(function, bad):
                 found[f"{name}|everything|{bad}"] = outcome(function, arguments)
     found["a billion steps, and a signal"] = interrupted()
-    print(json.dumps(found))
+    fuzzed, drawn = failures(entries, int(sys.argv[1])) if sys.argv[1:] else ({}, 0)
+    known = {getattr(function, "__wrapped__", function) for function, _ in (entries | without_entry(entries)).values()}
+    needing = {name: getattr(one, "__wrapped__", one) for name, one in public().items() if all_wrong(one, "None")}
+    undrawn = [name for name, one in needing.items() if one not in known]
+    print(json.dumps({"found": found, "fuzzed": fuzzed, "drawn": drawn, "right": len(entries), "undrawn": undrawn}))
 
 
 if __name__ == "__main__":

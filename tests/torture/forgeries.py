@@ -1,4 +1,6 @@
-"""Certificates that are false by construction: none may be verified, and of true ones every one.
+"""Certificates that are false by construction, or prove nothing: none may be verified, and of true ones every one.
+
+Every other one is in a norm that is not Euclidean.
 
 `python -m tests.torture.forgeries 10000` prints how many of each way of being false there were, and were accepted.
 """
@@ -9,7 +11,7 @@ import random
 import sys
 from collections import Counter
 
-from tests.forged_certificates import forgery, truth
+from tests import forged_certificates, forged_norms
 from tokenmargin.verify import verify
 
 COUNT = 10_000
@@ -19,11 +21,12 @@ def main(count: int = COUNT, seed: int = 0) -> int:
     """The number of false certificates that were accepted, and of true ones that were not; a tenth are true."""
     rng = random.Random(seed)
     drawn, accepted = Counter[str](), Counter[str]()
-    for _ in range(count):
-        name, content = forgery(rng)
+    for k in range(count):
+        name, content = (forged_certificates, forged_norms)[k % 2].forgery(rng)
         drawn[name] += 1
         accepted[name] += verify(content).verified
-    refused = sum(not verify(truth(rng)).verified for _ in range(count // 10))
+    true = [(forged_certificates, forged_norms)[k % 2].truth(rng) for k in range(count // 10)]
+    refused = sum(not verify(content).verified for content in true)
     for name, number in sorted(drawn.items()):
         print(f"{name}: {accepted[name]} of {number} accepted")
     print(f"{accepted.total()} of {count} false ones accepted, {refused} of {count // 10} true ones refused")

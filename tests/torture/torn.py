@@ -101,7 +101,7 @@ def _read_result(place: Path) -> int:
 
 
 def _save_fit(fits: list[Any], place: Path, version: int) -> None:
-    classify.write_fit(fits[version], place, str(version))
+    classify.write_fit(fits[version], place, {"report.html": str(version)})
 
 
 def _read_fit(place: Path) -> int:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import TypeCheckError
 
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -133,6 +134,8 @@ class OneGradient(Registered):
     [
         (MeanOfScores(), {}, "no batches are known for a model of type MeanOfScores: pass batches=count_batches"),
         (MeanOfScores(), {"batches": lambda *_: [1, 2]}, "it gave a list"),
+        (MeanOfScores(), {"batches": lambda dataset: [1, 2]}, "takes other arguments"),
+        (MeanOfScores(), {"batches": len}, "takes other arguments"),
         (WholeTable(), {}, "WholeTable.recorded must return a dictionary of names and single numbers, {} for none"),
         (OneGradient(), {}, "OneGradient.loss_and_gradients gives 1 gradients for 3 parameters"),
     ],
@@ -141,6 +144,15 @@ def test_what_cannot_be_trained_is_refused_in_words(model, options, says):
     with pytest.raises(InvalidInputError) as caught:
         train(corpus(), model, SGD(lr=0.1), epochs=1, key=KEY, **options)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "batches"), [(OneLayer(4), partial(document_batches, model_width=4)), (TwoLayer(4), count_batches)]
+)
+def test_batches_of_another_model_are_refused(model, batches):
+    """The annotations, which are executed while the tests run, may come first."""
+    with pytest.raises((InvalidInputError, TypeCheckError), match="batch"):
+        train(corpus(), model, SGD(lr=0.1), epochs=1, key=KEY, batches=batches)
 
 
 @pytest.mark.parametrize("model", [OneLayer, "one layer", object()])

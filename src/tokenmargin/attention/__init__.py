@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tokenmargin.attention.batch import descend_batch
     from tokenmargin.attention.blocks import Block, Role
     from tokenmargin.attention.descent import Descent, NormalizedDescent
+    from tokenmargin.attention.factored_risk import FactoredRisk
     from tokenmargin.attention.field import Field
     from tokenmargin.attention.flow import Flow
     from tokenmargin.attention.follow import continued, follow, follow_all
@@ -24,23 +25,32 @@ if TYPE_CHECKING:
     )
     from tokenmargin.attention.joint_risk import JointRisk
     from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
+    from tokenmargin.attention.matrix_risk import MatrixRisk
     from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
+    from tokenmargin.attention.next_token_risk import NextTokenRisk
     from tokenmargin.attention.pair_field import KeyField, PairField, Seen
     from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
     from tokenmargin.attention.risk import Risk
+    from tokenmargin.attention.stationarity import Stationarity, stationarity
+    from tokenmargin.attention.steepest import Adam, MirrorDescent, SteepestDescent
     from tokenmargin.attention.trajectory import Outcome, Trajectory
     from tokenmargin.losses import (
         Correlation,
         CustomLoss,
         Exponential,
+        LabelLog,
+        LabelSquared,
         Logistic,
         Loss,
         correlation,
         exponential,
+        label_log,
+        label_squared,
         logistic,
     )
 
 __all__ = [
+    "Adam",
     "AttentionRisk",
     "Block",
     "BlockLimit",
@@ -50,6 +60,7 @@ __all__ = [
     "Descent",
     "Excess",
     "Exponential",
+    "FactoredRisk",
     "Field",
     "Flow",
     "Gradient",
@@ -57,13 +68,18 @@ __all__ = [
     "HeadRisk",
     "JointRisk",
     "KeyField",
+    "LabelLog",
+    "LabelSquared",
     "Limit",
     "LimitKind",
     "LinearHead",
     "LocalPath",
     "Logistic",
     "Loss",
+    "MatrixRisk",
     "Method",
+    "MirrorDescent",
+    "NextTokenRisk",
     "NormalizedDescent",
     "Outcome",
     "PairField",
@@ -74,6 +90,8 @@ __all__ = [
     "Role",
     "ScaledVector",
     "Seen",
+    "Stationarity",
+    "SteepestDescent",
     "Trajectory",
     "continued",
     "correlation",
@@ -82,10 +100,13 @@ __all__ = [
     "follow",
     "follow_all",
     "head_scores",
+    "label_log",
+    "label_squared",
     "limits_of",
     "local_path",
     "logistic",
     "regularization_path",
+    "stationarity",
 ]
 
 found_on_demand(__name__, __file__)

@@ -16,21 +16,30 @@ from tokenmargin.attention._points import LARGEST_POWER, binary_unit
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """y = kappa Q'p and back: p = (start's part outside the span) + Q y / kappa."""
+    """y = kappa Q'p and back: p = (start's part outside the span) + Q y / kappa. A matrix W may first be L'W R."""
 
     basis: np.ndarray | None  #: Q, shape (d, r), orthonormal columns; None for the identity
     kappa: float  #: length of the longest key difference, rounded to a power of two
+    sides: tuple[np.ndarray, np.ndarray] | None = None  #: L, R, orthonormal, where p is W in one line, for each head
 
     def inward(self, p: np.ndarray) -> np.ndarray:
         """y of a point p, shape (..., r)."""
-        return (p if self.basis is None else p @ self.basis) * self.kappa
+        return self.along(p) * self.kappa
 
     def outward(self, y: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Points p, shape (..., d), whose part outside the span is that of `start`."""
-        if self.basis is None:
+        if self.basis is None and self.sides is None:
             return y / self.kappa
-        outside = start - self.basis @ (self.basis.T @ start)
-        return outside + (y / self.kappa) @ self.basis.T
+        outside = start - self.velocity(self.along(start))
+        return outside + self.velocity(y / self.kappa)
+
+    def along(self, p: np.ndarray) -> np.ndarray:
+        """Coordinates of p in the span, without the unit, shape (..., r)."""
+        if self.sides is not None:
+            left, right = self.sides
+            matrices = p.reshape(*p.shape[:-1], -1, len(left), len(right))
+            p = (left.T @ matrices @ right).reshape(*p.shape[:-1], -1)
+        return p if self.basis is None else p @ self.basis
 
     def times(self, inside: np.ndarray) -> np.ndarray:
         """s of dp/ds = G(p) from that of the field in y: both p and G are in units of their own, so by kappa twice."""
@@ -39,11 +48,16 @@ class Coordinates:
 
     def within(self, columns: np.ndarray) -> Coordinates:
         """Coordinates on the span of orthonormal columns of these, shape (r, m)."""
-        return Coordinates(columns if self.basis is None else self.basis @ columns, self.kappa)
+        return Coordinates(columns if self.basis is None else self.basis @ columns, self.kappa, self.sides)
 
     def velocity(self, dy: np.ndarray) -> np.ndarray:
-        """A direction in y as a direction in p (up to a positive factor), shape (d,)."""
-        return dy if self.basis is None else self.basis @ dy
+        """Directions in y as directions in p (up to a positive factor), shape (..., d)."""
+        along = dy if self.basis is None else dy @ self.basis.T
+        if self.sides is None:
+            return along
+        left, right = self.sides
+        matrices = along.reshape(*along.shape[:-1], -1, left.shape[1], right.shape[1])
+        return np.asarray(left @ matrices @ right.T).reshape(*along.shape[:-1], -1)
 
 
 def rounded_length(vectors: np.ndarray) -> np.ndarray:

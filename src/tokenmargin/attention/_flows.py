@@ -146,7 +146,7 @@ _pair_weights = eqx.filter_jit(lambda system, y: system.pair_weights(y)[0])
 
 def exponent(start: np.ndarray, coordinates: Coordinates) -> int:
     """Binary exponent of the length of a start, in units of 1/longest key difference."""
-    inside = start if coordinates.basis is None else start @ coordinates.basis
+    inside = coordinates.along(start)
     return frexp(float(lengths(inside)))[1] + frexp(coordinates.kappa)[1] - 1
 
 

@@ -337,5 +337,5 @@ def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
 
 def _selection(risk: Risk, chosen: np.ndarray) -> Selection:
     """Selected tokens with every copy of a repeated token."""
-    same = same_key(risk.sequences.keys, risk.sequences.mask)
+    same = same_key(risk.sequences.key_marks, risk.sequences.mask)
     return Selection((same & chosen[:, :, None]).any(axis=1))

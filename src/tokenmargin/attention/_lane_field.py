@@ -18,8 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention.method import Excess, Gradient, ScaledVector
-from tokenmargin.attention.pair_field import KeyField, Separation, pair_excess, tokens_behind
+from tokenmargin.attention._outer_keys import OuterKeys
+from tokenmargin.attention._pulls import Pulls
+from tokenmargin.attention._scaled import ScaledVector
+from tokenmargin.attention.method import Excess, Gradient
+from tokenmargin.attention.pair_field import KeyField, PairField, Separation, pair_excess, tokens_behind
 from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
@@ -55,7 +58,16 @@ class LaneField(eqx.Module):
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
         """Gradient and excess at p, which a method's step is given, for every lane along the last axis."""
-        return Gradient((ScaledVector(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
+        coefficient, log_scale = self.coefficients(p)
+        size = jnp.sum(jnp.abs(coefficient), axis=(0, 1)) / 2
+        net = coefficient / jnp.where(size > 0, size, 1.0)[None, None]
+        total = ScaledVector(self._summed(coefficient), log_scale)
+        pulls = jax.vmap(self._pulls, -1, -1)(self.keys, self.scores, self.log_multiplicity, p)
+        return Gradient((total,), pulls, net), Excess(*self.log_excess(p))
+
+    def _pulls(self, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, p: AnyArray) -> Pulls:
+        """The pulls of tokens in one lane."""
+        return PairField(keys=keys, scores=scores, log_multiplicity=log_multiplicity, loss=self.loss).pulls(p)
 
     @staticmethod
     def moved(before: LaneVectors, after: LaneVectors) -> LaneVectors:
@@ -76,6 +88,17 @@ class LaneField(eqx.Module):
         key t is w_t - s_t sum w, and that of the top key minus the sum of the others. No coefficient cancels; what
         rounds is their sum over keys, to 1e-16 of the longest key difference.
         """
+        coefficient, log_scale = self.coefficients(p)
+        return self._summed(coefficient), log_scale
+
+    def _summed(self, coefficient: LaneScores) -> LaneVectors:
+        n, T, _, _ = self.keys.shape
+        if 1 < T <= WRITTEN_OUT // n:
+            return _total([self.keys[i, t] * coefficient[i, t][None] for i in range(n) for t in range(1, T)])
+        return jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
+
+    def coefficients(self, p: LaneVectors) -> tuple[LaneScores, LaneNumbers]:
+        """(coefficient of each key in the descent direction, c), for every lane."""
         n, T, _, _ = self.keys.shape
         logits = self._along(p) + self.log_multiplicity
         top = jnp.arange(T)[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
@@ -84,18 +107,14 @@ class LaneField(eqx.Module):
         normaliser = jnp.sum(share, axis=1, keepdims=True)
         share /= normaliser
         ahead = self.scores - jnp.sum(jnp.where(top, self.scores, 0.0), axis=1, keepdims=True)
-        slope = self.loss.log_slope(jnp.sum(share * self.scores, axis=1)) - jnp.log(normaliser[:, 0])
+        log_share = behind - jnp.log(normaliser)
+        slope = self.loss.log_slope_of(log_share, share, self.scores) - jnp.log(normaliser[:, 0])
         log_weight = jnp.where(ahead != 0, behind + slope[:, None], -jnp.inf)
         largest = jnp.max(log_weight, axis=(0, 1))
         largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
         pull = jnp.exp(log_weight - largest[None, None]) * ahead
         others = jnp.where(top, 0.0, pull - share * jnp.sum(pull, axis=1, keepdims=True))
-        coefficient = jnp.where(top, -jnp.sum(others, axis=1, keepdims=True), others)
-        if 1 < T <= WRITTEN_OUT // n:
-            force = _total([self.keys[i, t] * coefficient[i, t][None] for i in range(n) for t in range(1, T)])
-        else:
-            force = jnp.sum(self.keys * coefficient[:, :, None], axis=(0, 1))
-        return force, largest - jnp.log(n)
+        return jnp.where(top, -jnp.sum(others, axis=1, keepdims=True), others), largest - jnp.log(n)
 
     def force(self, p: LaneVectors) -> LaneVectors:
         """G(p) of `PairField.force`, for every lane."""
@@ -107,11 +126,10 @@ class LaneField(eqx.Module):
         With c_t the coefficient of key t in grad log|l'| - 2 xbar, b_i = sum_t c_it x_it and m the weighted mean of
         grad log w, J = sum_it x_it (sum_u C_itu x_iu + (C 1)_it (x_it + b_i - m))': one outer product a token.
         """
-        pairs, share, f, _, _ = self._pairs(p)
+        pairs, share, _, _ = self._pairs(p)
         T = self.keys.shape[1]
         net, load = jnp.sum(pairs, axis=2), jnp.sum(jnp.abs(pairs), axis=2)
-        rising = share * jnp.sum(share[:, None] * _apart(self.scores), axis=2)
-        bend = self.loss.log_slope_derivative(f)[:, None] * rising - 2.0 * share
+        bend = self.loss.log_slope_shares(share, self.scores) - 2.0 * share
         felt = load + 0.5 * jnp.sum(load, axis=1, keepdims=True) * bend
         shift = jnp.sum(self.keys * bend[:, :, None], axis=1) - self._pulled(felt)[None]
         reached = self.keys + shift[:, None]
@@ -121,7 +139,7 @@ class LaneField(eqx.Module):
 
     def separation(self, p: LaneVectors) -> Separation:
         """Separation at p for every lane, as in `KeyField.separation`."""
-        pairs, share, _, log_share, log_weight = self._pairs(p)
+        pairs, share, log_share, log_weight = self._pairs(p)
         force = self._pulled(jnp.sum(pairs, axis=2))
         reach = self._along(force)
         mean_gap = jnp.sum(force**2, axis=0)
@@ -154,8 +172,8 @@ class LaneField(eqx.Module):
         top = jnp.arange(logits.shape[1])[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
         return jnp.sum(jnp.where(top, numbers, 0.0), axis=1, keepdims=True)
 
-    def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, AnyArray, LaneScores, LaneScores]:
-        """(C_itu, s_it, f_i, b_t, log-weight of t beside the first token): C as in `KeyField.pair_weights`.
+    def _pairs(self, p: LaneVectors) -> tuple[AnyArray, LaneScores, LaneScores, LaneScores]:
+        """(C_itu, s_it, b_t, log-weight of t beside the first token): C as in `KeyField.pair_weights`.
 
         With b_t the logit of t minus the largest, w_tu = |l'| exp(b_t) exp(b_u) over squares of normalisers. Of the two
         exponentials that of a token which does not tie with the first in score takes the common scale out: it is then
@@ -166,9 +184,9 @@ class LaneField(eqx.Module):
         plain = jnp.exp(behind)
         normaliser = jnp.sum(plain, axis=1, keepdims=True)
         share = plain / normaliser
-        f = jnp.sum(share * self.scores, axis=1)
         differs = self.scores != self._of_first(self.scores, logits)
-        slope = self.loss.log_slope(f)[:, None] - 2.0 * jnp.log(normaliser)
+        log_normaliser = jnp.log(normaliser)
+        slope = self.loss.log_slope_of(behind - log_normaliser, share, self.scores)[:, None] - 2.0 * log_normaliser
         log_weight = jnp.where(differs, behind + slope, -jnp.inf)
         largest = jnp.max(log_weight, axis=(0, 1))
         scaled = jnp.exp(log_weight - jnp.where(jnp.isfinite(largest), largest, 0.0)[None, None])
@@ -178,7 +196,7 @@ class LaneField(eqx.Module):
         weight = jnp.where(by_other, plain[:, :, None] * scaled[:, None], scaled[:, :, None] * plain[:, None])
         pulls = _apart(self.scores) * weight
         total = jnp.sum(jnp.abs(pulls), axis=(0, 1, 2)) / 2
-        return pulls / jnp.where(total > 0, total, 1.0)[None, None, None], share, f, behind, log_weight
+        return pulls / jnp.where(total > 0, total, 1.0)[None, None, None], share, behind, log_weight
 
 
 class StackedFields(eqx.Module):
@@ -203,7 +221,8 @@ class StackedFields(eqx.Module):
 def in_lanes(fields: Sequence[Any]) -> LaneField | StackedFields:
     """Fields of one structure and shape, a lane for each, in the fastest layout that is known for them."""
     stacked = jax.tree.map(lambda *x: np.stack(x), *fields)
-    return side_by_side(stacked, fields[0].loss) if fields[0].has_fixed_scores else StackedFields(stacked)
+    known = fields[0].has_fixed_scores and not isinstance(fields[0].keys, OuterKeys)
+    return side_by_side(stacked, fields[0].loss) if known else StackedFields(stacked)
 
 
 def side_by_side(stacked: Any, loss: Loss | None = None) -> LaneField:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step
-from tokenmargin.attention.method import unit
+from tokenmargin.attention._scaled import unit
 from tokenmargin.attention.pair_field import PairField, attended_score
 
 #: Lanes solved together: one compilation serves a shape, and few lanes wait for the slowest.

@@ -48,6 +48,7 @@ RATE_TOLERANCE = 1e-4
 def block_flow(risk: Risk, start: np.ndarray, method: Flow) -> tuple[np.ndarray, np.ndarray, bool]:
     """dy/ds = force(y) from a start, until the first block is as long as `until_norm`.
 
+    Where logits grow with a power of the point, as they do with the square of (K, Q), it is that power that is so long.
     From a start further out it goes on until all blocks have moved `AWAY` times as far as the longest of them is.
 
     It is the limit of normalised descent of all blocks for short steps, by the Rosenbrock step with the Jacobian from
@@ -61,7 +62,7 @@ def block_flow(risk: Risk, start: np.ndarray, method: Flow) -> tuple[np.ndarray,
     state: _State = start, np.asarray(FIRST_STEP, dtype), np.asarray(0.0, dtype), np.asarray(False)
     sizes = [float(lengths(part.reshape(-1))) for part in by_block(risk.blocks, start).values()]
     longest = max(size * first.speed / block.speed for size, block in zip(sizes, blocks, strict=True))
-    until = max(method.until_norm, AWAY * longest)
+    until = max(method.until_norm ** (1.0 / risk.degree), AWAY * longest)
     # A step is at most as long as the norm: overshooting costs digits.
     limits = tuple(np.asarray(x, dtype) for x in (until, until / first.speed, FINER * method.atol, method.rtol))
     trail, times, attempts = [start[None]], [np.zeros(1)], 0
@@ -148,10 +149,15 @@ def not_judged(risk: Risk, points: Path, times: np.ndarray, reason: str) -> Limi
 
 def path_velocity(risk: Risk, points: Path, times: np.ndarray) -> Vector:
     """Unit vector of each block along the second half (in time) of a path, in one vector: sheds the start fast."""
-    middle = min(int(np.searchsorted(times, 0.5 * times[-1])), max(len(points) - 2, 0))
-    steps = [step.reshape(-1) for step in by_block(risk.blocks, points[-1] - points[middle]).values()]
+    way = points[-1] - points[middle_of(points, times)]
+    steps = [step.reshape(-1) for step in by_block(risk.blocks, way).values()]
     sizes = [float(np.linalg.norm(step)) for step in steps]
     return np.concatenate([step / size if size > 0 else step for step, size in zip(steps, sizes, strict=True)])
+
+
+def middle_of(points: Path, times: np.ndarray) -> int:
+    """The number of the point at which the second half (in time) of a path begins."""
+    return min(int(np.searchsorted(times, 0.5 * times[-1])), max(len(points) - 2, 0))
 
 
 def _selected(risk: Risk, point: Vector) -> Selection:

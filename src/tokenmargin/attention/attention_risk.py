@@ -14,6 +14,7 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.attention._exact_logits import shifted_gaps
+from tokenmargin.attention._outer_keys import field_keys
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
@@ -110,12 +111,11 @@ _force_and_jacobian = eqx.filter_jit(lambda risk, p: risk.force_and_jacobian(p))
 
 
 def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
-    keys = sequences.relative_keys
     check_decreasing(loss, scores(sequences))
     gamma = np.where(sequences.mask, scores(sequences), 0)
     gamma = ties_made_equal(gamma, score_tie_widths(sequences)[:, None])
-    gamma, log_multiplicity = repeats_merged(keys, gamma[:, :, None], sequences.mask)
-    return PairField(keys=keys, scores=gamma[:, :, 0], log_multiplicity=log_multiplicity, loss=loss)
+    gamma, log_multiplicity = repeats_merged(sequences.key_marks, gamma[:, :, None], sequences.mask)
+    return PairField(keys=field_keys(sequences), scores=gamma[:, :, 0], log_multiplicity=log_multiplicity, loss=loss)
 
 
 def ties_made_equal(gamma: np.ndarray, width: np.ndarray) -> np.ndarray:

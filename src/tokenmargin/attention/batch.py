@@ -24,7 +24,7 @@ def descend_batch(
     """
     whole_number(steps, "steps", 1)
     starts = np.zeros((len(problems), problems.keys.shape[3]))
-    return descend(lane_fields(problems, loss), starts, method, steps, steps)[:, -1]
+    return descend(lane_fields(problems, loss), starts, method, steps, steps)[0][:, -1]
 
 
 def lane_fields(problems: ProblemBatch, loss: Loss) -> LaneField:

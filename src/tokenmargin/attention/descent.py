@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,7 +13,8 @@ import numpy as np
 from tokenmargin._checks import fits_in_memory, not_negative, positive
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._lane_field import LaneField, StackedFields
-from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector, State, as_data, length
+from tokenmargin.attention._scaled import ScaledVector, length
+from tokenmargin.attention.method import Excess, Gradient, Method, State, as_data
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.norms import L2
 
@@ -54,7 +55,7 @@ class NormalizedDescent(Method):
 
     With epsilon = 0 the step is taken along the direction of the gradient even where the gradient itself underflows,
     so it keeps its meaning past saturation; a gradient that is exactly zero takes no step. Where v is trained too,
-    each of v and p is normalised by its own gradient [M, Fig. 3].
+    each of v and p is normalised by its own gradient [M, Fig. 3]; K and Q of a product are normalised together.
     """
 
     lr: float
@@ -70,7 +71,10 @@ class NormalizedDescent(Method):
     def step(self, gradient: Gradient, excess: Excess, state: tuple[()], p: AnyArray) -> tuple[AnyArray, tuple[()]]:
         """Along minus the gradient, by lr (a little less where epsilon is felt)."""
         del excess
-        return p + jnp.concatenate([self._move(block) for block in gradient.descent]), state
+        blocks = gradient.descent
+        if gradient.as_one:
+            blocks = (ScaledVector(jnp.concatenate([one.direction for one in blocks]), blocks[0].log_scale),)
+        return p + jnp.concatenate([self._move(block) for block in blocks]), state
 
     def _move(self, block: ScaledVector) -> AnyArray:
         size = length(block.direction)
@@ -88,7 +92,8 @@ def descend(
     method: Method,
     steps: int,
     every: int,
-) -> np.ndarray:
+    counts: bool = False,
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Run a batch for `steps` steps.
 
     Args:
@@ -97,9 +102,12 @@ def descend(
         method: the rule.
         steps: how many steps.
         every: record every so many steps.
+        counts: True if the weights of tokens are summed.
 
     Returns:
-        Points of shape (B, 1 + number recorded, r), the start first.
+        (points of shape (B, 1 + number recorded, r), the start first; weights of tokens, shape (B, 1 + number, n, T)):
+        the sum over all steps so far of the tokens' weights in the gradient times the length of the step. None where
+        the field does not say them, or they were not asked for.
     """
     rule = jax.tree.map(lambda x: x.astype(starts.dtype) if eqx.is_inexact_array(x) else x, as_data(method))
     records = steps // every
@@ -111,17 +119,21 @@ def descend(
     )
     path = np.empty((len(starts), 1 + records, starts.shape[1]), starts.dtype)
     path[:, 0] = starts
+    weights: np.ndarray | None = None
     for begin in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - begin)
         # A last block that is short repeats its first problem, so that one compilation serves all blocks.
         rows = begin + np.arange(min(LANES, len(starts))) % count
-        lanes, state = fields.lanes(rows), None
-        z: AnyArray = starts[rows].T
+        lanes, now = fields.lanes(rows), None
         for first, at_once, spacing in _spans(records, every, _steps_at_once(lanes)):
-            (z, state), passed = _descend(lanes, z, state, rule, at_once, spacing)
-            kept = slice(1 + first, 1 + first + at_once)
-            path[begin : begin + count, kept] = np.moveaxis(np.asarray(passed), -1, 0)[:count]
-    return path
+            now, passed = _descend(lanes, starts[rows].T, now, rule, at_once, spacing, counts)
+            kept, own = slice(1 + first, 1 + first + at_once), slice(begin, begin + count)
+            path[own, kept] = np.moveaxis(np.asarray(passed[0]), -1, 0)[:count]
+            if passed[1] is not None:
+                summed = np.moveaxis(np.asarray(passed[1]), -1, 0)[:count]
+                weights = np.zeros((len(starts), 1 + records, *summed.shape[2:])) if weights is None else weights
+                weights[own, kept] = summed
+    return path, weights
 
 
 def _steps_at_once(lanes: LaneField | StackedFields) -> int:
@@ -146,27 +158,35 @@ def _spans(records: int, every: int, most: int) -> Iterator[tuple[int, int, int]
 def _descend(
     fields: LaneField | StackedFields,
     starts: AnyArray,
-    state: State | None,
+    begun: tuple[Moving, AnyArray | None] | None,
     method: Method,
     records: int,
     every: int,
-) -> tuple[Moving, AnyArray]:
-    """Last point and state, and points of shape (records, r, lanes); without a state the method's first one is made."""
-    in_every_lane = method.step if method.takes_lanes else jax.vmap(method.step, in_axes=-1, out_axes=-1)
+    counts: bool,
+) -> tuple[tuple[Moving, AnyArray | None], tuple[AnyArray, AnyArray | None]]:
+    """Last point, state and weights, and those recorded, of shapes (records, r, lanes) and (records, n, T, lanes)."""
 
-    def step(_: AnyArray, now: Moving) -> Moving:
-        z, state = now
+    def in_every_lane(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function if method.takes_lanes else jax.vmap(function, in_axes=-1, out_axes=-1)
+
+    def step(_: AnyArray, now: tuple[Moving, AnyArray | None]) -> tuple[Moving, AnyArray | None]:
+        (z, state), weights = now
         gradient, excess = fields.descent(z)
-        after, state = checked_step(in_every_lane(gradient, excess, state, z), now)
-        return fields.moved(z, after), state
+        after, state = checked_step(in_every_lane(method.step)(gradient, excess, state, z), now[0])
+        after = fields.moved(z, after)
+        if weights is not None:
+            weights = weights + in_every_lane(method.counted)(z, after)[None, None] * gradient.net
+        return (after, state), weights
 
-    def record(now: Moving, _: None) -> tuple[Moving, AnyArray]:
+    def record(now: tuple[Moving, AnyArray | None], _: None) -> tuple[Any, tuple[AnyArray, AnyArray | None]]:
         now = jax.lax.fori_loop(0, every, step, now)
-        return now, now[0]
+        return now, (now[0][0], now[1])
 
-    if state is None:
-        state = jax.vmap(method.init, in_axes=-1, out_axes=-1)(starts)
-    return jax.lax.scan(record, (starts, state), None, length=records)
+    if begun is None:
+        gradient, _ = fields.descent(starts)
+        state = jax.vmap(method.begin, in_axes=-1, out_axes=-1)(gradient, starts)
+        begun = (starts, state), jnp.zeros_like(gradient.net) if counts and gradient.net is not None else None
+    return jax.lax.scan(record, begun, None, length=records)
 
 
 def checked_step(after: object, before: Moving) -> Moving:

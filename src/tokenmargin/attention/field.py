@@ -9,15 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
 
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention.method import Excess, Gradient
 
 
-class Field(eqx.Module):
+class Field(Module):
     """A risk L(y) to subclass: `value` and `descent` make it followed by any method, `log_weights` makes it judged.
 
     `KeyField` has the rest in closed form for a risk of one query over fixed keys.

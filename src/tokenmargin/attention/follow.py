@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -158,35 +157,31 @@ def _follow(
             ended(j, run)
     else:
         spacing = every if every is not None else 1 if keep_path else n_steps
-        for j, path in enumerate(_descents(risks, points, method, n_steps, spacing)):
+        for j, (path, weights) in enumerate(_descents(risks, points, method, n_steps, spacing)):
             times = np.arange(len(path), dtype=float) * spacing
-            ended(j, Trajectory(risks[j], method, path, times, Outcome.STEPS_SPENT, n_steps))
+            ended(j, Trajectory(risks[j], method, path, times, Outcome.STEPS_SPENT, n_steps, weights=weights))
     return [runs[j] for j in range(len(risks))]
 
 
 def _descents(
     risks: Sequence[Risk], points: list[np.ndarray], method: Method, steps: int, every: int
-) -> list[np.ndarray]:
-    """The path of each descent, shape (1 + steps // every, D)."""
-    norm = method.geometry
-    spans = [risk.in_span if norm is not None and norm.rotation_invariant else None for risk in risks]
-    # A descent feels no unit: the keys go back to theirs, by a power of two and so exactly.
-    fields = [
-        risk.field if span is None else replace(span[0], keys=span[0].keys * span[1].kappa)
-        for risk, span in zip(risks, spans, strict=True)
-    ]
+) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """The path of each descent, shape (1 + steps // every, D), and the weights of its tokens so far."""
+    spans = [risk.followed_in(method.geometry) for risk in risks]
+    fields = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
     inside = [
-        point if span is None else (span[1].inward(point) / span[1].kappa).astype(point.dtype)
+        point if span is None else span[1].inward(point).astype(point.dtype)
         for point, span in zip(points, spans, strict=True)
     ]
-    paths: dict[int, np.ndarray] = {}
+    paths: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
     for members in alike(fields):
         lanes = in_lanes([fields[j] for j in members])
-        passed = descend(lanes, np.stack([inside[j] for j in members]), method, steps, every)
+        passed, weights = descend(lanes, np.stack([inside[j] for j in members]), method, steps, every, counts=True)
         for path, j in zip(passed, members, strict=True):
             span = spans[j]
-            paths[j] = path if span is None else span[1].outward(path * span[1].kappa, points[j])
-            paths[j][0] = points[j]
+            whole = path if span is None else span[1].outward(path, points[j])
+            whole[0] = points[j]
+            paths[j] = whole, None if weights is None else weights[members.index(j)]
     return [paths[j] for j in range(len(risks))]
 
 

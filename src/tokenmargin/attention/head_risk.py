@@ -17,8 +17,9 @@ from jaxtyping import Array, Bool, Float
 
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import ArrayLike, InputNumbersJ, KeysJ, ScalarJ, TokenNumbersJ, VectorJ
+from tokenmargin._types import ArrayLike, InputNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
+from tokenmargin.attention._outer_keys import FieldKeys, field_keys
 from tokenmargin.attention._repeats import repeats_merged
 from tokenmargin.attention.heads import Head, TokensJ, head_scores
 from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
@@ -36,7 +37,7 @@ class HeadField(KeyField):
     """L(p) behind a head, as pure JAX."""
 
     tokens: TokensJ
-    keys: KeysJ
+    keys: FieldKeys
     labels: InputNumbersJ
     log_multiplicity: TokenNumbersJ  #: 0, or -inf where masked
     best: TokenFlagsJ  #: tokens of highest score in their input
@@ -117,7 +118,7 @@ class HeadRisk(Risk):
     def field(self) -> HeadField:
         """The same risk as pure JAX: tokens of one key merged, keys relative to a first token."""
         data = self.sequences
-        return self._field(*repeats_merged(data.relative_keys, data.tokens, data.mask))
+        return self._field(*repeats_merged(data.key_marks, data.tokens, data.mask))
 
     @cached_property
     def every_token(self) -> HeadField:
@@ -132,7 +133,7 @@ class HeadRisk(Risk):
         best = gamma >= (gamma.max(axis=1) - tie_widths(gamma))[:, None]
         return HeadField(
             tokens=tokens,
-            keys=self.sequences.relative_keys,
+            keys=field_keys(self.sequences),
             labels=labels,
             log_multiplicity=log_multiplicity,
             best=best,
@@ -185,7 +186,7 @@ class HeadRisk(Risk):
         max-margin problem that a limit is to be compared with.
         """
         gamma = np.asarray(_felt_scores(self.every_token, self.point(p)))
-        return EmbeddedSequences.from_scores(self.sequences.keys, gamma, self.sequences.mask)
+        return self.sequences.rescored(gamma)
 
 
 _scores = eqx.filter_jit(head_scores)

@@ -9,15 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any
 
+import equinox as eqx
 import numpy as np
 
+from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
+from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
+from tokenmargin.attention._margin_interval import margin_interval, margin_of
 from tokenmargin.attention._points import unit_rows
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.blocks import Role, by_block
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
+from tokenmargin.norms import L2, Norm
+
+#: A run whose margin is within this share of the largest goes to it: steps of .1 are so near after some 20,000 of them.
+MARGIN_TOLERANCE = 5e-3
+
+#: The norm in which the flow moves, and most methods.
+EUCLIDEAN = L2()
 
 
 class LimitKind(Enum):
@@ -67,7 +80,7 @@ class BlockLimit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Limit(LimitVerdict):
+class Limit(LimitVerdict, Told):
     """The limit of a trajectory with the numbers that certify it. Numbers that its judge does not have are NaN.
 
     When p diverges and no two tokens of an input tie in score, the velocity and the support weights are a dual
@@ -90,6 +103,59 @@ class Limit(LimitVerdict):
     newton_step: float = float("nan")  #: |J^-1 G| / (1 + |p|), on the span of the differences
     largest_eigenvalue: float = float("nan")  #: of J on that span, relative to its norm; negative if attracting
     finite_part: Vector | None = None  #: where the part that converges stays, shape (D,), orthogonal to the velocity
+    norm: Norm | None = EUCLIDEAN  #: the norm of the max-margin problem that it is judged by; None where none is known
+    weights: np.ndarray | None = None  #: of tokens, summed over parts of the run, shape (c, n, T); None: at `point`
+    onward: np.ndarray | None = None  #: of the array of logits over the second half of the run; None: `velocity`
+
+    @cached_property
+    def margin_interval(self) -> tuple[float, float]:
+        """(low, high) around the largest margin of the selection in the norm: what the run proves without a solver.
+
+        Low is the margin of the last point over its norm, and high is by the weights that pairs had on the way. Both
+        are NaN where no norm is known, or the field does not say its weights; low is 0 or below where the point
+        separates nothing.
+        """
+        weights = self.weights if self.weights is not None else weights_at(self.risk, self.point)
+        if self.norm is None or weights is None:
+            return float("nan"), float("nan")
+        point = self.risk.logit_point(self.point)
+        return margin_interval(self.sequences, self.selection, point, weights, self.norm)
+
+    @property
+    def margin_ratio(self) -> float:
+        """Low over high of `margin_interval`, at most 1 up to rounding; NaN where the point separates nothing.
+
+        The margin of the last point is at least this share of the largest that there is.
+        """
+        low, high = self.margin_interval
+        return low / high if low > 0 and high > 0 else float("nan")
+
+    @checked
+    def margins(self, norm: Norm) -> tuple[float, float]:
+        """Least logit gap of the selection over the norm: of the last point, and of the way over the second half."""
+        onward = self.risk.logit_point(self.velocity) if self.onward is None else self.onward
+        last, later = (
+            margin_of(self.sequences, self.selection, array, norm)
+            for array in (self.risk.logit_point(self.point), onward)
+        )
+        return last, later
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the limit: its direction among the tokens of the plane, or the weights of the pairs that hold it.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+        """
+        from tokenmargin.plots.answers import draw_bars, draw_plane  # matplotlib, an extra
+
+        data = self.risk.sequences
+        if data.width == 2 == len(self.point):
+            ways = [self.velocity] if np.any(self.velocity) else []
+            return draw_plane(
+                data.keys, scores(data), ax, directions=ways, labels=["direction of the limit"] * len(ways)
+            )
+        names = [f"input {i}: {s} over {t}" for i, s, t in self.support]
+        return draw_bars(names, self.support_weights, "weight of the pair, from the dynamics", ax)
 
     @property
     def spread(self) -> float:
@@ -131,22 +197,32 @@ class Limit(LimitVerdict):
         share = np.where(self.selection.chosen, self.risk.attention(self.point), 0.0)
         together = (share * gamma).sum(axis=1) / share.sum(axis=1)
         gamma = np.where(self.selection.chosen, together[:, None], gamma)
-        return EmbeddedSequences.from_scores(felt.keys, gamma, felt.mask)
+        return felt.rescored(gamma)
 
     def __repr__(self) -> str:
         """The kind, the selected tokens and the reason."""
         return f"Limit({self.kind.value}, {self.selection}: {self.reason})"
 
 
+@keep_precision
+def weights_at(risk: Risk, point: Vector) -> np.ndarray | None:
+    """Weights of tokens in the gradient at a point, shape (1, n, T); None where the field does not say them."""
+    net = _net(risk.field, point)
+    return None if net is None else np.asarray(net)[None]
+
+
+_net = eqx.filter_jit(lambda field, y: field.descent(y)[0].net)
+
+
 def with_one_score_a_key(data: EmbeddedSequences) -> EmbeddedSequences:
     """The data, with their mean score for tokens of an input that share a key."""
     gamma = np.where(data.mask, scores(data), 0.0)
-    same = same_key(data.relative_keys, data.mask)
+    same = same_key(data.key_marks, data.mask)
     mean = (same * gamma[:, None, :]).sum(axis=2) / np.maximum(same.sum(axis=2), 1)
     unlike = np.abs(mean - gamma) > score_tie_widths(data)[:, None]
     if not unlike.any():
         return data
-    return EmbeddedSequences.from_scores(data.keys, np.where(unlike, mean, gamma), data.mask)
+    return data.rescored(np.where(unlike, mean, gamma))
 
 
 def _without_tied(data: EmbeddedSequences, chosen: np.ndarray) -> EmbeddedSequences:
@@ -156,5 +232,4 @@ def _without_tied(data: EmbeddedSequences, chosen: np.ndarray) -> EmbeddedSequen
     tied = ~chosen & data.mask & (np.abs(gamma - selected[:, None]) <= score_tie_widths(data)[:, None])
     if not tied.any():
         return data
-    keys = None if data.keys_are_tokens else data.keys
-    return EmbeddedSequences(data.tokens, data.labels, data.head, keys=keys, mask=data.mask & ~tied)
+    return data.masked(data.mask & ~tied)

@@ -19,43 +19,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
+from tokenmargin.attention._pulls import Pulls
+from tokenmargin.attention._scaled import ScaledVector, length
 from tokenmargin.norms import Norm
 
 #: State that a method keeps between steps: any tree of arrays, () for none.
 State = Any
 
 
-class ScaledVector(eqx.Module):
-    """A vector, exp(log_scale) times direction, whose size may underflow while its direction does not."""
-
-    direction: AnyArray
-    log_scale: AnyArray
-
-    @property
-    def value(self) -> AnyArray:
-        """The vector itself, zero once it underflows."""
-        return jnp.exp(self.log_scale) * self.direction
-
-    @property
-    def unit(self) -> AnyArray:
-        """The vector over its length; zeros for a vector that is exactly zero."""
-        return unit(self.direction)
-
-    @property
-    def log_norm(self) -> AnyArray:
-        """Logarithm of its length; -inf for a vector that is exactly zero."""
-        size = length(self.direction)
-        return jnp.where(size > 0, self.log_scale + jnp.log(jnp.where(size > 0, size, 1.0)), -jnp.inf)
-
-
-class Gradient(eqx.Module):
+class Gradient(Module):
     """grad L at a point, right however saturated the softmax is.
 
     `descent` holds -grad L in blocks: one for p, or one for v and one for p where both are trained.
     """
 
     descent: tuple[ScaledVector, ...]
+    pulls: Pulls | None = None  #: -grad L as a sum over tokens, where the field says it
+    net: AnyArray | None = None  #: weights of the tokens' keys in -grad L, moduli of sum 2, shape (n, T)
+    as_one: bool = eqx.field(default=False, static=True)  #: True if all blocks have one log_scale and one length
 
     @property
     def value(self) -> AnyArray:
@@ -65,15 +48,16 @@ class Gradient(eqx.Module):
     @property
     def unit(self) -> AnyArray:
         """grad L over its norm, at any size; zeros where it is exactly zero."""
-        return -self._whole.unit
+        return -self.whole.unit
 
     @property
     def log_norm(self) -> AnyArray:
         """log |grad L|, at any size; -inf where it is exactly zero."""
-        return self._whole.log_norm
+        return self.whole.log_norm
 
     @property
-    def _whole(self) -> ScaledVector:
+    def whole(self) -> ScaledVector:
+        """-grad L with one scale for all blocks."""
         if len(self.descent) == 1:
             return self.descent[0]
         largest = jnp.max(jnp.stack([block.log_scale for block in self.descent]))
@@ -81,7 +65,7 @@ class Gradient(eqx.Module):
         return ScaledVector(jnp.concatenate(parts), largest)
 
 
-class Excess(eqx.Module):
+class Excess(Module):
     """L(p) minus the least that the risk can be, as a sign and a logarithm, so that it never underflows.
 
     With a linear head the least is the loss of the tokens of highest score. Behind a nonlinear head the same tokens are
@@ -97,7 +81,7 @@ class Excess(eqx.Module):
         return self.sign * jnp.exp(self.log_size)
 
 
-class Method(eqx.Module):
+class Method(Module):
     """Method by which p moves: a frozen value to subclass; its fields are annotated as in a dataclass.
 
     Numbers among the fields are handed to compiled code as data, so that another learning rate compiles nothing.
@@ -122,6 +106,15 @@ class Method(eqx.Module):
         del p
         return ()
 
+    def begin(self, gradient: Gradient, p: AnyArray) -> State:
+        """The state to begin with, where it needs the form of a gradient too: that of `init`, unless overridden."""
+        del gradient
+        return self.init(p)
+
+    def counted(self, before: AnyArray, after: AnyArray) -> AnyArray:
+        """Length by which a step counts in the weights of a run (`Trajectory.margin_interval`): Euclidean."""
+        return length(after - before)
+
     @abstractmethod
     def step(self, gradient: Gradient, excess: Excess, state: State, p: AnyArray) -> tuple[AnyArray, State]:
         """The next p and the next state. What is not used of gradient and excess is not computed."""
@@ -130,20 +123,3 @@ class Method(eqx.Module):
 def as_data(method: Method) -> Method:
     """The method with its numbers as arrays, which a compiled function takes as data."""
     return jax.tree.map(lambda x: jnp.asarray(x, float) if isinstance(x, float) else x, method)
-
-
-def unit(vector: AnyArray) -> AnyArray:
-    """x/|x|, zeros for zero, with a derivative that is finite there; its square neither under- nor overflows."""
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(vector)))
-    moving = largest > 0
-    scaled = vector / jnp.where(moving, largest, 1.0)
-    return jnp.where(moving, scaled / jnp.sqrt(jnp.where(moving, jnp.sum(scaled**2), 1.0)), 0.0)
-
-
-def length(vectors: AnyArray) -> AnyArray:
-    """|x| along the first axis, also where the square of an entry under- or overflows."""
-    plain = jnp.sqrt(jnp.sum(vectors**2, axis=0))
-    largest = jnp.max(jnp.abs(vectors), axis=0)
-    scaled = vectors / jnp.where(largest > 0, largest, 1.0)[None]
-    careful = largest * jnp.sqrt(jnp.sum(scaled**2, axis=0))
-    return jnp.where((plain > 0) & jnp.isfinite(plain), plain, careful)

@@ -24,21 +24,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tokenmargin._module import Module
 from tokenmargin._types import (
     AnyArray,
     InputNumbersJ,
     InputVectorsJ,
-    KeysJ,
     MatrixJ,
     PairNumbersJ,
     ScalarJ,
     TokenNumbersJ,
     VectorJ,
 )
-from tokenmargin.attention._coordinates import Coordinates, rounded_length
+from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
+from tokenmargin.attention._outer_keys import FieldKeys, OuterKeys, behind, in_span, pulled
+from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention.field import Field
-from tokenmargin.attention.method import Excess, Gradient, ScaledVector
+from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.losses import Loss
 
 #: Share of all weights below which a token takes no part in the field, and attention below which none in the output:
@@ -54,7 +56,7 @@ LIGHT = 1e-3
 APPROACH, PASSED_BY = 0.9, 2.0
 
 
-class Seen(eqx.Module):
+class Seen(Module):
     """Numbers that decide the pull on p at a point: attention, slopes of the loss, and scores of tokens."""
 
     log_attention: TokenNumbersJ
@@ -62,7 +64,7 @@ class Seen(eqx.Module):
     scores: TokenNumbersJ  #: up to a constant for each input
 
 
-def log_attention(keys: KeysJ, log_multiplicity: TokenNumbersJ, p: VectorJ) -> TokenNumbersJ:
+def log_attention(keys: FieldKeys, log_multiplicity: TokenNumbersJ, p: VectorJ) -> TokenNumbersJ:
     """log softmax(K p) per input, shape (n, T); a token that stands c times has log multiplicity log c.
 
     Masked tokens have log multiplicity -inf and attention 0.
@@ -81,8 +83,13 @@ class KeyField(Field):
     It is followed in the span of the key differences, and judged by the pairs of tokens that carry weight.
     """
 
-    keys: eqx.AbstractVar[KeysJ]  #: each relative to the key of a first token of its input, which is 0
+    keys: eqx.AbstractVar[FieldKeys]  #: each relative to the key of a first token of its input, which is 0
     log_multiplicity: eqx.AbstractVar[TokenNumbersJ]  #: log of how often a token stands; -inf where there is none
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs that the loss is a mean over: one for each input, unless inputs share them."""
+        return int(self.log_multiplicity.shape[0])
 
     @abstractmethod
     def seen(self, p: VectorJ) -> Seen:
@@ -98,7 +105,8 @@ class KeyField(Field):
 
     def descent(self, p: VectorJ) -> tuple[Gradient, Excess]:
         """Gradient and excess at p, which a method's step is given."""
-        return Gradient((ScaledVector(*self.descent_direction(p)),)), Excess(*self.log_excess(p))
+        pulls = self.pulls(p)
+        return Gradient((pulls.total,), pulls, pulls.net), Excess(*self.log_excess(p))
 
     def log_weights(self, p: VectorJ) -> tuple[PairNumbersJ]:
         """Logarithms of the weights of pairs of tokens, shape (n, T, T)."""
@@ -106,37 +114,32 @@ class KeyField(Field):
 
     def in_span(self) -> tuple[Any, Coordinates]:
         """The same field with keys in the span of their differences, in units of the longest one."""
-        keys = np.asarray(self.keys)
-        n, T, d = keys.shape
-        present = np.isfinite(np.asarray(self.log_multiplicity))
-        differences = np.where(present[:, :, None], keys, 0).reshape(n * T, d)
-        basis = None
-        if d > n * (T - 1) and T > 1:
-            moving = differences[np.arange(n * T) % T != 0]  # keys are relative to a token of their own input
-            basis = np.linalg.qr(moving.T)[0]
-            keys = keys @ basis
-        kappa = float(rounded_length(keys.reshape(1, n * T, -1))[0])
-        return replace(self, keys=(keys / kappa).astype(self.keys.dtype)), Coordinates(basis, kappa)
+        keys, coordinates = in_span(self.keys, np.isfinite(np.asarray(self.log_multiplicity)))
+        return replace(self, keys=keys.astype(self.keys.dtype)), coordinates
 
-    def descent_direction(self, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
-        """(D, c) with -grad L(p) = exp(c) D and D of order one, in O(T) per input.
+    def pulls(self, p: VectorJ) -> Pulls:
+        """-grad L(p) as a sum over tokens, each relative to the top token * of its input.
 
-        Written with differences to the top token *, |l'|^-1 times an input's term is the covariance
-        sum s_t (gamma_t - gamma_*)(x_t - x_*) - sum s_t (gamma_t - gamma_*) * sum s_t (x_t - x_*):
-        nothing cancels, and the largest weight over all inputs is taken out as exp(c).
+        |l'|^-1 times an input's term is sum_t s_t (gamma_t - f)(x_t - x_*): with scores relative to that of *, whose
+        own term is 0, no product cancels, and the logarithm of each is taken from its factors.
         """
         seen = self.seen(p)
         log_s, scores = seen.log_attention, seen.scores
         top = jnp.argmax(log_s, axis=-1, keepdims=True)
         ahead = scores - jnp.take_along_axis(scores, top, axis=-1)
-        offset = self.keys - jnp.take_along_axis(self.keys, top[:, :, None], axis=1)
-        log_weight = jnp.where(ahead != 0, seen.log_slope[:, None] + log_s, -jnp.inf)
-        largest = jnp.max(log_weight)
-        largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-        pull = jnp.exp(log_weight - largest) * ahead
-        mean_offset = jnp.einsum("nt,ntd->nd", jnp.exp(log_s), offset)
-        total = jnp.einsum("nt,ntd->d", pull, offset) - jnp.sum(pull, axis=-1) @ mean_offset
-        return total, largest - jnp.log(scores.shape[0])
+        over = ahead - jnp.sum(jnp.exp(log_s) * ahead, axis=-1, keepdims=True)
+        there = (over != 0) & (jnp.arange(scores.shape[1])[None] != top)
+        log_share = seen.log_slope[:, None] + log_s - jnp.log(self.n_outputs)
+        largest = jnp.max(jnp.where(ahead != 0, log_share, -jnp.inf))
+        log_weight = jnp.where(there, log_share + jnp.log(jnp.abs(jnp.where(there, over, 1.0))), -jnp.inf)
+        return Pulls(
+            behind(self.keys, top), top, jnp.sign(over), log_weight, jnp.where(jnp.isfinite(largest), largest, 0.0)
+        )
+
+    def descent_direction(self, p: VectorJ) -> tuple[VectorJ, ScalarJ]:
+        """(D, c) with -grad L(p) = exp(c) D and D of order one, in O(T) per input."""
+        total = self.pulls(p).total
+        return total.direction, total.log_scale
 
     def gradient(self, p: VectorJ) -> VectorJ:
         """grad L(p), correct to rounding relative to its own size however saturated the softmax is."""
@@ -157,7 +160,7 @@ class KeyField(Field):
         largest = jnp.where(any_force, largest, 0.0)
         w = jnp.exp(log_w - largest)
         total = jnp.where(any_force, jnp.sum(w) / 2, 1.0)
-        return sign * w / total, largest + jnp.log(total) - jnp.log(self.keys.shape[0])
+        return sign * w / total, largest + jnp.log(total) - jnp.log(self.n_outputs)
 
     def log_pair_weights(self, p: VectorJ) -> tuple[PairNumbersJ, PairNumbersJ]:
         """(sgn(gamma_t - gamma_u), log w_itu), each of shape (n, T, T); -inf for a pair without force."""
@@ -171,7 +174,7 @@ class KeyField(Field):
     def force(self, p: VectorJ) -> VectorJ:
         """G(p) = sum_{t<u} C_tu (x_t - x_u), shape (d,): -grad L(p) over the sum of all pair weights."""
         signed, _ = self.pair_weights(p)
-        return jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
+        return pulled(self.keys, jnp.sum(signed, axis=-1))
 
     def force_and_jacobian(self, p: VectorJ) -> tuple[VectorJ, MatrixJ]:
         """G(p) and its derivative J(p), shape (d, d)."""
@@ -182,7 +185,7 @@ class KeyField(Field):
         sign, log_w = self.log_pair_weights(p)
         signed, _ = self._normalised(sign, log_w)
         seen = self.seen(p)
-        field = jnp.einsum("nt,ntd->d", jnp.sum(signed, axis=-1), self.keys)
+        field = pulled(self.keys, jnp.sum(signed, axis=-1))
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
@@ -203,7 +206,7 @@ class KeyField(Field):
         return Separation(spread, *told[:-1], told[-1] / unit)
 
 
-class Separation(eqx.Module):
+class Separation(Module):
     """Measures of how far p is from separating tokens at one speed: all but the last are 0 or better in the limit.
 
     The gap of a pair is its key difference along the field, from the higher score to the lower; the mean gap is taken
@@ -251,7 +254,7 @@ def tokens_behind(
 class PairField(KeyField):
     """The field of a linear head, whose scores do not depend on p, with its Jacobian in closed form."""
 
-    keys: KeysJ
+    keys: FieldKeys
     scores: TokenNumbersJ
     log_multiplicity: TokenNumbersJ
     loss: Loss
@@ -264,11 +267,11 @@ class PairField(KeyField):
     def seen(self, p: VectorJ) -> Seen:
         """Attention and slopes at p; the scores are what they are."""
         log_s = self.log_attention(p)
-        return Seen(log_s, self.loss.log_slope(attended_score(log_s, self.scores)), self.scores)
+        return Seen(log_s, self.loss.log_slope_of(log_s, jnp.exp(log_s), self.scores), self.scores)
 
     def value(self, p: VectorJ) -> ScalarJ:
         """L(p) = (1/n) sum_i l(f_i) [M, (ERM)]."""
-        return jnp.mean(self.loss.value(attended_score(self.log_attention(p), self.scores)))
+        return jnp.mean(self.loss.value_of(self.log_attention(p), self.scores))
 
     def log_excess(self, p: VectorJ) -> tuple[ScalarJ, ScalarJ]:
         """(sign, log of the size) of L(p) - (1/n) sum_i l(max_t gamma_it)."""
@@ -280,6 +283,8 @@ class PairField(KeyField):
         J = sum_k C_k z_k (grad log w_k - m)' with z = x_t - x_u, grad log w = (l''/l') grad f + x_t + x_u - 2 xbar and
         m the weighted mean of grad log w. Pairs are never formed: sum_k C_k z_k (x_t + x_u)' = X'(diag(C 1) + C) X.
         """
+        if isinstance(self.keys, OuterKeys):  # those of a matrix are followed in their span, where they are arrays
+            return super().force_and_jacobian(p)
         signed, _ = self.pair_weights(p)
         s = jnp.exp(self.log_attention(p))
         mean_key = jnp.einsum("nt,ntd->nd", s, self.keys)
@@ -294,15 +299,13 @@ class PairField(KeyField):
         return field, jacobian
 
     def _log_slope_gradient(self, s: TokenNumbersJ) -> InputVectorsJ:
-        """grad_p log|l'(f_i)| = (l''/l')(f_i) grad f_i, shape (n, d)."""
-        f = jnp.sum(s * self.scores, axis=-1)
-        ahead = self.scores[:, :, None] - self.scores[:, None, :]
-        net = jnp.sum(s[:, :, None] * s[:, None, :] * ahead, axis=-1)
-        grad_f = jnp.einsum("nt,ntd->nd", net, self.keys)
-        return self.loss.log_slope_derivative(f)[:, None] * grad_f
+        """grad_p log|l'(f_i)|, shape (n, d)."""
+        return jnp.einsum("nt,ntd->nd", self.loss.log_slope_shares(s, self.scores), self.keys)
 
 
-def pair_excess(log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> tuple[AnyArray, AnyArray]:
+def pair_excess(
+    log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss, heads: int = 1
+) -> tuple[AnyArray, AnyArray]:
     """(sign, log of the size) of the mean over inputs of l(sum_t s_t gamma_t) - l(max_t gamma_t).
 
     The output falls short of the highest score by sum_t s_t (max gamma - gamma_t): a sum of positive terms, which is
@@ -314,4 +317,7 @@ def pair_excess(log_s: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, l
     log_short = jnp.where(counts, log_s + jnp.log(jnp.where(counts, short, 1.0)), -jnp.inf)
     mass = jnp.sum(jnp.where(counts, jnp.exp(log_s), 0.0), axis=-1)
     log_change = jax.nn.logsumexp(log_short, axis=-1)
+    if heads > 1:
+        best, mass = (jnp.sum(one.reshape(heads, -1), axis=0) for one in (best, mass))
+        log_change = jax.nn.logsumexp(log_change.reshape(heads, -1), axis=0)
     return log_mean_excess(loss, best, -jnp.ones_like(best), log_change, mass > DIRECT_ATTENTION)

@@ -159,7 +159,7 @@ def local_path(
     # The axis need not lie in the span of the differences, so the width is kept and only the unit is changed.
     system = risk.field
     kappa = system.in_span()[1].kappa
-    system = eqx.tree_at(lambda f: f.keys, system, np.asarray(system.keys) / kappa)
+    system = eqx.tree_at(lambda f: f.keys, system, sequences.relative_keys / kappa)
     tried = _starts_in_cone(q, epsilon, random_starts, seed)
     region = Region(q, np.array(1 - epsilon), np.array(inner_radius * kappa), np.array(1.0))
     end = _best(system, region, bounds * kappa, tried)

@@ -7,8 +7,9 @@ it to bring your own (see `docs/add-a-risk.md`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from tokenmargin.attention.blocks import Block, Blocks, Role, are_many, as_writt
 from tokenmargin.attention.field import Field
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.losses import Correlation, Exponential, Logistic, Loss
+from tokenmargin.losses import Correlation, Exponential, LabelLog, LabelSquared, Logistic, Loss
 from tokenmargin.norms import Norm
 
 #: Outputs between the lowest and the highest score at which a loss of the user's own is looked at.
@@ -36,6 +37,7 @@ class Risk(ABC):
     """
 
     sequences: EmbeddedSequences  #: the data: n inputs of T tokens with keys
+    degree: ClassVar[int] = 1  #: power of a point with which its logits grow: 2 for a product of two blocks
 
     @property
     def blocks(self) -> Blocks:
@@ -52,12 +54,29 @@ class Risk(ABC):
         """The field in the span outside which nothing moves, with its coordinates; None where there is no such span."""
         return self.field.in_span()
 
+    def followed_in(self, moved: Norm | None) -> tuple[Any, Coordinates] | None:
+        """The field in fewer coordinates, in which a method that moves points in a norm takes the same steps, or None.
+
+        A norm that rotations leave alone is followed in the span of the key differences.
+        """
+        span = self.in_span if moved is not None and moved.rotation_invariant else None
+        if span is None:
+            return None
+        # A descent feels no unit: the keys go back to theirs, by a power of two and so exactly.
+        field, coordinates = span
+        return replace(field, keys=field.keys * coordinates.kappa), replace(coordinates, kappa=1.0)
+
     def limit_norm(self, moved: Norm) -> Norm | None:
         """The norm of the max-margin problem of a limit, where a method moves points in the norm `moved`.
 
         It is the same norm where logits are linear in the point. None says that it is not known.
         """
         return moved
+
+    def logit_point(self, point: Any) -> np.ndarray:
+        """The array whose products with the keys are the logits: the query p itself, unless it is made of blocks."""
+        queries = [name for name, block in self.blocks.items() if block.role is Role.QUERY]
+        return by_block(self.blocks, self.point(point))[queries[0]]
 
     def felt(self, point: Any) -> EmbeddedSequences:
         """The problem that a point feels: the data itself, unless scores depend on the point."""
@@ -71,8 +90,7 @@ class Risk(ABC):
 
     def attention(self, point: Any) -> TokenNumbers:
         """softmax(K_i p), shape (n, T), zero on masked tokens. Each copy of a repeated token gets its own share."""
-        queries = [name for name, block in self.blocks.items() if block.role is Role.QUERY]
-        return self.sequences.attention(by_block(self.blocks, self.point(point))[queries[0]])
+        return self.sequences.attention(self.logit_point(point).reshape(-1))
 
     @checked
     def point(self, point: Any, name: str = "point") -> Vector:
@@ -147,6 +165,13 @@ def check_decreasing(loss: Loss, gamma: np.ndarray) -> None:
     if isinstance(loss, Logistic | Exponential | Correlation):
         return
     scores = gamma[np.isfinite(gamma)]
+    if isinstance(loss, LabelLog | LabelSquared):
+        if scores.min() < 0 or scores.max() > 1:
+            raise InvalidInputError(
+                f"{type(loss).__name__} is a loss of attention on a label: its scores are from 0 to 1, but these are "
+                f"from {scores.min():.4g} to {scores.max():.4g}: use logistic, or NextTokenRisk for next tokens."
+            )
+        return
     at = np.linspace(float(scores.min()), float(scores.max()), LOOKED_AT)
     bad = np.flatnonzero(~np.isfinite(np.asarray(loss.log_slope(jnp.asarray(at)))))
     if bad.size:

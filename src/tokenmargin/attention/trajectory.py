@@ -9,16 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin._types import Path, Vector
 from tokenmargin.attention._judging import limits_of
+from tokenmargin.attention._margin_interval import windows
 from tokenmargin.attention._points import PathOfPoints
-from tokenmargin.attention._several_blocks import limit_by_rates, not_judged
+from tokenmargin.attention._repeats import same_key
+from tokenmargin.attention._several_blocks import limit_by_rates, middle_of, not_judged, path_velocity
 from tokenmargin.attention.blocks import as_written, by_block
 from tokenmargin.attention.flow import Flow
-from tokenmargin.attention.limit import Limit
+from tokenmargin.attention.limit import MARGIN_TOLERANCE, Limit, LimitKind
 from tokenmargin.attention.method import Method
 from tokenmargin.attention.risk import Risk
+from tokenmargin.data import Selection, scores
 from tokenmargin.norms import L2, Norm
+
+#: Most by which the low end of an interval may pass the high end: rounding of both. Beyond, `dual` is not the dual.
+CROSSED = 1e-9
 
 
 class Outcome(Enum):
@@ -31,7 +38,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trajectory(PathOfPoints):
+class Trajectory(PathOfPoints, Told):
     """The path of a point under a method: the first of `points` is the start, the last the end.
 
     `times` counts steps for a method. For the flow it is the parameter of dy/ds = force(y), the gradient flow with the
@@ -45,6 +52,7 @@ class Trajectory(PathOfPoints):
     outcome: Outcome
     n_steps: int
     judged_at: Vector | None = None  #: where the limit is judged if not at the end: see `flows`
+    weights: np.ndarray | None = None  #: of tokens, summed over the steps of a method up to each point, shape (s, n, T)
 
     @property
     def blocks(self) -> dict[str, np.ndarray]:
@@ -70,9 +78,40 @@ class Trajectory(PathOfPoints):
         """
         norm, silent = geometry(self.risk, self.method)
         found = self._judged()
-        if norm == L2() or found.finite:
+        if found.finite:
             return found
-        return not_judged(self.risk, self.points, self.times, silent)
+        if norm is None:
+            return not_judged(self.risk, self.points, self.times, silent)
+        found = replace(found, norm=norm, weights=windows(self.weights))
+        if norm == L2():
+            return found
+        half = middle_of(self.points, self.times)
+        passed = [self.risk.logit_point(self.points[j]) for j in (-1, half)]
+        velocity = path_velocity(self.risk, self.points, self.times)
+        return judged_by_margin(replace(found, velocity=velocity, onward=passed[0] - passed[1]))
+
+    @property
+    def margin_interval(self) -> tuple[float, float]:
+        """(low, high) around the largest margin, in the norm of risk and method: see `Limit.margin_interval`."""
+        return self.limit.margin_interval
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the path: in the plane with its tokens where p has two coordinates, else the attention along it.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+
+        Returns:
+            The figure; `figure.savefig("path.pdf")` writes it.
+        """
+        from tokenmargin.plots.answers import draw_attention, draw_plane  # matplotlib, an extra
+
+        if self.risk.sequences.width == 2 == self.points.shape[1]:
+            return draw_plane(self.risk.sequences.keys, scores(self.risk.sequences), ax, paths=[self.points])
+        attention = np.stack([self.risk.attention(as_written(self.risk.blocks, point)) for point in self.points])
+        attention = attention.reshape(len(self.points), -1, attention.shape[-1])
+        at_end = attention[:, np.arange(attention.shape[1]), attention[-1].argmax(axis=-1)]
+        return draw_attention(np.linalg.norm(self.points, axis=1), at_end, ax)
 
     def _judged(self) -> Limit:
         if self.risk.in_span is None:
@@ -86,7 +125,7 @@ class Trajectory(PathOfPoints):
 
 
 def geometry(risk: Risk, method: Method | Flow) -> tuple[Norm | None, str]:
-    """(the norm of the max-margin problem that a limit is to be judged by, why no judge here knows it).
+    """(the norm of the max-margin problem that a limit is to be judged by, why it is not known).
 
     Risk and method name it together: a matrix and a product of two move differently under the same flow.
     """
@@ -102,7 +141,35 @@ def geometry(risk: Risk, method: Method | Flow) -> tuple[Norm | None, str]:
             f"It is not known in which norm {what} moves under {how}, which moves points in {method.geometry.name}: "
             "`limit_norm` of the risk would name it."
         )
-    return norm, (
-        f"{how} on {what} goes to a max-margin direction in the norm {norm.name}, for which no judge is written: "
-        "a dual certificate in that norm would be one. `points` and `velocity` are what the run itself shows."
-    )
+    return norm, ""
+
+
+def judged_by_margin(found: Limit) -> Limit:
+    """The limit of a run that goes to a largest margin in a norm of its own, judged by its margin interval."""
+    assert found.norm is not None
+    limit = replace(found, selection=selected(found.risk, found.point), support=(), support_weights=np.zeros(0))
+    (low, high), name, ratio = limit.margin_interval, found.norm.name, limit.margin_ratio
+    kind = LimitKind.STALLED
+    if np.isnan(high):
+        reason = f"The run bounds no margin in the norm {name}: it held no token back."
+    elif low > high * (1.0 + CROSSED):
+        reason = f"In the norm {name} the margin, {low:.6g}, is above its bound, {high:.6g}: `dual` is not its dual."
+    elif not low > 0:
+        reason = "The last point separates no selection yet: a token is level with the first of its input."
+    elif ratio >= 1.0 - MARGIN_TOLERANCE:
+        kind = LimitKind.DIVERGES
+        reason = f"Its margin in the norm {name} is within {1 - ratio:.1e} of the largest, by the weights of the run."
+    else:
+        reason = (
+            f"Its margin in the norm {name} is {low:.6g}, and by the weights of the run the largest is at most "
+            f"{high:.6g}: {ratio:.4f} of it is reached for certain. Follow it further."
+        )
+    return replace(limit, kind=kind, reason=reason)
+
+
+def selected(risk: Risk, point: np.ndarray) -> Selection:
+    """The token of largest logit in each input, with every copy of it."""
+    data = risk.sequences
+    attention = risk.attention(point)
+    first = np.arange(attention.shape[1])[None] == attention.argmax(axis=1)[:, None]
+    return Selection((same_key(data.key_marks, data.mask) & first[:, :, None]).any(axis=1))

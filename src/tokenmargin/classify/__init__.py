@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tokenmargin.classify.classifier import AttentionClassifier
     from tokenmargin.classify.embedding_fit import fit_embeddings
     from tokenmargin.classify.evaluation import Evaluation, evaluate
+    from tokenmargin.classify.export import Form, export
     from tokenmargin.classify.features import Candidates, Features
     from tokenmargin.classify.fit_folder import write_fit
     from tokenmargin.classify.fit_settings import FitSettings, LabelledCorpus, Origin
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from tokenmargin.classify.prior import Prior
     from tokenmargin.classify.saved_model import load, save
     from tokenmargin.classify.text_model import Explanation, TextModel, Unit
+    from tokenmargin.classify.token_definitions import DEFINITIONS
     from tokenmargin.classify.token_fit import Fitted, fit_tokens
     from tokenmargin.classify.token_model import Contributions, TokenModel
-    from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
+    from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 
 __all__ = [
     "DEFINITIONS",
@@ -36,6 +38,7 @@ __all__ = [
     "FitSettings",
     "Fitted",
     "FittedTexts",
+    "Form",
     "LabelledCorpus",
     "Origin",
     "Prior",
@@ -45,6 +48,7 @@ __all__ = [
     "Unit",
     "deciding_tokens",
     "evaluate",
+    "export",
     "fit_embeddings",
     "fit_parts",
     "fit_texts",

@@ -1,107 +1,60 @@
 """Everything that a fit can choose, judged on documents of the training part that are held out for that.
 
 Candidates are columns of the counts (which features), a prior on values, the ridge on values, and whether attention is
-learnt. Each is judged by the loss of every held-out document, and a simpler candidate is taken where its loss exceeds
-the smallest by no more than one standard error of that difference, document by document. Documents are dealt by what
-they hold: copies fall together, and no random number decides.
+learnt. Each is judged by the loss of every held-out document once its scale is set (see `calibrated`), and a simpler
+candidate is taken where its loss exceeds the smallest by no more than one standard error of that difference, document
+by document. All candidates meet the first part held out, and only those with hope the others. Documents are dealt by
+what they hold: copies fall together, and no random number decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
+from tokenmargin.classify._calibration import Uncalibrated, calibrated
+from tokenmargin.classify._candidates import (
+    HELD,
+    LEAST_NATS,
+    RIDGE_BEGIN,
+    RIDGE_SCORE,
+    RIDGE_VALUE,
+    Choice,
+    Columns,
+    Tried,
+    simplest,
+)
 from tokenmargin.classify._lbfgs import minimise
-from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, losses_of
+from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss
 from tokenmargin.classify.prior import Prior, holders
 from tokenmargin.classify.token_model import TokenModel
-
-#: The ridge on scores that are learnt; scores under an infinite one stay where they start.
-RIDGE_SCORE = 8.0
-HELD = float("inf")
-
-#: The ridge on values where there are too few documents to hold some out, and where the search for it begins.
-RIDGE_VALUE = 0.0625
 
 #: The search multiplies and divides the ridge by this, so often at most.
 RIDGE_FACTOR, RIDGE_STEPS = 4.0, 5
 
 #: Fewer distinct documents than this say too little when a fifth of them is held out.
-FEWEST_TO_CHOOSE = 500
+FEWEST_TO_CHOOSE = 100
 
 #: The search fits at most this many distinct documents, and judges on a quarter as many.
 MOST_TO_CHOOSE = 20_000
 
-#: If counts times margins are at most this, each of five parts is held out in turn: one small part says little.
-MOST_IN_TURN, TURNS = 10_000_000, 5
+#: Counts times margins up to which so many of five parts are held out in turn: one small part says little.
+MOST_IN_TURN = {5: 4_000_000, 3: 40_000_000}
+PARTS = 5
 
-#: The best ridge of n documents grows about like this power of n, between 0 (a right prior) and 1 (a mean loss).
-RIDGE_GROWTH = 0.5
+#: The ridge of n documents grows like n: the penalised mean loss, and with it the scale of values, stays what it was.
+RIDGE_GROWTH = 1.0
+
+#: On the first part held out, a candidate this many standard errors behind the best is not judged on the others; nor
+#: is one that is so far behind the best of its own columns.
+HOPELESS, BESIDE_A_BETTER_PRIOR = 3.0, 1.0
 
 #: A candidate is judged long before its minimum is exact.
 CHOOSING_TOL, CHOOSING_STEPS = 1e-3, 100
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """A candidate, and the loss of each held-out document under it."""
-
-    columns: int  #: index of the set of columns
-    prior: Prior
-    ridge_value: float
-    ridge_score: float
-    losses: np.ndarray
-    weights: np.ndarray  #: weights of those documents: one of weight two is two documents
-    parameters: Parameters
-
-    @property
-    def loss(self) -> float:
-        """The mean loss."""
-        return float(self.losses @ self.weights / self.weights.sum())
-
-    def excess(self, best: Tried) -> tuple[float, float]:
-        """Mean loss less that of another candidate, and this difference's standard error over the same documents."""
-        more, n = self.losses - best.losses, float(self.weights.sum())
-        mean = float(more @ self.weights) / n
-        variance = float((more - mean) ** 2 @ self.weights) / max(n - 1, 1)
-        return mean, float(np.sqrt(variance / n))
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The candidate that is taken, for all documents: its ridge is that of the held-out search, grown to their number.
-
-    Args:
-        columns: index of the set of columns.
-        prior: prior of the values.
-        ridge_value: on values.
-        ridge_score: on scores; infinite where attention is held.
-        warm: parameters to begin at, of all columns of the set; None begins at the prior.
-        of_columns: the best candidate of each set of columns.
-        tried: every candidate, in the order tried.
-    """
-
-    columns: int = 0
-    prior: Prior = Prior.PLAIN
-    ridge_value: float = RIDGE_VALUE
-    ridge_score: float = RIDGE_SCORE
-    warm: Parameters | None = None
-    of_columns: tuple[Tried, ...] = ()
-    tried: tuple[Tried, ...] = ()
-
-
-def simplest(tried: Sequence[Tried]) -> int:
-    """The first of candidates, the simplest first, whose loss is within one standard error of the smallest."""
-    best = min(tried, key=lambda own: own.loss)
-    for place, own in enumerate(tried):
-        more, error = own.excess(best)
-        if more <= error:
-            return place
-    raise AssertionError("the best candidate is within any error of itself")
 
 
 class Chooser:
@@ -115,10 +68,11 @@ class Chooser:
         distinct = len(np.unique(place))
         share = min(0.8, MOST_TO_CHOOSE / max(distinct, 1))
         n_margins = 1 if n_classes == 2 else n_classes
-        turns = TURNS if documents.counts.nnz * n_margins <= MOST_IN_TURN else 1
+        size = documents.counts.nnz * n_margins
+        turns = next((turns for turns, most in MOST_IN_TURN.items() if size <= most), 1)
         self.folds: list[tuple[np.ndarray, np.ndarray]] = []  # which documents are fitted, and which judged by
         for turn in range(turns):
-            moved = (place + turn / TURNS) % 1.0
+            moved = (place + turn / PARTS) % 1.0
             self.folds.append((moved < share, (moved >= share) & (moved < 1.25 * share)))
         classes = np.unique(documents.targets)
         self.is_able = distinct >= FEWEST_TO_CHOOSE and all(
@@ -133,7 +87,7 @@ class Chooser:
 
     def best(
         self,
-        columns: Sequence[np.ndarray | None] = (None,),
+        columns: Sequence[Columns] = (Columns(),),
         priors: Sequence[Prior] = tuple(Prior),
         ridge_value: float | None = None,
         ridge_score: float | None = None,
@@ -141,7 +95,7 @@ class Chooser:
         """Choose what is left open.
 
         Args:
-            columns: sets of columns as booleans, the smallest first; None is all of them.
+            columns: sets of columns, the smallest first.
             priors: to choose from.
             ridge_value: on values, for all documents; None searches it.
             ridge_score: on scores; None learns them unless holding them is better.
@@ -150,96 +104,158 @@ class Chooser:
             given = Choice(0, priors[0])
             return replace(given, ridge_value=ridge_value or RIDGE_VALUE, ridge_score=ridge_score or RIDGE_SCORE)
         first = HELD if ridge_score is None else ridge_score
-        of_columns, trials = [], []
-        for number, mask in enumerate(columns):
-            trial = _Trial(self, number, mask)
-            each = [trial.searched(prior, first, RIDGE_VALUE, ridge_value) for prior in priors]
-            # A prior has no size: of several the best is taken.
-            of_columns.append(min(each, key=lambda own: own.loss))
-            trials.append(trial)
+        trials = [_Trial(self, number, own) for number, own in enumerate(columns)]
+        begin = dict.fromkeys(priors, RIDGE_BEGIN)
+        found: list[Tried] = []
+        for trial in trials:
+            # The ridge of fewer columns is near that of more; the best prior first, so that hopeless ones end early.
+            for prior, start in begin.items():
+                found.append(trial.searched(prior, first, start, ridge_value, found))
+            own = sorted(found[-len(begin) :], key=lambda tried: tried.loss)
+            begin = {tried.prior: tried.ridge_value for tried in own}
+        of_columns = [self._best_of(trial, found) for trial in trials]
         chosen = simplest(of_columns)
         best, trial = of_columns[chosen], trials[chosen]
         if ridge_score is None:
-            free = trial.searched(best.prior, RIDGE_SCORE, best.ridge_value, ridge_value)
+            free = trial.searched(best.prior, RIDGE_SCORE, best.ridge_value, ridge_value, [best])
+            if not free.is_behind(best, HOPELESS):
+                free = trial.judged(free)
             # Attention is learnt: it is held only where that is better by more than chance.
             best = (free, best)[simplest([free, best])]
         ridge = best.ridge_value * self.grown if ridge_value is None else ridge_value
         return Choice(
-            chosen, best.prior, ridge, best.ridge_score, trial.warm(best), tuple(of_columns), tuple(self.tried)
+            chosen,
+            best.prior,
+            ridge,
+            best.ridge_score,
+            trial.warm(best),
+            best.calibration,
+            tuple(of_columns),
+            tuple(self.tried),
         )
+
+    def _best_of(self, trial: _Trial, found: Sequence[Tried]) -> Tried:
+        """The best candidate of a set of columns: of those with hope, on every part held out."""
+        overall = min(found, key=lambda own: own.loss)
+        each = [own for own in found if own.columns == trial.number]
+        ahead = min(each, key=lambda own: own.loss)
+        if ahead.is_behind(overall, HOPELESS):
+            return ahead
+        # A prior has no size: of several the best is taken.
+        level = [own for own in each if not own.is_behind(ahead, BESIDE_A_BETTER_PRIOR)]
+        return min(map(trial.judged, level), key=lambda own: own.loss)
 
 
 class _Fold:
     """Documents fitted and documents judged by, in one set of columns."""
 
-    def __init__(self, chooser: Chooser, fold: tuple[np.ndarray, np.ndarray], mask: np.ndarray | None) -> None:
-        """Cut the columns to what the fitted documents hold: a token that they lack would stay where it starts."""
+    def __init__(self, chooser: Chooser, fold: tuple[np.ndarray, np.ndarray], columns: Columns) -> None:
+        """Cut the columns to what the fitted documents hold often enough.
+
+        Were tokens counted in the documents judged by too, those that the fit saw once would be there if they return.
+        """
         fitted, held_out = map(chooser.documents.rows, fold)
-        seen = np.bincount(fitted.counts.indices, minlength=fitted.counts.shape[1]) > 0
-        self.chooser, self.seen = chooser, seen if mask is None else seen & mask
+        seen = fitted.counts.T @ fitted.weights >= columns.least
+        # A token that no document holds would stay where it starts.
+        seen &= np.bincount(fitted.counts.indices, minlength=len(seen)) > 0
+        self.chooser, self.seen = chooser, seen if columns.mask is None else seen & columns.mask
         self.fitted, self.held_out = (
             part._replace(counts=_in_columns(part.counts, self.seen)) for part in (fitted, held_out)
         )
         self.held = holders(*self.fitted, chooser.n_classes)
-        self.warm: Parameters | None = None
 
     def objective(self, prior: Prior) -> PenalisedLoss:
         """The penalised loss of the fitted documents."""
-        self.warm = None
         n_margins = 1 if self.chooser.n_classes == 2 else self.chooser.n_classes
         return PenalisedLoss(self.fitted, n_margins, self.chooser.power, prior.belief(self.held))
 
-    def losses(self, objective: PenalisedLoss, ridge_value: float, ridge_score: float) -> np.ndarray:
-        """Fit from where the last fit ended, and give the loss of each document judged by."""
-        objective.penalise(ridge_value, ridge_score)
-        begin = objective.origin() if self.warm is None else objective.coordinates(self.warm)
+    def judged(
+        self, objective: PenalisedLoss, ridges: tuple[float, float], warm: Parameters | None
+    ) -> tuple[Parameters, Uncalibrated]:
+        """Fit from where another fit ended, and give the documents judged by under it."""
+        objective.penalise(*ridges)
+        begin = objective.origin() if warm is None else objective.coordinates(warm)
         found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
-        self.warm = objective.parameters(found.x)
-        model = TokenModel(*self.warm, self.chooser.power)
-        return losses_of(model.margins(self.held_out.counts), self.held_out.targets)
+        parameters = objective.parameters(found.x)
+        centred = TokenModel(
+            parameters.score, parameters.value, np.zeros_like(parameters.intercept), self.chooser.power
+        )
+        counts, targets, weights = self.held_out
+        sums = np.ascontiguousarray(centred.margins(counts).T)
+        intercepts = np.broadcast_to(parameters.intercept[:, None], sums.shape)
+        return parameters, Uncalibrated(sums, intercepts, targets, weights)
 
 
 class _Trial:
-    """One set of columns: fits at one ridge after the other."""
+    """One set of columns: fits at one ridge after the other on the first part, and at the best one on the others."""
 
-    def __init__(self, chooser: Chooser, number: int, mask: np.ndarray | None) -> None:
-        """Cut every fold to the columns."""
-        self.chooser, self.number, self.mask = chooser, number, mask
-        self.folds = [_Fold(chooser, fold, mask) for fold in chooser.folds]
+    def __init__(self, chooser: Chooser, number: int, columns: Columns) -> None:
+        """Cut the first part to the columns; the others when they are asked for."""
+        self.chooser, self.number, self.columns = chooser, number, columns
+        self.folds = [_Fold(chooser, chooser.folds[0], columns)]
 
-    def searched(self, prior: Prior, ridge_score: float, start: float, ridge_value: float | None) -> Tried:
-        """The ridge with the least held-out loss: weaker ones as long as they help; if none does, stronger ones."""
-        objectives = [fold.objective(prior) for fold in self.folds]
-        weights = np.concatenate([fold.held_out.weights for fold in self.folds])
+    def searched(
+        self,
+        prior: Prior,
+        ridge_score: float,
+        start: float,
+        ridge_value: float | None,
+        others: Sequence[Tried],
+    ) -> Tried:
+        """The ridge with the least loss on the first part held out: weaker ones as long as they help, or stronger ones.
+
+        A search that is far behind one of the others, and gains on it too slowly, is given up.
+        """
+        objective = self.folds[0].objective(prior)
         path: list[Tried] = []
 
         def tried(ridge: float) -> Tried:
-            parts = zip(self.folds, objectives, strict=True)
-            losses = np.concatenate([fold.losses(objective, ridge, ridge_score) for fold, objective in parts])
-            parameters = self.folds[0].warm
-            assert parameters is not None, "a fold keeps what it fitted"
-            path.append(Tried(self.number, prior, ridge, ridge_score, losses, weights, parameters))
-            self.chooser.tried.append(path[-1])
-            self.chooser.progress(len(self.chooser.tried), None, "choosing on held-out texts")
+            warm = path[-1].parameters if path else None
+            parameters, judged = self.folds[0].judged(objective, (ridge, ridge_score), warm)
+            path.append(self._tried((prior, ridge, ridge_score), judged, parameters))
             return path[-1]
 
         if ridge_value is not None:
             return tried(ridge_value / self.chooser.grown)
-        tried(start)
+        first, best = tried(start), min(others, key=lambda own: own.loss, default=None)
+        enough = LEAST_NATS / float(first.weights.sum())
         for sign in (-1, 1):
-            last = path[0]
+            last = first
             for step in range(1, RIDGE_STEPS + 1):
                 last, before = tried(start * RIDGE_FACTOR ** (sign * step)), last
-                if last.loss >= before.loss:
+                gain = before.loss - last.loss
+                late = best is not None and last.is_behind(best, HOPELESS) and 4 * gain < last.loss - best.loss
+                if gain < enough or late:
                     break
-            if len(path) > 2:
+            least = min(own.loss for own in path)
+            if first.loss - least >= enough or late:
                 break
-        best = min(path, key=lambda own: own.loss)
-        return replace(best, ridge_value=_vertex([(own.ridge_value, own.loss) for own in path]))
+        return max((own for own in path if own.loss - least < enough), key=lambda own: own.ridge_value)
+
+    def judged(self, found: Tried) -> Tried:
+        """A candidate judged on every part held out, with one calibration for all."""
+        if len(self.chooser.folds) == 1:
+            return found
+        for dealt in self.chooser.folds[len(self.folds) :]:
+            self.folds.append(_Fold(self.chooser, dealt, self.columns))
+        ridges = found.ridge_value, found.ridge_score
+        parts: list[Uncalibrated] = []
+        for fold in self.folds:
+            warm = None if parts else found.parameters
+            parts.append(fold.judged(fold.objective(found.prior), ridges, warm)[1])
+        return self._tried((found.prior, *ridges), Uncalibrated.pooled(parts), found.parameters)
+
+    def _tried(self, candidate: tuple[Prior, float, float], judged: Uncalibrated, parameters: Parameters) -> Tried:
+        """A candidate with its calibrated losses, remembered."""
+        calibration, losses = calibrated(judged)
+        tried = Tried(self.number, *candidate, losses, judged.weights, parameters, calibration)
+        self.chooser.tried.append(tried)
+        self.chooser.progress(len(self.chooser.tried), None, "choosing on held-out texts")
+        return tried
 
     def warm(self, tried: Tried) -> Parameters:
         """The parameters of a candidate, in all columns of its set: those that it has not seen where they start."""
-        documents, mask, seen = self.chooser.documents, self.mask, self.folds[0].seen
+        documents, mask, seen = self.chooser.documents, self.columns.mask, self.folds[0].seen
         counts = documents.counts if mask is None else _in_columns(documents.counts, mask)
         start = tried.prior.belief(holders(counts, documents.targets, documents.weights, self.chooser.n_classes)).start
         seen = seen if mask is None else seen[mask]
@@ -257,17 +273,3 @@ def _places(counts: sp.csr_array) -> np.ndarray:
     keys = np.random.default_rng(0).random(counts.shape[1])
     # The sum of keys is spread over many units: its fraction is uniform.
     return np.modf(1e3 * (counts @ keys))[0]
-
-
-def _vertex(tried: Sequence[tuple[float, float]]) -> float:
-    """The least point of the parabola through the best ridge and its neighbours, in the logarithm of the ridge."""
-    ridges, losses = np.array(sorted(tried)).T
-    best = int(losses.argmin())
-    if best == 0 and len(losses) > 1:
-        # The weakest gained something, but too little to go on.
-        return float(np.sqrt(ridges[0] * ridges[1]))
-    if best == len(losses) - 1:
-        return float(ridges[best])
-    left, middle, right = losses[best - 1 : best + 2]
-    offset = 0.5 * (left - right) / (left - 2 * middle + right)
-    return float(ridges[best] * RIDGE_FACTOR**offset)

@@ -110,7 +110,8 @@ def _without(known: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Numbers less their least-squares fit by a cubic in `known`."""
     if len(numbers) < FEWEST_TOKENS:
         return numbers
-    left: np.ndarray = numbers - np.polynomial.Polynomial.fit(known, numbers, 3)(known)
+    degree = min(3, len(np.unique(known)) - 1)  # through two distinct points goes a line, and many cubics
+    left: np.ndarray = numbers - np.polynomial.Polynomial.fit(known, numbers, degree)(known)
     # If the cubic explains the numbers, only rounding errors are left, and these are no signal.
     return np.where(np.abs(left) > ROUNDING * max(float(np.abs(numbers).max()), ROUNDING), left, 0.0)
 

@@ -63,7 +63,7 @@ def weighty(documents: Documents) -> Documents:
 
 def losses_of(margins: Margins, targets: np.ndarray) -> np.ndarray:
     """The logistic loss (one margin) or the cross-entropy (one margin a class) of each document, shape (n,)."""
-    return _losses_and_slopes(np.ascontiguousarray(margins.T), targets, np.ones(len(targets)))[0]
+    return losses_and_slopes(np.ascontiguousarray(margins.T), targets, np.ones(len(targets)))[0]
 
 
 def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> float:
@@ -73,11 +73,11 @@ def mean_loss(margins: Margins, targets: np.ndarray, weights: np.ndarray) -> flo
 
 def _loss_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
     """Sum of the losses, and w dloss/df."""
-    losses, slopes = _losses_and_slopes(margins, targets, weights)
+    losses, slopes = losses_and_slopes(margins, targets, weights)
     return (weights * losses).sum(), slopes
 
 
-def _losses_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def losses_and_slopes(margins: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Losses and w dloss/df, with one row a margin: NumPy is slow to sum over a short last axis."""
     if len(margins) == 1:
         of_other = np.where(targets == 1, -margins[0], margins[0])

@@ -10,6 +10,7 @@ from typing import Any
 
 from tokenmargin._sentences import listed, percent
 from tokenmargin.classify.evaluation import Evaluation
+from tokenmargin.classify.fit_report import ConfusedPair
 from tokenmargin.classify.token_table import TokenTable
 
 #: Tokens named for each class.
@@ -26,23 +27,37 @@ MOST_CLASSES, RARE = 8, 0.2
 FEW = 0.01
 
 
-def what_was_learnt(table: TokenTable, evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
-    """Sentences that say what the model is, how well it does, and which tokens decide."""
+def what_was_learnt(
+    table: TokenTable,
+    evaluation: Evaluation,
+    metrics: Mapping[str, Any],
+    confused: Sequence[ConfusedPair] = (),
+    has_runs: bool = False,
+) -> tuple[str, ...]:
+    """Sentences that say how well the model does, what it is, and which tokens decide.
+
+    Args:
+        table: words and phrases, or tokens.
+        evaluation: how held-out texts were judged.
+        metrics: numbers of metrics.json.
+        confused: pairs of classes that are confused, the most frequent first.
+        has_runs: True if the model reads runs of characters, which the table counts with their words.
+    """
     low, high = evaluation.accuracy_interval
     learnt, held_out, repeated = (metrics[f"{name}_documents"] for name in ("train", "test", "repeated_test"))
     unseen = f"held out, {repeated:,} of them learnt from as well," if repeated else "that it had not seen,"
+    runs = " (words, phrases and runs of characters)" if has_runs else ""
     sentences = [
-        f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
-        f"{len(table):,} tokens: how much attention it gets, and what it then says.",
         f"On {held_out:,} texts {unseen} {percent(evaluation.accuracy)} of its predictions are right "
         f"(95% interval {percent(low)} to {percent(high)}).",
+        *_on_the_scale(metrics),
+        *_on_small_classes(evaluation),
+        f"From {learnt:,} texts labelled {_labels(table.classes)} the model learnt two numbers for each of "
+        f"{metrics['tokens']:,} tokens{runs}: how much attention it gets, and what it then says.",
     ]
-    sentences.extend(_on_small_classes(evaluation))
-    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
     if len(table.classes) > MOST_CLASSES:
-        worst = sorted(table.classes, key=lambda name: evaluation.per_class[name]["f1"])[:MOST_CLASSES]
-        told = ", ".join(f"{name} ({percent(evaluation.per_class[name]['f1'])})" for name in worst)
-        return (*sentences, f"It does worst, by F1, on {told}.")
+        return (*sentences, *_on_many_classes(evaluation, confused))
+    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
     for name in table.classes:
         rows = table.towards(name, top)
         if rows:
@@ -58,12 +73,36 @@ def _labels(classes: Sequence[str]) -> str:
     return listed(classes, "or") if len(classes) <= MOST_CLASSES else f"with one of {len(classes)} classes"
 
 
+def _on_the_scale(metrics: Mapping[str, Any]) -> Iterable[str]:
+    """Say how far off predictions are where labels are steps of a scale, and what is made of their order."""
+    if "within_one_step" in metrics:
+        yield (
+            f"The labels are steps of a scale: {percent(metrics['within_one_step'])} of the predictions are right or "
+            f"one step off, and the mean error is {metrics['mean_steps_off']:.2f} steps. Each step is learnt as a "
+            "class of its own; the order is used to judge, not to learn."
+        )
+
+
+def _on_many_classes(evaluation: Evaluation, confused: Sequence[ConfusedPair]) -> Iterable[str]:
+    """Name the classes that the model does worst on, and the pairs that it confuses most."""
+    worst = sorted(evaluation.classes, key=lambda name: evaluation.per_class[name]["f1"])[: MOST_CLASSES // 2]
+    told = ", ".join(f"{name} ({percent(evaluation.per_class[name]['f1'])})" for name in worst)
+    yield f"It does worst, by F1, on {told}."
+    if confused:
+        pairs = (
+            f"{pair.truth} for {pair.predicted} ({pair.texts:,} {'text' if pair.texts == 1 else 'texts'}"
+            + (f": “{pair.words[0][0]}”)" if pair.words else ")")
+            for pair in confused[: MOST_CLASSES // 4]
+        )
+        yield f"What it mistakes most often: {listed(pairs)}."
+
+
 def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
     """Say how well the smallest class is found, if it is rare: accuracy says little about it."""
     there = evaluation.confusion.sum(axis=1)
     rarest = int(there.argmin())
     name = evaluation.classes[rarest]
-    if 0 < there[rarest] < RARE * there.sum():
+    if 0 < there[rarest] < RARE * there.sum() and len(evaluation.classes) <= MOST_CLASSES:
         own = evaluation.per_class[name]
         yield (
             f"{name} is rare ({percent(there[rarest] / there.sum())} of the texts): of its texts "
@@ -73,7 +112,9 @@ def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
         )
 
 
-def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> tuple[str, ...]:
+def how_far_to_trust_it(
+    evaluation: Evaluation, metrics: Mapping[str, Any], table: TokenTable | None = None
+) -> tuple[str, ...]:
     """Beside what the numbers stand, and what they do not say."""
     baseline, majority, mean = (metrics[name] for name in ("baseline_accuracy", "majority", "difference"))
     low, high = metrics["difference_interval"]
@@ -91,6 +132,8 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
         f"When it says 80%, take it as 80% give or take {_points(gap)}: that is how far its probabilities are off, on "
         f"average; probabilities without fault would seem off by {_points(chance)} with so many texts."
     )
+    if table is not None:
+        sentences.extend(_on_ranks(table, metrics))
     sentences.extend(_on_repeats(metrics))
     unread, held_out = metrics["unread_test_documents"], metrics["test_documents"]
     if unread > FEW * held_out:
@@ -103,6 +146,23 @@ def how_far_to_trust_it(evaluation: Evaluation, metrics: Mapping[str, Any]) -> t
         "use others."
     )
     return tuple(sentences)
+
+
+def _on_ranks(table: TokenTable, metrics: Mapping[str, Any]) -> Iterable[str]:
+    """Say how steady the order of the tokens is, beside the usual methods; who is steadier is named."""
+    if table.first is None or table.rank_low is None or table.rank_high is None or not len(table):
+        return
+    stay = metrics["first_tokens_that_stay"]
+    ours, others = stay["this model"], {name: share for name, share in stay.items() if name != "this model"}
+    better = [name for name, share in others.items() if share > ours]
+    beside = listed(f"{percent(share, 0)} of those of {name}" for name, share in others.items())
+    verdict = f"{listed(better)} {'is' if len(better) == 1 else 'are'} steadier" if better else "neither is steadier"
+    yield (
+        f"Fitted again to {metrics['resamples']} draws of the texts, “{shown_as(table, 0)}” stands first in "
+        f"{percent(float(table.first[0]), 0)} (in 95% of them from rank {table.rank_low[0]:,} to "
+        f"{table.rank_high[0]:,}), and {percent(ours, 0)} of its first 20 tokens stay among them; {beside} do: "
+        f"{verdict}."
+    )
 
 
 def _on_repeats(metrics: Mapping[str, Any]) -> Iterable[str]:
@@ -145,8 +205,8 @@ def _points(gap: float) -> str:
 
 def shown_as(table: TokenTable, row: int) -> str:
     """A token as a person would write it: the most frequent word behind it, where it is not a word itself."""
-    words = table.words[row]
-    return words.split(", ")[0] if words else str(table.token[row])
+    token, words = table.as_written(row)
+    return words.split(", ")[0] if words else token
 
 
 def as_written(texts: Iterable[str], apostrophes: str, counts: Mapping[str, int]) -> dict[str, str]:

@@ -14,7 +14,8 @@ from tokenmargin._checks import checked
 from tokenmargin._memory import host_bytes
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
-from tokenmargin.classify._choosing import HELD, Choice, Chooser
+from tokenmargin.classify._candidates import HELD, Choice, Columns
+from tokenmargin.classify._choosing import Chooser
 from tokenmargin.classify._objective import Documents
 from tokenmargin.classify.prior import Prior
 from tokenmargin.classify.token_fit import POWER
@@ -108,7 +109,8 @@ def choose_features(
     """
     allowed = [Features.WORDS] if base.word_piece else list(candidates.features)
     minimums = sorted(candidates.minimums)
-    if len(allowed) > 1 and Features.CHARACTERS in allowed and not _characters_help(texts, targets, base, minimums[0]):
+    is_long = len(allowed) > 1 and Features.CHARACTERS in allowed and len(texts) > CHARACTER_TEXTS
+    if is_long and not _characters_help(texts, targets, base, minimums[0]):
         allowed.remove(Features.CHARACTERS)
     if len(allowed) == len(minimums) == 1:
         counted = count_tokens(texts, allowed[0].recipe(base, minimums[0]), map=map, progress=progress)
@@ -126,11 +128,11 @@ def choose_features(
     minimums = _that_fit(minimums, total, int(targets.max()) + 1)
     masks = {own: own.columns(counted.vocabulary) & (total >= minimums[0]) for own in allowed}
     allowed.sort(key=lambda own: int(masks[own].sum()))
-    choice = chooser.best([masks[own] for own in allowed])
+    choice = chooser.best([Columns(masks[own], minimums[0]) for own in allowed])
     features, said, minimum = allowed[choice.columns], _compared(allowed, choice), minimums[0]
     if len(minimums) > 1:
         # The first is the whole vocabulary: it is cut only where that is better by more than chance.
-        kept = [masks[features] & (total >= least) for least in minimums]
+        kept = [Columns(masks[features] & (total >= least), least) for least in minimums]
         choice = chooser.best(kept, (choice.prior,), choice.ridge_value, choice.ridge_score)
         minimum = minimums[choice.columns]
     recipe = features.recipe(base, minimum)
@@ -150,7 +152,7 @@ def _characters_help(texts: Sequence[str], targets: np.ndarray, base: Recipe, mi
     counted = count_tokens([texts[row] for row in some], Features.CHARACTERS.recipe(base, minimum))
     chooser = _chooser(counted, targets[some])
     kinds = (Features.WORDS, Features.PAIRS, Features.CHARACTERS)
-    masks = [own.columns(counted.vocabulary) for own in kinds]
+    masks = [Columns(own.columns(counted.vocabulary), minimum) for own in kinds]
     return chooser.is_able and chooser.best(masks, (Prior.PLAIN,), ridge_score=HELD).columns == len(kinds) - 1
 
 
@@ -163,13 +165,11 @@ def _that_fit(minimums: list[int], total: np.ndarray, n_classes: int) -> list[in
 
 def _compared(allowed: Sequence[Features], choice: Choice) -> str:
     """The features that were taken, beside the others, in one line."""
-    best = min(choice.of_columns, key=lambda own: own.loss)
-    others = []
+    best, others = choice.of_columns[choice.columns], []
     for features, own in zip(allowed, choice.of_columns, strict=True):
-        if features is not allowed[choice.columns]:
+        if own is not best:
             more, error = own.excess(best)
-            apart = "the least" if own is best else f"{more:.3f} ± {error:.3f} more than the least"
-            others.append(f"{features.value}: {own.loss:.3f}, {apart}")
+            others.append(f"{features.value}: {abs(more):.3f} ± {error:.3f} {'more' if more >= 0 else 'less'}")
     taken = (
         f"read as {allowed[choice.columns].value}: loss {choice.of_columns[choice.columns].loss:.3f} on held-out texts"
     )

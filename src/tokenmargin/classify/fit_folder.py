@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +36,17 @@ FORMULAS = tuple("=+-@\t\r\n'\uff1d\uff0b\uff0d\uff20")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 #: All that a folder of a fit holds; the page is the caller's.
-FILES = ("manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet")
+FILES = ("manifest.json", "metrics.json", "model", "model.js", "report.html", "tokens.csv", "tokens.parquet")
 
 
 @checked
-def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> None:
+def write_fit(fitted: FittedTexts, folder: Path, pages: Mapping[str, str] | None = None) -> None:
     """Write a fit into a folder of its own; another fit that is there is replaced in one step.
 
     Args:
         fitted: result of `fit_texts` or `fit_parts`.
         folder: new, or one that holds a fit and nothing else.
-        page: the HTML of report.html; without it there is none.
+        pages: report.html and what lies beside it, by name; without it there is none.
     """
     table = fitted.tokens
     width = len(table.only([]).columns())
@@ -57,8 +57,8 @@ def write_fit(fitted: FittedTexts, folder: Path, page: str | None = None) -> Non
         save(fitted.model, staged / "model")
         write_json(staged / "metrics.json", fitted.metrics)
         write_json(staged / "manifest.json", fitted.report.manifest)
-        if page is not None:
-            write_text(staged / "report.html", page)
+        for name, content in (pages or {}).items():
+            write_text(staged / name, content)
 
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:

@@ -3,38 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenmargin.classify.token_table import Definition, TokenTable
+from tokenmargin.classify.token_definitions import Definition
+from tokenmargin.classify.token_table import TokenTable
+
+#: In place of a row of the table, for a word or phrase that the page has no row for.
+NO_ROW = -1
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of a text: a word with what it contributed, or what stands between two words (token -1)."""
+class Mark(NamedTuple):
+    """A word or a phrase where it stands in a text; those of a text may overlap."""
 
-    text: str
-    token: int  #: row of the token table; of several tokens in one word, the one that contributes most
-    contribution: float  #: to the log-odds of the predicted class
+    name: str  #: as the model names it
+    token: int  #: row of the token table, or `NO_ROW`
+    places: tuple[tuple[int, int], ...]  #: start and end of each place
+    contribution: float  #: to the log-odds of the predicted class against the other one, all places together
     attention: float
+    without: float  #: probability of the predicted class without it, by the model evaluated again
 
 
 @dataclass(frozen=True)
 class DocumentView:
-    """A held-out text with the words that decided; its pieces, joined, are the text."""
+    """A held-out text with the words and phrases that decided."""
 
     row: int  #: its number in the file, from 0
     truth: str
     predicted: str
-    probability: float  #: probability of the predicted class
+    against: str  #: the class that the contributions speak against: the true one if the prediction is wrong
     probabilities: tuple[float, ...]
-    pieces: tuple[Piece, ...]
+    text: str
+    marks: tuple[Mark, ...]  #: the most deciding first; none if the model knows no word of the text
+    left: int = 0  #: number of characters cut off
+
+    @property
+    def probability(self) -> float:
+        """The probability of the predicted class."""
+        return max(self.probabilities)
 
     @property
     def is_mistake(self) -> bool:
         """True if the prediction is wrong."""
         return self.truth != self.predicted
+
+
+class ConfusedPair(NamedTuple):
+    """Texts of one class that were taken for another, and the words that misled."""
+
+    truth: str
+    predicted: str
+    texts: int
+    share: float  #: share of the texts of the true class
+    words: tuple[tuple[str, float], ...]  #: mean pull from the true class to the other, over these texts; largest first
 
 
 @dataclass(frozen=True)
@@ -51,9 +73,11 @@ class FitReport:
     metrics: dict[str, Any]
     calibration: tuple[tuple[float, float, int], ...]
     confusion: np.ndarray
+    confused: tuple[ConfusedPair, ...]  #: the most frequent mistakes first
     claims: tuple[dict[str, str], ...]
     reading: tuple[str, ...]
     rows_left_out: tuple[tuple[str, int, str], ...]
     manifest: dict[str, Any]
     command: str
     definitions: dict[str, Definition]
+    has_runs: bool = False  #: True if the model reads runs of characters, which are counted with their words

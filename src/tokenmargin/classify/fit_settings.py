@@ -60,6 +60,7 @@ class FitSettings:
         whole_number(self.bootstrap, "bootstrap", 0)
 
 
+@checked
 @dataclass(frozen=True)
 class Origin:
     """Origin of the texts, for the page and the manifest."""

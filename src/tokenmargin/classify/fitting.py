@@ -13,10 +13,11 @@ from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
-from tokenmargin.classify._choosing import Choice
+from tokenmargin.classify._candidates import Choice
 from tokenmargin.classify._peers import strongest_peer
 from tokenmargin.classify._plain_words import as_written
 from tokenmargin.classify._resampling import resampled
+from tokenmargin.classify._scale import class_names
 from tokenmargin.classify._splitting import copies, held_out_mask, repeated_across
 from tokenmargin.classify.features import choose_features
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, LabelledCorpus, Origin
@@ -26,6 +27,12 @@ from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT, CountedTexts, TokenCounter, count_tokens
 from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
+
+#: What tables write where there is no value.
+MISSING = ("nan", "na", "n/a", "none", "null", "?")
+
+#: More words than there are.
+ALL = 1 << 40
 
 #: Parts of the package that decide what a fit computes.
 COMPUTED_BY = ("data", "sources", "text", "classify")
@@ -61,7 +68,7 @@ def fit_texts(
     base = np.bincount(learnt.targets) / len(learnt.targets)
     model = TextModel(TokenCounter(counted.recipe, counted.vocabulary), fitted.model, ready.classes, words, base)
     drawn = settings.seed, settings.bootstrap
-    again = resampled(learnt.counts, learnt.targets, fitted, drawn, stages, map, progress)
+    again = resampled(learnt.counts, learnt.targets, fitted, drawn, stages, model.counter.within_words(), map, progress)
     seen, known = repeated_across(learnt.texts, held_out.texts), {"copied_train_documents": copies(learnt.texts)}
     progress(0, 1, "comparing with peers")
     uncut = count_tokens(learnt.texts, replace(counted.recipe, minimum_count=1), map=map)
@@ -95,7 +102,7 @@ def counted_parts(
     map: Map = builtins.map,
 ) -> Counted:
     """Cut the texts in two and count them; features and vocabulary are those of the texts learnt from."""
-    classes = tuple(sorted(set(corpus.labels)))
+    classes = class_names(corpus.labels)
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
     number = {name: k for k, name in enumerate(classes)}
@@ -128,11 +135,16 @@ def counted_parts(
 
 
 def alike_labels(classes: Sequence[str]) -> tuple[str, ...]:
-    """Sentences about labels that differ in capitals or blanks alone, mostly one class written in two ways."""
+    """Sentences about labels that are mostly a mistake: no value, or one class written in two ways."""
     alike: dict[str, list[str]] = {}
     for name in classes:
         alike.setdefault(" ".join(name.casefold().split()), []).append(name)
-    return tuple(
+    missing = tuple(
+        f"the label {name!r} reads like a missing value and is taken for a class: a label map leaves its texts out"
+        for name in classes
+        if name.strip().casefold() in MISSING
+    )
+    return missing + tuple(
         f"the labels {' and '.join(map(repr, names))} differ in capitals or blanks alone and are taken for classes of "
         "their own: a label map makes one class of them"
         for names in alike.values()
@@ -159,6 +171,7 @@ def train_tokens(ready: Counted, progress: Progress = silent, stages: Stages | N
         ridge_value=None if choice is None else choice.ridge_value,
         ridge_score=None if choice is None else choice.ridge_score,
         warm=None if choice is None else choice.warm,
+        calibration=None if choice is None else choice.calibration,
         progress=progress,
         checkpoint=None if stages is None else stages.checkpoint("fit"),
     )
@@ -168,7 +181,7 @@ def fitted_model(
     corpus: LabelledCorpus, settings: FitSettings, progress: Progress = silent
 ) -> tuple[TextModel, tuple[str, ...]]:
     """Learn from all texts, with nothing held out and nothing judged: the model, and what was chosen in sentences."""
-    classes = tuple(sorted(set(corpus.labels)))
+    classes = class_names(corpus.labels)
     number = {name: k for k, name in enumerate(classes)}
     targets = np.array([number[label] for label in corpus.labels])
     counted, choice, said = _counted(corpus.texts, targets, settings, progress, builtins.map)
@@ -190,9 +203,11 @@ def words_behind(counted: CountedTexts, texts: Sequence[str] = (), most: int = 5
     listed = zip(counted.word_map.words, counted.word_map.counts.tolist(), strict=True)
     written = as_written(texts, counted.recipe.apostrophes, dict(listed))
     is_whole = not counted.recipe.word_piece and not counted.recipe.cuts_stems
-    names = []
+    names, known = [], set(counted.vocabulary)
     for column, token in enumerate(counted.vocabulary):
         words = [token] if is_whole and CUT not in token else counted.word_map.most_frequent(column, most)
+        if CUT in token and counted.recipe.characters:  # it speaks for words that are no tokens themselves
+            words = [word for word in counted.word_map.most_frequent(column, ALL) if word not in known][:most] or words
         shown = [" ".join(written.get(word, word) for word in each.split(" ")) for each in words]
         names.append("" if shown in ([], [token]) else ", ".join(shown))
     return tuple(names)

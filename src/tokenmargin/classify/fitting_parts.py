@@ -106,7 +106,7 @@ def fitted_to_parts(
     Args:
         parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
         sample: a fit to some of the documents: this fit begins at its parameters, and takes over its ridges.
-        grown: ratio of all documents to those of the sample; the ridge grows with its root.
+        grown: ratio of all documents to those of the sample; the ridge grows with it.
         believed: initial scores and units of all documents, by the prior of the sample.
         progress: called as progress(steps, most, "fitting").
         keeper: keeper of the newest steps.
@@ -119,7 +119,8 @@ def fitted_to_parts(
         progress(step, MOST_STEPS, "fitting")
         return False
 
-    begin: np.ndarray | Search = objective.coordinates(Parameters(model.score, model.value, model.intercept))
+    first, scaled = Parameters(model.score, model.value, model.intercept), sample.calibration
+    begin: np.ndarray | Search = objective.coordinates(first if scaled is None else scaled.undone(first))
     with keeper or Keeper(None, dict) as keeps:
         kept = keeps.latest()
         found = minimise(
@@ -130,7 +131,8 @@ def fitted_to_parts(
             stop=stop,
             after=lambda search: keeps.after(len(search.values) - 1, lambda: (search.arrays(), {})),
         )
-    return TokenModel(*objective.parameters(found.x), model.power)
+    parameters = objective.parameters(found.x)
+    return TokenModel(*(parameters if scaled is None else scaled.applied(parameters)), model.power)
 
 
 class _Dealt:

@@ -10,24 +10,29 @@ import scipy.sparse as sp
 
 from tokenmargin._provenance import manifest
 from tokenmargin.classify._corpus_claims import corpus_claims
-from tokenmargin.classify._page_texts import documents_shown, examples_shown
+from tokenmargin.classify._page_texts import confused_pairs, documents_shown, examples_shown
 from tokenmargin.classify._peers import Peer
 from tokenmargin.classify._plain_words import how_far_to_trust_it, what_was_learnt
 from tokenmargin.classify._resampling import Resampled
+from tokenmargin.classify._scale import scale_metrics
 from tokenmargin.classify.evaluation import Evaluation, apart_from_repeats, evaluate, paired_interval
-from tokenmargin.classify.fit_report import DocumentView, FitReport
+from tokenmargin.classify.fit_report import NO_ROW, DocumentView, FitReport
 from tokenmargin.classify.fit_settings import CountedPart, FitSettings, Origin
-from tokenmargin.classify.text_model import NO_TOKEN, TextModel
+from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.token_definitions import definitions_for
 from tokenmargin.classify.token_fit import Fitted
-from tokenmargin.classify.token_table import DEFINITIONS, TokenTable, deciding_tokens
+from tokenmargin.classify.token_table import TokenTable, deciding_tokens
 from tokenmargin.data.tokens import TokenDataset
 
 #: Packages whose versions can change a number.
 RECORDED = ("tokenmargin", "numpy", "scipy", "scikit-learn", "pyarrow", "PyStemmer")
 
 
-#: Tokens of a page times classes, beside the tokens of the texts that it shows: the model keeps all.
+#: Tokens of a page times classes; for tokens of the texts that it shows there is as much room. The model keeps all.
 PAGE_NUMBERS = 40_000
+
+#: Tokens that a page has for every class, however rare it is.
+WORDS_OF_CLASS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +77,18 @@ def evaluated_fit(
     probabilities = model.probabilities(held_out.counts)
     evaluation = evaluate(probabilities, held_out.targets, model.classes)
     names, words = model.counter.vocabulary, model.words
-    table = deciding_tokens(model.tokens, learnt.counts, learnt.targets, model.classes, names, words, again)
+    own = model.tokens, learnt.counts, learnt.targets, model.classes, names, words
+    within = model.counter.within_words()
+    table = deciding_tokens(*own, None if again is None else again.columns, within)
+    # The papers speak of the tokens that were trained: runs of characters are among them.
+    claims = corpus_claims(table if within is None else deciding_tokens(*own), fitted.start, _dataset(learnt, model))
     repeats = apart_from_repeats(probabilities.argmax(axis=1) == held_out.targets, seen)
     metrics = _metrics(evaluation, learnt, held_out, probabilities, *peer) | _how(fitted) | repeats | known
-    report = _report(model, table, evaluation, metrics, learnt, held_out, probabilities, settings, origin, fitted.start)
+    metrics |= scale_metrics(model.classes, evaluation.confusion)
+    if again is not None:
+        metrics["resamples"] = settings.bootstrap
+        metrics["first_tokens_that_stay"] = again.steady
+    report = _report(model, table, evaluation, metrics, learnt, held_out, probabilities, settings, origin, claims)
     return FittedTexts(model, table, evaluation, metrics, report)
 
 
@@ -128,7 +141,7 @@ def _report(
     probabilities: np.ndarray,
     settings: FitSettings,
     origin: Origin,
-    start: np.ndarray,
+    claims: tuple[dict[str, str], ...],
 ) -> FitReport:
     """Everything that the page shows."""
     shown: tuple[DocumentView, ...] = ()
@@ -138,36 +151,46 @@ def _report(
         shown = documents_shown(model, table, *own, probabilities, settings.seed)
         examples = examples_shown(model, table, learnt.texts, learnt.targets, learnt.counts)
     of_page, shown = _selected(table, shown)
+    confused = confused_pairs(model, table, held_out.texts, held_out.targets, probabilities.argmax(axis=1))
     return FitReport(
         origin.title,
         model.classes,
-        what_was_learnt(table, evaluation, metrics),
-        how_far_to_trust_it(evaluation, metrics),
+        what_was_learnt(table, evaluation, metrics, confused, model.counter.recipe.characters > 0),
+        how_far_to_trust_it(evaluation, metrics, table),
         of_page,
         shown,
         examples,
         metrics,
         evaluation.calibration,
         evaluation.confusion,
-        corpus_claims(table, start, _dataset(learnt, model)),
+        confused,
+        claims,
         origin.reading,
         origin.rows_left_out,
         _manifest(settings, origin, model),
         origin.command,
-        DEFINITIONS,
+        definitions_for(len(model.classes)),
+        model.counter.recipe.characters > 0,
     )
 
 
 def _selected(table: TokenTable, shown: tuple[DocumentView, ...]) -> tuple[TokenTable, tuple[DocumentView, ...]]:
     """The tokens that decide most and those of the texts shown, for a page; and the texts with the rows of these."""
     most = max(1, PAGE_NUMBERS // len(table.classes))
-    if len(table) <= most:
+    if len(table) <= 2 * most:
         return table, shown
-    used = {piece.token for view in shown for piece in view.pieces if piece.token >= 0}
-    rows = sorted(used | set(range(most)))
-    number = {row: place for place, row in enumerate(rows)} | {NO_TOKEN: NO_TOKEN}
+    pulled = np.zeros(len(table))
+    for view in shown:
+        for mark in view.marks:
+            if mark.token != NO_ROW:
+                pulled[mark.token] += abs(mark.contribution)
+    pulled[:most] = np.inf
+    for name in table.classes:
+        pulled[table.towards(name, WORDS_OF_CLASS)] = np.inf
+    rows = sorted(np.argsort(-pulled, kind="stable")[: 2 * most].tolist())
+    number = {row: place for place, row in enumerate(rows)}
     moved = (
-        replace(view, pieces=tuple(replace(piece, token=number[piece.token]) for piece in view.pieces))
+        replace(view, marks=tuple(mark._replace(token=number.get(mark.token, NO_ROW)) for mark in view.marks))
         for view in shown
     )
     return table.only(rows), tuple(moved)

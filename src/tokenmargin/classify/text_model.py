@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin.classify._text_units import Gathered, gathered
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT
 from tokenmargin.text.counter import Rows, TextWords, TokenCounter
 
-#: Texts whose contributions are computed together.
-BATCH = 4096
+#: Texts whose contributions are computed together, and occurrences times units that are looked at together.
+BATCH, BLOCK = 4096, 1 << 22
 
 #: In place of a token, for what stands between words and for words that the model does not know.
 NO_TOKEN = -1
@@ -88,11 +89,12 @@ class Explanation:
     def units(self) -> tuple[Unit, ...]:
         """The words and phrases that the model knows, the most deciding first."""
         starts, ends = self._of.places.starts, self._of.places.ends
-        units = []
-        for name, own in self._of.gathered().items():
-            spans = tuple([(starts[first], ends[first + size - 1]) for first, size in own.places])
-            units.append(Unit(name, own.token, spans, own.pull, own.attention))
-        return tuple(sorted(units, key=lambda unit: -abs(unit.contribution)))
+        units = [
+            Unit(name, token, tuple([(starts[first], ends[first + size - 1]) for first, size in places]), pull, given)
+            for name, (token, places, pull, given) in self._of.gathered().items()
+        ]
+        units.sort(key=lambda unit: -abs(unit.contribution))
+        return tuple(units)
 
     @cached_property
     def parts(self) -> tuple[WordPart, ...]:
@@ -101,6 +103,18 @@ class Explanation:
         facts = zip(own.columns.tolist(), own.pulls.tolist(), own.attention.tolist(), strict=True)
         return _parts(self.text, own.places, {token: (pulled, given) for token, pulled, given in facts})
 
+    @cached_property
+    def stretches(self) -> tuple[tuple[str, Unit | None], ...]:
+        """The text cut where words and phrases begin and end, each stretch with the most deciding unit over it."""
+        owner: list[int | None] = [None] * len(self.text)
+        for place in range(len(self.units) - 1, -1, -1):  # the most deciding last
+            for start, end in self.units[place].places:
+                owner[start:end] = [place] * (end - start)
+        cuts = [0, *(j for j in range(1, len(owner)) if owner[j] != owner[j - 1]), len(owner)]
+        found = (owner[start] if start < len(owner) else None for start in cuts[:-1])
+        texts = (self.text[start:end] for start, end in pairwise(cuts))
+        return tuple((text, None if j is None else self.units[j]) for text, j in zip(texts, found, strict=True) if text)
+
     def without(self) -> tuple[Left, ...]:
         """Probability of the prediction when a word or phrase is left out of the text, for each of them.
 
@@ -108,16 +122,6 @@ class Explanation:
         phrases do not close over the gap. It differs from the contribution because attention moves to what is left.
         """
         return self._of.model.left_out(self)
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """A word or a phrase: its places as (first word, words), and what they amount to."""
-
-    token: int
-    places: dict[tuple[int, int], None]
-    pull: float = 0.0
-    attention: float = 0.0
 
 
 class _Evidence(NamedTuple):
@@ -130,30 +134,15 @@ class _Evidence(NamedTuple):
     pulls: np.ndarray
     attention: np.ndarray
 
-    def gathered(self) -> dict[str, _Gathered]:
-        """Words and phrases by name; runs of characters come back to the words in which they stand."""
-        names, found = self.model.counter.vocabulary, self.places
-        facts = zip(self.counts.tolist(), self.pulls.tolist(), self.attention.tolist(), strict=True)
-        shares = {
-            token: (pull / n, given / n) for token, (n, pull, given) in zip(self.columns.tolist(), facts, strict=True)
-        }
-        units: dict[str, _Gathered] = {}
-        has_runs = self.model.counter.recipe.characters > 0
-        for column, first, size in zip(found.columns, found.firsts, found.sizes, strict=True):
-            name = names[column]
-            if has_runs and size == 1 and CUT in name:
-                own = names[found.tokens[first][0]]
-                name = found.words[first] if CUT in own else own
-            unit = units.get(name)
-            if unit is None:
-                unit = units[name] = _Gathered(column, {})
-            unit.places[first, size] = None
-            pull, given = shares[column]
-            unit.pull += pull
-            unit.attention += given
-        return units
+    def gathered(self) -> dict[str, Gathered]:
+        """Words and phrases by name."""
+        counter = self.model.counter
+        at = np.searchsorted(self.columns, self.places.columns)  # the columns of a text are in their order
+        shares = (np.stack([self.pulls, self.attention]) / self.counts)[:, at]
+        return gathered(self.places, shares, counter.vocabulary, has_runs=counter.recipe.characters > 0)
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class TextModel:
     """Classifier of texts that `tokenmargin fit` makes and `tokenmargin.load` reads.
@@ -173,6 +162,16 @@ class TextModel:
     words: tuple[str, ...]
     base_rate: np.ndarray
 
+    def __post_init__(self) -> None:
+        """Refuse parts of different models: a class, or a word, would be shown with the numbers of another."""
+        K, V = len(self.classes), len(self.counter.vocabulary)
+        given = self.tokens.n_classes, self.base_rate.shape, len(self.tokens.score), len(self.words)
+        if given != (K, (K,), V, V):
+            raise InvalidInputError(
+                f"{K} classes and {V} counted tokens need a model of {K} classes, a base rate of shape ({K},), and "
+                f"{V} scores and words; got {given[0]}, {given[1]}, {given[2]} and {given[3]}."
+            )
+
     @checked
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
         """The class of each text, shape (n,)."""
@@ -184,13 +183,27 @@ class TextModel:
         return self.predict_all(texts)[0]
 
     def predict_all(self, texts: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """The probability of each class, shape (n, K), and how many words or phrases the model knows, shape (n,)."""
+        """The probability of each class, shape (n, K), and how many words and phrases the model knows, shape (n,).
+
+        Runs of characters are no words: a model that reads them may say something of a text without a known word.
+        """
         parts = [(np.zeros((0, len(self.classes))), np.zeros(0, np.int64))]
         for some in _batches(texts):
             rows = self.counter.rows(some)
-            parts.append((self._probabilities(rows), np.diff(rows.indptr)))
+            parts.append((self._probabilities(rows), self._known_words(rows)))
         probabilities, known = zip(*parts, strict=True)
         return np.concatenate(probabilities), np.concatenate(known)
+
+    def _known_words(self, rows: Rows) -> np.ndarray:
+        if not self.counter.recipe.characters:
+            return np.diff(rows.indptr)
+        before = np.concatenate([[0], np.cumsum(self._is_word[rows.indices])])
+        return np.diff(before[rows.indptr])
+
+    @cached_property
+    def _is_word(self) -> np.ndarray:
+        """Mask of the tokens that are words or phrases, and no runs of characters."""
+        return np.array([CUT not in name for name in self.counter.vocabulary], bool)
 
     def probabilities(self, counts: Any) -> np.ndarray:
         """The same from counts of tokens, shape (n, V), sparse."""
@@ -215,7 +228,8 @@ class TextModel:
             raise InvalidInputError(f"no class is called {against!r}: there are {', '.join(self.classes)}.")
         other = None if against is None else self.classes.index(against)
         for some in _batches(texts):
-            rows = self.counter.rows(some)
+            places = [self.counter.places(text) for text in some]
+            rows = self.counter.rows_at(places)
             told = self.tokens.contributions_of(*rows)
             attention = self.tokens.weights(*rows)
             probabilities = self._probabilities(rows)
@@ -239,7 +253,7 @@ class TextModel:
                     float(sums[row]) if len(shown[0]) else constant,
                     constant,
                     len(shown[0]) > 0,
-                    _Evidence(self, self.counter.places(text), *shown),
+                    _Evidence(self, places[row], *shown),
                 )
 
     def _differences(self, told: Contributions, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -255,26 +269,27 @@ class TextModel:
 
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
         """Probability of the prediction when the words of a unit are left out of the text, for each unit."""
-        own, found, units = told._of, told._of.places, told._of.gathered()
-        if not units:
-            return ()
-        columns, firsts, sizes = (np.array(each, np.int64) for each in found[4:])
-        occurs = np.searchsorted(own.columns, columns)  # the columns of a text are in their order
-        # The words that each unit needs, and the occurrences that need one of them.
-        needs = np.zeros((len(units), len(found.words) + 1), np.int64)
-        for row, unit in enumerate(units.values()):
-            for first, size in unit.places:
-                needs[row, first + 1 : first + size + 1] = 1
-        before = np.cumsum(needs, axis=1)
-        is_lost = before[:, firsts + sizes] > before[:, firsts]  # (units, occurrences)
-        lost = np.zeros((len(own.columns), len(units)), np.int64)
-        np.add.at(lost, occurs, is_lost.T)
-        left = own.counts - lost.T
-        kept = left > 0
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        rows = Rows(starts, np.broadcast_to(own.columns, kept.shape)[kept], left[kept])
-        chances = self._probabilities(rows)[:, self.classes.index(told.predicted)]
-        return tuple(Left(name, chance) for name, chance in zip(units, chances.tolist(), strict=True))
+        own, found, units = told._of, told._of.places, list(told._of.gathered().items())
+        firsts, ends = found.firsts, found.firsts + found.sizes
+        occurs = np.searchsorted(own.columns, found.columns)  # the columns of a text are in their order
+        order = np.argsort(occurs, kind="stable")
+        begins = np.searchsorted(occurs[order], np.arange(len(own.columns)))
+        at_once, chances = max(1, BLOCK // max(1, len(occurs))), []
+        for low in range(0, len(units), at_once):
+            some = units[low : low + at_once]
+            # The words that each unit needs, and the occurrences that need one of them.
+            needs = np.zeros((len(some), len(found.words) + 1), np.int64)
+            for row, (_, unit) in enumerate(some):
+                for first, size in unit[1]:
+                    needs[row, first + 1 : first + size + 1] = 1
+            before = np.cumsum(needs, axis=1)
+            is_lost = before[:, ends] > before[:, firsts]  # (units, occurrences)
+            left = own.counts - np.add.reduceat(is_lost[:, order], begins, axis=1, dtype=np.int64)
+            kept = left > 0
+            starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+            rows = Rows(starts, np.broadcast_to(own.columns, kept.shape)[kept], left[kept])
+            chances += self._probabilities(rows)[:, self.classes.index(told.predicted)].tolist()
+        return tuple(Left(name, chance) for (name, _), chance in zip(units, chances, strict=True))
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,9 @@ from tokenmargin._archive import Archive
 from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.classify._choosing import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice, Chooser
+from tokenmargin.classify._calibration import Calibration
+from tokenmargin.classify._candidates import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice
+from tokenmargin.classify._choosing import Chooser
 from tokenmargin.classify._lbfgs import Minimum, Search, minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss, content_of, mean_loss, weighty
 from tokenmargin.classify.prior import Prior, holders
@@ -41,6 +44,8 @@ class Fitted:
         held_out_losses: the mean loss of the held-out documents after each step; empty without any.
         n_iter: the step whose parameters the model has.
         converged: True if the last steps gained less than the tolerance.
+        calibration: the scale of the values and the shift of the intercepts that held-out documents asked for, which
+            the model has; None where none were held out to choose.
     """
 
     model: TokenModel
@@ -53,11 +58,13 @@ class Fitted:
     held_out_losses: tuple[float, ...]
     n_iter: int
     converged: bool
+    calibration: Calibration | None = None
 
     @property
     def penalties(self) -> dict[str, Any]:
-        """The prior and the ridges, as `fit_tokens` takes them."""
-        return {"prior": self.prior, "ridge_value": self.ridge_value, "ridge_score": self.ridge_score}
+        """The prior, the ridges and the calibration, as `fit_tokens` takes them."""
+        used = {"prior": self.prior, "ridge_value": self.ridge_value, "ridge_score": self.ridge_score}
+        return used | {"calibration": self.calibration}
 
 
 @checked
@@ -77,12 +84,15 @@ def fit_tokens(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
     warm: Parameters | None = None,
+    calibration: Calibration | None = None,
 ) -> Fitted:
     """Find the scores and values that make the penalised mean loss small.
 
     The penalty is (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, unit and start by the prior.
 
     n is the sum of the weights, and a document of weight two is two documents. The same input gives the same bytes.
+    Where something is chosen, the values found are multiplied by one number, and the intercepts moved, as documents
+    held out ask for.
 
     Args:
         counts: shape (n, V), sparse or dense, finite and >= 0. Documents without a token are allowed.
@@ -92,7 +102,7 @@ def fit_tokens(
         power: t; weights are count^t exp(score).
         prior: prior of the values. When absent it is chosen, as are both ridges:
             documents are dealt into parts by what they hold, so that copies fall together and no random number decides,
-            and the candidate with the least loss on the part held out is taken; below 500 distinct documents it is
+            and the candidate with the least loss on the part held out is taken; below 100 distinct documents it is
             `Prior.PLAIN` with the ridges 0.0625 and 8.
         ridge_value: on values; chosen when absent.
         ridge_score: on scores; infinite holds attention where it starts; chosen (8, or infinite) when absent.
@@ -102,7 +112,8 @@ def fit_tokens(
             and the fit stops once that is ten steps old.
         progress: called as progress(steps, max_iter, "fitting").
         checkpoint: store of the choices and the newest steps; the fit continues from it if it exists.
-        warm: parameters to begin at.
+        warm: parameters to begin at, before calibration.
+        calibration: applied to what is found; None takes what comes with a choice, if there is one.
     """
     if ridge_score != HELD:
         positive(RIDGE_SCORE if ridge_score is None else ridge_score, "ridge_score")
@@ -117,6 +128,7 @@ def fit_tokens(
     def belongs_to() -> dict[str, str]:
         given = {"ridge_value": ridge_value, "ridge_score": ridge_score, "power": power, "tol": tol, "prior": prior}
         words = {name: repr(value) for name, value in given.items()} | {"classes": str(n_classes)}
+        words["calibration"] = repr(calibration)
         content = {"documents": documents, "validation": held_out}
         words |= {name: "none" if part is None else content_of(part) for name, part in content.items()}
         return words | computed_by("data", "classify", device=False)
@@ -126,11 +138,12 @@ def fit_tokens(
         if stage is None:
             stage = _chosen(documents, n_classes, power, (prior, ridge_value, ridge_score), progress)
             stage = replace(stage, warm=stage.warm if warm is None else warm)
+            stage = replace(stage, calibration=stage.calibration if calibration is None else calibration)
             keeper.after(0, stage.archived, last=True)
         believed = stage.prior.belief(holders(*documents, n_classes))
         objective = PenalisedLoss(documents, n_margins, power, believed)
         objective.penalise(stage.ridge_value, stage.ridge_score)
-        watch = _Watch(objective, power, held_out, max_iter, progress)
+        watch = _Watch(lambda x: _model(objective, x, power, stage.calibration), held_out, max_iter, progress)
         watch.losses, watch.least = list(stage.losses), stage.least
 
         def after(search: Search) -> None:
@@ -141,8 +154,8 @@ def fit_tokens(
         found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop, after=after)
     best, step = watch.best(found)
     used = (stage.prior, stage.ridge_value, stage.ridge_score, believed.start, stage.tried)
-    model = TokenModel(*objective.parameters(best), power)
-    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged)
+    model = _model(objective, best, power, stage.calibration)
+    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged, stage.calibration)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +170,7 @@ class _Stage:
     search: Search | None = None
     losses: tuple[float, ...] = ()
     least: tuple[np.ndarray, int] | None = None
+    calibration: Calibration | None = None
 
     def archived(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Arrays and notes that say everything."""
@@ -164,6 +178,8 @@ class _Stage:
         arrays["tried"] = np.array([own[1:] for own in self.tried]).reshape(-1, 3)
         if self.warm is not None:
             arrays |= {f"warm/{name}": value for name, value in self.warm._asdict().items()}
+        if self.calibration is not None:
+            arrays["calibration"] = np.array([self.calibration.scale, *self.calibration.shift])
         if self.search is not None:
             arrays |= {f"search/{name}": value for name, value in self.search.arrays().items()}
         if self.least is not None:
@@ -185,8 +201,11 @@ def _chosen(
     if prior is not None and ridge_value is not None and ridge_score is not None:
         return _Stage(prior, ridge_value, ridge_score)
     chooser = Chooser(documents, n_classes, power, progress)
-    choice = chooser.best((None,), tuple(Prior) if prior is None else (prior,), ridge_value, ridge_score)
-    return _Stage(choice.prior, choice.ridge_value, choice.ridge_score, tried_by(choice), choice.warm)
+    choice = chooser.best(
+        priors=tuple(Prior) if prior is None else (prior,), ridge_value=ridge_value, ridge_score=ridge_score
+    )
+    stage = _Stage(choice.prior, choice.ridge_value, choice.ridge_score, tried_by(choice), choice.warm)
+    return replace(stage, calibration=choice.calibration)
 
 
 def tried_by(choice: Choice) -> tuple[tuple[Prior, float, float, float], ...]:
@@ -213,6 +232,7 @@ def _taken_up(found: Archive | None) -> _Stage | None:
         Search.from_arrays(groups["search"]) if groups["search"] else None,
         tuple(found.arrays["losses"].tolist()),
         (found.arrays["least"], int(notes["least_step"])) if "least" in found.arrays else None,
+        Calibration(float(told[0]), told[1:]) if (told := found.arrays.get("calibration")) is not None else None,
     )
 
 
@@ -230,10 +250,14 @@ class _Watch:
     """The held-out loss after each step, and the best step by it."""
 
     def __init__(
-        self, objective: PenalisedLoss, power: float, held_out: Documents | None, max_iter: int, progress: Progress
+        self,
+        model: Callable[[np.ndarray], TokenModel],
+        held_out: Documents | None,
+        max_iter: int,
+        progress: Progress,
     ) -> None:
         """Nothing seen yet."""
-        self.objective, self.power, self.held_out = objective, power, held_out
+        self.model, self.held_out = model, held_out
         self.max_iter, self.progress = max_iter, progress
         self.losses: list[float] = []
         self.least: tuple[np.ndarray, int] | None = None
@@ -243,7 +267,8 @@ class _Watch:
         self.progress(step, self.max_iter, "fitting")
         if self.held_out is None:
             return False
-        self.losses.append(_held_out_loss(self.objective, x, self.power, self.held_out))
+        counts, targets, weights = self.held_out
+        self.losses.append(mean_loss(self.model(x).margins(counts), targets, weights))
         if self.least is None or self.losses[-1] < min(self.losses[:-1]):
             self.least = (x, step)
         return step - self.least[1] >= PATIENCE
@@ -253,9 +278,10 @@ class _Watch:
         return (found.x, found.n_iter) if self.least is None else self.least
 
 
-def _held_out_loss(objective: PenalisedLoss, x: np.ndarray, power: float, held_out: Documents) -> float:
-    margins = TokenModel(*objective.parameters(x), power).margins(held_out.counts)
-    return mean_loss(margins, held_out.targets, held_out.weights)
+def _model(objective: PenalisedLoss, x: np.ndarray, power: float, calibration: Calibration | None) -> TokenModel:
+    """The model at a point of the search."""
+    parameters = objective.parameters(x)
+    return TokenModel(*(parameters if calibration is None else calibration.applied(parameters)), power)
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------

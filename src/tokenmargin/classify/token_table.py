@@ -8,65 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked
 from tokenmargin._intervals import NORMAL_95
+from tokenmargin.classify.gathering import Deeds, deeds
+from tokenmargin.classify.token_definitions import DEFINITIONS
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError
 
-
-class Definition(NamedTuple):
-    """A column in plain words, and what its sign means ("" where it has none)."""
-
-    meaning: str
-    sign: str = ""
-
-
-#: In the order in which tables show them.
-DEFINITIONS: dict[str, Definition] = {
-    "token": Definition("a word, a stem, a piece of a word or a run of words, as the model reads it"),
-    "words": Definition("the words of the texts that became this token, the most frequent first"),
-    "documents": Definition("texts that hold the token, of those that the model learnt from"),
-    "count": Definition("how often the token occurs in them"),
-    "posterior_difference": Definition(
-        "of the token's occurrences, the share in texts of the class minus the share in all others, from -1 to 1",
-        "above 0: it occurs more often in texts of the class than in others",
-    ),
-    "alpha": Definition(
-        "signed frequency: the mean over all texts of the token's share of the text, taken with + in texts of the "
-        "class and with - in others; what the first step of training adds to its embedding",
-        "above 0: texts of the class give it more room",
-    ),
-    "score": Definition(
-        "how loudly the token asks for attention: a text gives each of its tokens attention in proportion to e^score",
-        "only differences matter: a score higher by 0.69 gets twice the attention",
-    ),
-    "attention": Definition("the token's share of all the attention that the texts give"),
-    "selected": Definition("of the texts that hold the token, the share in which no other token gets more attention"),
-    "value": Definition(
-        "what the token says once it is attended to, in log-odds for each unit of attention",
-        "above 0: it speaks for the class",
-    ),
-    "pull": Definition(
-        "what the token adds to the log-odds of a text that holds it, mean over those texts",
-        "above 0: towards the class",
-    ),
-    "pull_low": Definition("lower end of the 95% interval of the pull, had other texts of the same kind been drawn"),
-    "pull_high": Definition("upper end of that interval"),
-    "decides": Definition(
-        "the share of all texts in which no other token pulls harder towards the class that the model predicts, for "
-        "the class where that share is largest; 0 where the interval of the pull holds 0. The table is sorted by it, "
-        "so that a rare token does not win by chance"
-    ),
-    "spread": Definition("standard deviation of the pull when the model is fitted again to texts drawn with repeats"),
-    "rank_low": Definition("best place of the token in this table in 95% of those fits, from 1"),
-    "rank_high": Definition("worst place in them"),
-    "first": Definition("the share of those fits in which the token stands first"),
-}
+#: Heads of the lines for a terminal.
+HEADS = ("class", "token", "decides", "texts", "pull", "95% interval")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +40,7 @@ class TokenTable:
     count_by_class: np.ndarray  #: (V, K)
     alpha: np.ndarray  #: (V, K')
     posterior_difference: np.ndarray  #: (V, K')
+    excess: np.ndarray  #: (V, K')
     score: np.ndarray  #: (V,)
     value: np.ndarray  #: (V, K')
     attention: np.ndarray  #: (V,)
@@ -132,23 +88,26 @@ class TokenTable:
     @checked
     def shown(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
-        header: tuple[str, ...] = ("class", "token", "decides", "texts", "pull", "95% interval")
-        rows: list[tuple[str, ...]] = []
-        for name in self.classes:
-            column = 0 if len(self.classes) == 2 else self.classes.index(name)
-            for row in self.towards(name, top):
-                token, words = self.as_written(row)
-                rows.append(
-                    (
-                        name,
-                        f"{token} ({words})" if words else token,
-                        f"{self.decides_for[row, self.classes.index(name)]:.1%}",
-                        f"{self.documents[row]:,}",
-                        f"{self.pull[row, column]:+.2f}",
-                        f"{self.pull_low[row, column]:+.2f} to {self.pull_high[row, column]:+.2f}",
-                    )
-                )
-        return header, rows
+        return HEADS, [self._line(row, name) for name in self.classes for row in self.towards(name, top)]
+
+    def leading(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Column names and rows of the tokens that decide most, each for its own class."""
+        names = [self.classes[k] for k in self.decides_for[:top].argmax(axis=1)]
+        return HEADS, [self._line(row, name) for row, name in enumerate(names)]
+
+    def _line(self, row: int, name: str) -> tuple[str, ...]:
+        """A token for a class, in words."""
+        k = self.classes.index(name)
+        column = 0 if len(self.classes) == 2 else k
+        token, words = self.as_written(row)
+        return (
+            name,
+            f"{token} ({words})" if words else token,
+            f"{self.decides_for[row, k]:.1%}",
+            f"{self.documents[row]:,}",
+            f"{self.pull[row, column]:+.2f}",
+            f"{self.pull_low[row, column]:+.2f} to {self.pull_high[row, column]:+.2f}",
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         """Named columns of equal length, for a file; what has a direction is named after it when there are several."""
@@ -181,6 +140,7 @@ def deciding_tokens(
     vocabulary: Sequence[str],
     words: Sequence[str] | None = None,
     again: Sequence[np.ndarray] | None = None,
+    within: sp.csr_array | None = None,
 ) -> TokenTable:
     """The table of all tokens of a model, measured on the texts that it learnt from.
 
@@ -193,6 +153,9 @@ def deciding_tokens(
         words: the words behind each token.
         again: spread (V, K'), both ends of the rank and the share of first places, (V,) each, from fits to resampled
             texts (see `resampling`).
+        within: shape (V, V), how often each token stands in each word or phrase, itself included, where some tokens are
+            runs of characters: those count with their words, and have a row for words that are no
+            tokens (see `TokenCounter.within_words`).
     """
     counts = checked_counts(counts)  # sorted, without zeros: the pattern that attention has too
     n, V = counts.shape
@@ -205,23 +168,26 @@ def deciding_tokens(
         )
     if again is not None and any(len(own) != V for own in again):
         raise InvalidInputError(f"what fits to resampled texts say has {len(again[0])} rows: give {V}, one a token.")
-    attention = model.attention(counts)
-    documents = np.bincount(counts.indices, minlength=V)
-    held = np.maximum(documents, 1)
-    share, selected = _attention_shares(attention, documents)
-    factor = _factors(model, attention)
-    reach = np.bincount(counts.indices, weights=factor, minlength=V) / held  # what a value is multiplied by, on average
     probabilities = model.probabilities(counts)
-    error = _value_errors(probabilities, counts, targets, factor)
-    pull = model.value * reach[:, None]
+    predicted = probabilities.argmax(axis=1)
+    done = deeds(model, counts, predicted, within)
+    counts = done.counts
+    documents = np.bincount(counts.indices, minlength=V)
+    share, selected = _attention_shares(counts, done.attention, documents)
+    # What a value is multiplied by, on average.
+    reach = np.bincount(counts.indices, weights=done.factor, minlength=V) / np.maximum(documents, 1)
+    error = _value_errors(probabilities, counts, targets, done.factor)
+    pull = done.value * reach[:, None]
     error[reach == 0] = np.inf
     half = NORMAL_95 * error * np.where(reach > 0, reach, 1.0)[:, None]
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
     signs = class_signs(targets, len(classes))
-    decides = _hardest(counts, factor, model.value, np.abs(pull) > half, probabilities.argmax(axis=1))
+    decides = _hardest(done, np.abs(pull) > half, predicted, len(classes))
     # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
     order = np.lexsort((-sure, -decides.max(axis=1)))
+    if within is not None:
+        order = order[(np.diff(within.indptr) + documents)[order] > 0]
     columns = {
         "token": np.array(list(vocabulary), dtype=object),
         "column": np.arange(V),
@@ -230,8 +196,9 @@ def deciding_tokens(
         "count_by_class": by_class,
         "alpha": signed_frequency(counts, signs),
         "posterior_difference": occurrence_difference(by_class),
-        "score": model.score,
-        "value": model.value,
+        "excess": excess_over_base(by_class),
+        "score": done.score,
+        "value": done.value,
         "attention": share,
         "selected": selected,
         "pull": pull,
@@ -250,31 +217,16 @@ def deciding_tokens(
     )
 
 
-def mean_pull(model: TokenModel, counts: sp.csr_array) -> np.ndarray:
-    """Mean contribution of each token to the log-odds of the texts that hold it, shape (V, K')."""
-    attention = model.attention(counts)
-    V, factor = attention.shape[1], _factors(model, attention)
-    documents = np.maximum(np.bincount(attention.indices, minlength=V), 1)
-    return model.value * (np.bincount(attention.indices, weights=factor, minlength=V) / documents)[:, None]
-
-
-def _hardest(
-    counts: sp.csr_array, factor: np.ndarray, value: np.ndarray, is_sure: np.ndarray, predicted: np.ndarray
-) -> np.ndarray:
+def _hardest(done: Deeds, is_sure: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
     """Share of all texts in which class k is predicted and a token pulls hardest to it, (V, K); 0 if not sure."""
-    V = counts.shape[1]
+    counts, (n, V) = done.counts, done.counts.shape
     lengths = np.diff(counts.indptr)
     starts, filled = counts.indptr[:-1][lengths > 0], lengths[lengths > 0]
-    towards = [(0, -1.0), (0, 1.0)] if value.shape[1] == 1 else [(column, 1.0) for column in range(value.shape[1])]
-    shares = np.zeros((V, len(towards)))
-    for k, (column, sign) in enumerate(towards):
-        pulls = factor * np.maximum(sign * value[:, column], 0.0)[counts.indices]
-        if starts.size:
-            hardest = (pulls >= np.repeat(np.maximum.reduceat(pulls, starts), filled)) & (pulls > 0)
-            hardest &= np.repeat(predicted == k, lengths)
-            hits = np.bincount(counts.indices[hardest], minlength=V)
-            shares[:, k] = np.where(is_sure[:, column], hits, 0) / counts.shape[0]
-    return shares
+    shares = np.zeros((V, n_classes))
+    if starts.size:
+        hardest = (done.towards >= np.repeat(np.maximum.reduceat(done.towards, starts), filled)) & (done.towards > 0)
+        np.add.at(shares, (counts.indices[hardest], np.repeat(predicted, lengths)[hardest]), 1)
+    return np.where(is_sure, shares, 0) / n
 
 
 def class_signs(targets: np.ndarray, n_classes: int) -> np.ndarray:
@@ -301,23 +253,28 @@ def occurrence_difference(by_class: np.ndarray) -> np.ndarray:
         return np.where(total > 0, (2 * of_class - total) / total, np.nan)
 
 
-def _attention_shares(attention: sp.csr_array, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def excess_over_base(by_class: np.ndarray) -> np.ndarray:
+    """P(class | token) - P(class) over occurrences, shape (V, K'); NaN where a token is absent."""
+    total = by_class.sum(axis=1, keepdims=True)
+    base = by_class.sum(axis=0) / max(by_class.sum(), 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        over = np.where(total > 0, by_class / total - base, np.nan)
+    return over[:, 1:] if by_class.shape[1] == 2 else over
+
+
+def _attention_shares(
+    counts: sp.csr_array, attention: np.ndarray, documents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Each token's share of all attention, and the share of its texts in which no token gets more, both (V,)."""
-    V = attention.shape[1]
-    given = np.bincount(attention.indices, weights=attention.data, minlength=V)
-    lengths = np.diff(attention.indptr)
-    starts = attention.indptr[:-1][lengths > 0]
-    most = np.maximum.reduceat(attention.data, starts) if starts.size else np.zeros(0)
+    V = counts.shape[1]
+    given = np.bincount(counts.indices, weights=attention, minlength=V)
+    lengths = np.diff(counts.indptr)
+    starts = counts.indptr[:-1][lengths > 0]
+    most = np.maximum.reduceat(attention, starts) if starts.size else np.zeros(0)
     largest = np.repeat(most, lengths[lengths > 0])
-    is_first = attention.data >= largest
-    first = np.bincount(attention.indices[is_first], minlength=V)
+    is_first = attention >= largest
+    first = np.bincount(counts.indices[is_first], minlength=V)
     return given / max(given.sum(), 1e-300), first / np.maximum(documents, 1)
-
-
-def _factors(model: TokenModel, attention: sp.csr_array) -> np.ndarray:
-    """Factor of the value for each stored count: attention, times the root of the number of distinct tokens, (nnz,)."""
-    distinct = np.diff(attention.indptr)
-    return attention.data * np.repeat(np.sqrt(distinct), distinct) if model.root_length else attention.data
 
 
 def _value_errors(

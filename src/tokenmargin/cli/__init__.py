@@ -1,4 +1,4 @@
-"""The command line: fit, explain, predict, compare, probe for people with texts, the others for the papers.
+"""The command line: fit, explain, predict, export, compare, probe, graph for people with texts, others for the papers.
 
 Exit codes: 0 when everything holds, 1 when a verdict fails, 2 for misuse, with one line that says what to do, 3 when a
 figure that was named lacks its data, 70 for a fault of the program itself, and 130 when interrupted.
@@ -20,8 +20,11 @@ from tokenmargin.cli import (
     check,
     compare,
     explain,
+    export,
     fit,
+    graph,
     list_papers,
+    playground,
     probe,
     report,
     reproduce,
@@ -47,8 +50,11 @@ examples:
   tokenmargin fit reviews.csv                          which words decide: one page, a model, a table
   tokenmargin explain fit-reviews 'Not bad at all.'    the words that decided a text
   tokenmargin predict fit-reviews new.csv              the class of every text of a file
+  tokenmargin export fit-reviews --js                  a scorer without Python: JavaScript, ONNX or JSON
   tokenmargin compare reviews.csv                      ours beside SHAP, LIME and others, judged
   tokenmargin probe all-MiniLM-L6-v2 reviews.csv       what a pretrained model's [CLS] selects; does that decide?
+  tokenmargin graph reviews.csv                        which words compete to come next, which are ruled out
+  tokenmargin playground                               a page on which tokens are dragged and limits move along
   tokenmargin list                                     what can be reproduced
   tokenmargin reproduce maxmargin-fig1                 one figure in seconds (smoke size)
   tokenmargin reproduce maxmargin-fig1 --preset paper  the same at the paper's size
@@ -63,7 +69,7 @@ Compiled programs are kept in the user's cache folder, for the next run; TOKENMA
 """
 
 #: Commands in the order in which the help lists them.
-COMMANDS = (fit, explain, compare, probe, list_papers, reproduce, check, verify, report)
+COMMANDS = (fit, explain, export, compare, probe, graph, list_papers, reproduce, check, verify, report, playground)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

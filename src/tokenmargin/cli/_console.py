@@ -20,19 +20,38 @@ if TYPE_CHECKING:
 #: Parts of the strongest word of a text below which a word is not marked, and below which it is marked faintly.
 FAINTEST, FAINT = 0.1, 0.35
 
+#: A column of a table whose cells are cut has so many characters at least, or its longest cell, and at most.
+LEAST_WIDTH, MOST_WIDTH = 16, 28
+
 #: Seconds between two lines of progress if no bar can be drawn.
 SECONDS_BETWEEN_LINES = 60.0
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of plain text: square brackets in a citation are not markup."""
+def lines_of(words: str) -> int:
+    """Number of lines that a paragraph takes in the terminal."""
+    from rich.text import Text
+
+    console = _console()
+    return len(Text(visible(words)).wrap(console, console.width))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: bool = True) -> None:
+    """Print a table of plain text: square brackets in a citation are not markup; long cells are folded or cut."""
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(show_edge=False, pad_edge=False, header_style="bold")
-    for name in columns:
-        shown.add_column(Text(visible(name)), overflow="fold")
-    for cells in rows:
+    given = [tuple(cells) for cells in rows]
+    for place, name in enumerate(columns):
+        # Where cells are cut, it is the long ones: a number is whole.
+        least = None if fold else min(LEAST_WIDTH, max(map(len, (name, *(cells[place] for cells in given)))))
+        how: Any = (
+            {"overflow": "fold"}
+            if fold
+            else {"overflow": "ellipsis", "no_wrap": True, "min_width": least, "max_width": MOST_WIDTH}
+        )
+        shown.add_column(Text(visible(name)), **how)
+    for cells in given:
         shown.add_row(*(Text(visible(cell)) for cell in cells))
     _console().print(shown)
 

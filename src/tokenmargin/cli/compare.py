@@ -75,11 +75,12 @@ def _compared(known: Arguments, progress: Progress, say: Say) -> Page:
 
 def _show(found: Comparison) -> None:
     """Print where ours loses, where it does not, and the numbers of every method on each classifier."""
-    from tokenmargin.comparison import METHODS, not_run, where_ours_loses, where_ours_wins
+    from tokenmargin.comparison import METHODS, not_run, where_it_is_a_tie, where_ours_loses, where_ours_wins
 
     for title, sentences in (
         ("Where ours loses", where_ours_loses(found)),
-        ("Where it does not", where_ours_wins(found)),
+        ("Ties: within chance", where_it_is_a_tie(found)),
+        ("Where ours wins", where_ours_wins(found)),
         ("Did not run, or not to the end", not_run(found)),
     ):
         if sentences:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from tokenmargin.classify.text_model import Explanation, TextModel
     from tokenmargin.cli._parse import Commands
 
-#: Words of a text that are listed beside it, and of those that it is read without.
-LISTED, WITHOUT = 8, 3
+#: Words and phrases of a text that are listed below it.
+LISTED = 6
 
-#: A smaller change of the probability is not shown.
-LEAST_CHANGE = 0.01
+#: Said once, below all texts.
+MEANING = (
+    "(log-odds that each word or phrase adds, its share of them all, and the probability when it is left out: that is "
+    "another number because attention moves to the words that remain)"
+)
 
 #: A word that ends so is the name of a file, and not a text.
 ENDINGS = frozenset((".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".xz", ".bz2"))
@@ -42,8 +46,8 @@ def add_to(commands: Commands) -> None:
     predict = commands.add_parser(
         "predict",
         help="the class of every text of a file",
-        description="Print every text of a file with its predicted class (label), the probability of that, and how "
-        "many of its words and phrases the model knows (known_words), as CSV.",
+        description="Print the table with three more columns, as CSV: the predicted class of each text (label), its "
+        "probability, and how many of its words and phrases the model knows (known_words; not runs of characters).",
     )
     predict.add_argument("model", type=Path, metavar="MODEL", help="the folder that tokenmargin fit wrote")
     predict.add_argument("file", type=Path, metavar="FILE", help="a table, or a file with a text a line")
@@ -60,8 +64,12 @@ def _explain(known: Arguments, rest: list[str]) -> int:
     model = load(known.model)
     told = model.explain_all(_texts(known.text, known.column), known.against)
     if known.csv is None and known.html is None:
+        has_units = False
         for each in told:
             _show(each)
+            has_units |= each.is_known
+        if has_units:
+            _console.paragraph(MEANING)
         return HOLDS
     if known.html is not None:
         kept = list(told)
@@ -81,15 +89,21 @@ def _predict(known: Arguments, rest: list[str]) -> int:
     model = load(known.model)
     if not known.file.is_file():
         raise Misuse(f"{known.file} is not there; tokenmargin explain takes a text itself")
-    texts = list(_texts(str(known.file), known.column))
-    probabilities, known_words = model.predict_all(texts)
+    from tokenmargin.sources.guess import read_table
+
+    table = read_table(known.file, text=known.column, say=_console.complaint)
+    probabilities, known_words = model.predict_all(table.texts)
     best = probabilities.argmax(axis=1)
     added = {
         "label": [model.classes[k] for k in best.tolist()],
         "probability": [f"{p:.6f}" for p in probabilities.max(axis=1).tolist()],
         "known_words": known_words.tolist(),
     }
-    columns = {known.column or "text": texts} | added
+    taken = [name for name in added if name in table.columns]
+    if taken:
+        _console.complaint(f"the table has {', '.join(taken)} already: ours are called predicted_{taken[0]}, ...")
+        added = {f"predicted_{name}" if name in taken else name: own for name, own in added.items()}
+    columns = {name: [_cell(value) for value in values] for name, values in table.columns.items()} | added
     header, rows = tuple(columns), zip(*columns.values(), strict=True)
     if known.out is None:
         told = io.StringIO()
@@ -99,6 +113,11 @@ def _predict(known: Arguments, rest: list[str]) -> int:
     with complete_file(known.out) as file, file.open("w", encoding="utf-8", newline="") as stream:
         write_rows(stream, [header, *rows])
     return HOLDS
+
+
+def _cell(value: object) -> object:
+    """A value of a table as CSV can hold it: lists and the like as JSON."""
+    return value if value is None or isinstance(value, str | int | float) else json.dumps(value, default=str)
 
 
 def _texts(given: str, column: str | None) -> Iterable[str]:
@@ -119,21 +138,21 @@ def _texts(given: str, column: str | None) -> Iterable[str]:
 
 
 def _show(told: Explanation) -> None:
-    """The text with its deciding words coloured, and the most deciding words and phrases with sign and share."""
-    largest = max((abs(part.contribution) for part in told.parts), default=0.0) or 1.0
-    _console.highlighted((part.text, part.contribution / largest) for part in told.parts)
+    """Print a text with its deciding words coloured; then words and phrases: part of the sum, and what is without."""
+    largest = max((abs(unit.contribution) for unit in told.units), default=0.0) or 1.0
+    _console.highlighted(
+        (words, 0.0 if unit is None else unit.contribution / largest) for words, unit in told.stretches
+    )
     total = sum(abs(unit.contribution) for unit in told.units) or 1.0
+    without = {own.name: own.probability for own in told.without()}
     words = ", ".join(
-        f"{unit.name} {unit.contribution:+.2f} ({abs(unit.contribution) / total:.0%})" for unit in told.units[:LISTED]
+        f"{unit.name} {unit.contribution:+.2f} ({abs(unit.contribution) / total:.0%}, without it "
+        f"{told.probability:.0%} → {without[unit.name]:.0%})"
+        for unit in told.units[:LISTED]
     )
     if not told.is_known:
         words = "no word that the model knows: this is how frequent the class is"
     _console.paragraph(f"  {told.predicted} ({told.probability:.0%}), not {told.against}: {words}")
-    left = sorted(told.without(), key=lambda own: own.probability)[:WITHOUT]
-    left = [own for own in left if own.probability < told.probability - LEAST_CHANGE]
-    if left:
-        told_so = ", ".join(f"{own.name} {told.probability:.0%} → {own.probability:.0%}" for own in left)
-        _console.paragraph(f"  without: {told_so}")
 
 
 def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: TextIO) -> None:

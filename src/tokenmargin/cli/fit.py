@@ -33,7 +33,8 @@ examples:
   tokenmargin fit shards                              a folder of Parquet files, of any size, in bounded memory
 
 writes a folder (--out) with
-  report.html       one page that needs no network: what was learnt, every token, the words that decided
+  report.html       one page that needs no network: what was learnt, every token, a box for any text
+  model.js          the model for that box, only where the page has no room for it
   tokens.csv        the table of tokens; tokens.parquet is the same
   model/            for tokenmargin explain, tokenmargin predict and tokenmargin.load
   metrics.json      accuracy on held-out texts, beside the strongest of three usual classifiers and the largest class
@@ -43,8 +44,8 @@ writes a folder (--out) with
 
 #: Values of a column of splits that mark rows to judge by, and rows to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
-#: Rows of tokens that the terminal shows at most.
-MOST_LINES = 24
+#: Lines that the terminal shows at most, those of reading the table included; rows of tokens for each class.
+MOST_LINES, MOST_ROWS = 40, 8
 #: Values of `--features`: the names of `tokenmargin.classify.Features`.
 FEATURES = ("words", "pairs", "triples", "characters")
 #: The share that is held out where no row is there to judge by.
@@ -62,6 +63,7 @@ def add_to(commands: Commands) -> None:
     )
     add = parser.add_argument
     add_table_flags(parser)
+    add("--label-separator", metavar="SEP", help="labels hold several, such as 'a;b': a model each, on one page")
     add("--bootstrap", type=int, default=0, metavar="K", help="fit again K times to resampled texts: a spread a token")
     add_output(parser, "metrics.json")
     add_scheduler(parser, "counting and --bootstrap")
@@ -102,6 +104,8 @@ def _run(known: Arguments, rest: list[str]) -> int:
     check_extras("tokenmargin fit")
     from tokenmargin.classify.fit_folder import FILES
 
+    if known.label_separator:
+        return _run_labels(known)
     out = folder_of(known, *FILES)
     # Beside its place until it is there: the same command goes on where it was interrupted.
     unfinished = out.parent / f".{out.name}-unfinished"
@@ -110,6 +114,29 @@ def _run(known: Arguments, rest: list[str]) -> int:
     _write(fitted, out)
     shutil.rmtree(unfinished, ignore_errors=True)
     return finish(known, fitted.metrics, partial(_show, fitted, out))
+
+
+def _run_labels(known: Arguments) -> int:
+    """Fit a model to each of several labels of a text."""
+    from tokenmargin.classify.label_fits import FILES, fit_labels, write_labels
+    from tokenmargin.report.fit_files import fit_files
+    from tokenmargin.report.labels_page import label_lines, labels_page
+
+    if known.label_map is not None:
+        raise Misuse("--label-separator and --label-map do not go together: leave one out")
+    out = folder_of(known, *FILES)
+    with telling(known) as (progress, say):
+        ready = prepared(known, progress, say)
+        own = ready.corpus, known.label_separator, ready.settings, ready.test, ready.origin
+        found = fit_labels(*own, progress)
+    reports = {name: each.report for name, each in found.items()}
+    write_labels(found, out, fit_files, labels_page(ready.origin.title, reports))
+
+    def show() -> None:
+        _console.table(*label_lines(reports, MOST_LINES // 2), fold=False)
+        _console.line(f"page: {out / 'report.html'}")
+
+    return finish(known, {name: each.metrics for name, each in found.items()}, show)
 
 
 def check_at_least(known: Arguments, **least_of: float) -> None:
@@ -201,6 +228,8 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
     """All texts of a table, or those that come with tokenmargin."""
     from tokenmargin.sources.embedded import sentence_polarity
     from tokenmargin.sources.guess import open_table
+    from tokenmargin.sources.rows_read import Oddity
+    from tokenmargin.text import Markup
 
     if file is None:
         for flag in ("text", "label", "label_map", "encoding", "delimiter"):
@@ -218,6 +247,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
             label_map=known.label_map,
             encoding=known.encoding,
             delimiter=known.delimiter,
+            label_separator=getattr(known, "label_separator", None),
         )
         source, title, said = opened.source, file.name, opened.said
         digests = {file.name: sha256(file)}
@@ -229,7 +259,10 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
         if not kind.is_kept
     )
     corpus, test, of_splits = _parted(chunk, known.test is None)
-    return _Read(title, corpus, test, (*said, *str(report).splitlines(), *of_splits), left_out, digests)
+    rows = str(report).splitlines()
+    if report.count(Oddity.MARKUP):
+        rows.append(f"  {Markup.TAGS.value} when words are read")
+    return _Read(title, corpus, test, (*said, *rows, *of_splits), left_out, digests)
 
 
 def _parted(chunk: TextChunk, by_split: bool) -> tuple[LabelledCorpus, LabelledCorpus | None, tuple[str, ...]]:
@@ -294,14 +327,22 @@ def _is_number(word: str) -> bool:
 
 def _write(fitted: FittedTexts, out: Path) -> None:
     from tokenmargin.classify import write_fit
-    from tokenmargin.report.fit_page import fit_page
+    from tokenmargin.report.fit_files import fit_files
 
-    write_fit(fitted, out, fit_page(fitted.report))
+    write_fit(fitted, out, fit_files(fitted))
 
 
 def _show(fitted: FittedTexts, out: Path) -> None:
-    """Print what was learnt, the tokens that decide, and the path of the page."""
-    for sentence in (*fitted.chosen, *fitted.report.sentences, *fitted.report.trust):
+    """Print how well it does, what was learnt, the tokens that decide, and the path of the page."""
+    told = (*fitted.chosen, *fitted.report.sentences, *fitted.report.trust)
+    before = sum(map(_console.lines_of, (*fitted.report.reading, *told))) - sum(map(_console.lines_of, fitted.chosen))
+    for sentence in told:
         _console.paragraph(sentence)
-    _console.table(*fitted.tokens.shown(max(1, min(10, MOST_LINES // len(fitted.tokens.classes)))))
+    # A head, a rule and the page's path; with many classes the tokens that decide most, whatever their class.
+    room = max(MOST_LINES - before - 3, 4)
+    n_classes = len(fitted.tokens.classes)
+    rows = (
+        fitted.tokens.shown(min(MOST_ROWS, room // n_classes)) if room >= 2 * n_classes else fitted.tokens.leading(room)
+    )
+    _console.table(*rows, fold=False)
     _console.line(f"page: {out / 'report.html'}")

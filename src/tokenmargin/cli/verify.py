@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import FAILED, HOLDS
 from tokenmargin.cli._parse import Arguments, refuse
+from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from tokenmargin.cli._parse import Commands
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 def add_to(commands: Commands) -> None:
     """Add `verify` to the commands."""
     parser = commands.add_parser("verify", help="check a certificate in exact arithmetic")
-    parser.add_argument("file", type=Path, metavar="FILE", help="what tokenmargin.theory.write_certificate wrote")
+    parser.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="what tokenmargin.theory.write_certificate wrote"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="HTML", help="write a page on which files are dropped: a second verifier, offline"
+    )
     parser.add_argument(
         "--problem",
         type=Path,
@@ -28,6 +34,16 @@ def add_to(commands: Commands) -> None:
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
+    if known.page is not None:
+        from tokenmargin._atomic import write_text
+        from tokenmargin.report import verify_page
+
+        write_text(known.page, verify_page())
+        _console.line(f"{known.page} verifies what is dropped on it.")
+    if known.file is None:
+        if known.page is None or known.problem is not None:
+            raise InvalidInputError("there is no certificate to verify: give its FILE, or --page HTML for a page.")
+        return HOLDS
     from tokenmargin.verify import read_certificate, verify
 
     content = read_certificate(known.file)

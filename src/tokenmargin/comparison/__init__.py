@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tokenmargin.comparison.shap_explainers import kernel_values, linear_values, permutation_values
     from tokenmargin.comparison.stability import over_resampled_texts, over_seeds
     from tokenmargin.comparison.text_methods import TEXT_METHODS, Knowledge
-    from tokenmargin.comparison.verdicts import not_run, where_ours_loses, where_ours_wins
+    from tokenmargin.comparison.verdicts import not_run, where_it_is_a_tie, where_ours_loses, where_ours_wins
 
 __all__ = [
     "CORPUS_METHODS",
@@ -47,6 +47,7 @@ __all__ = [
     "rank_correlation",
     "run",
     "top_overlap",
+    "where_it_is_a_tie",
     "where_ours_loses",
     "where_ours_wins",
 ]

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin.classify.baseline import TfidfLogistic, fit_tfidf_logistic
+from tokenmargin.classify.gathering import mean_pull
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import TokenModel
-from tokenmargin.classify.token_table import class_signs, mean_pull, occurrence_difference, signed_frequency
+from tokenmargin.classify.token_table import class_signs, occurrence_difference, signed_frequency
 
 #: Number of words that the prior adds to each class, spread over tokens as in the whole corpus.
 PRIOR_WORDS = 1000.0

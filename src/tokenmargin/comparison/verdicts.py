@@ -65,6 +65,31 @@ def where_ours_wins(comparison: Comparison) -> tuple[str, ...]:
     return tuple(told)
 
 
+def where_it_is_a_tie(comparison: Comparison) -> tuple[str, ...]:
+    """Each measure on which a difference to ours is within chance: nobody wins there."""
+    told = []
+    mean, low, high = comparison.accuracy_difference
+    if low <= 0 <= high:
+        told.append(
+            f"Accuracy: our classifier and TF-IDF with logistic regression are a tie ({100 * mean:+.1f} points, 95% "
+            f"interval {100 * low:+.1f} to {100 * high:+.1f})."
+        )
+    for part in comparison.classifiers:
+        for measure, name in MEASURES.items():
+            rows = [row for row in _ran(part) if row.method not in (OURS, "random")]
+            tied = [row for row in rows if _ends(row, measure)[0] <= 0 <= _ends(row, measure)[1]]
+            if tied:
+                names = listed([METHODS[row.method].name for row in tied])
+                told.append(f"{name} for {part.name}: {NAME} and {names} are a tie, within chance.")
+    stable = {row.method: row.stability for row in comparison.corpus if row.stability is not None}
+    own = stable.pop(OURS, None)
+    if own is not None:
+        tied_names = [METHODS[key].name for key, ends in stable.items() if ends[1] <= own[2] and own[1] <= ends[2]]
+        if tied_names:
+            told.append(f"Stability of the order of tokens: {NAME} and {listed(tied_names)} are a tie, within chance.")
+    return tuple(told)
+
+
 def not_run(comparison: Comparison) -> tuple[str, ...]:
     """Methods that did not finish, or could not run, and why."""
     return tuple(

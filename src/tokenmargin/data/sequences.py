@@ -105,6 +105,20 @@ class EmbeddedSequences:
         gamma = _real_array(scores, "scores", "(n, T)", ndim=2)
         return cls(gamma[:, :, None], np.ones(len(gamma)), [1.0], keys=keys, mask=mask)
 
+    def rescored(self, scores: ArrayLike) -> EmbeddedSequences:
+        """The same keys with these scores, shape (n, T), in the place of labels and head."""
+        return EmbeddedSequences.from_scores(self.keys, scores, self.mask)
+
+    def masked(self, mask: ArrayLike) -> EmbeddedSequences:
+        """The same data with another mask, shape (n, T)."""
+        keys = None if self.keys_are_tokens else self.keys
+        return EmbeddedSequences(self.tokens, self.labels, self.head, keys=keys, mask=mask)
+
+    @property
+    def key_marks(self) -> Keys:
+        """Numbers of each token that are equal for two tokens of an input exactly where their keys are."""
+        return self.relative_keys
+
     @property
     def n_inputs(self) -> int:
         """n, the number of sequences."""

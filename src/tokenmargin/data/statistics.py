@@ -26,7 +26,7 @@ class TokenClass(IntEnum):
     ABSENT = 9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TokenStatistics:
     """Statistics of every token, each of shape (V,)."""
 
@@ -38,6 +38,10 @@ class TokenStatistics:
     negative_count: np.ndarray  #: occurrences in documents of label -1
     document_count: np.ndarray  #: documents that hold the token
     token_class: np.ndarray  #: values of `TokenClass`
+
+    def __repr__(self) -> str:
+        """Show the number of tokens; `columns()` has the numbers."""
+        return f"TokenStatistics({len(self.token)} tokens)"
 
     def columns(self) -> dict[str, np.ndarray]:
         """Named columns of a table."""

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+from tokenmargin._checks import checked, float_dtype, not_negative
 from tokenmargin.errors import InvalidInputError
 
 #: Sizes a figure may come in, smallest first.
@@ -44,6 +45,7 @@ class Relation(Enum):
     ABOVE = ">"
 
 
+@checked
 @dataclass(frozen=True)
 class Number:
     """One named number of a summary, beside what the paper prints for it or what we expect of it.
@@ -84,12 +86,16 @@ class Number:
     def __post_init__(self) -> None:
         """Refuse a number that is compared without a tolerance, or with a paper without the place."""
         if (self.paper is not None or self.says) and not self.place:
-            raise ValueError(f"{self.name}: what is of the paper's needs the place where it is printed.")
+            raise InvalidInputError(f"{self.name}: what is of the paper's needs the place where it is printed.")
         if self.says and (self.at_most is None or self.expected is not None):
-            raise ValueError(f"{self.name}: what the paper says is put to the test by at_most, and by nothing else.")
+            raise InvalidInputError(
+                f"{self.name}: what the paper says is put to the test by at_most, and by nothing else."
+            )
         compared = self.expected is not None or (self.paper is not None and self.relation is Relation.EQUAL)
         if compared and self.tolerance is None:
-            raise ValueError(f"{self.name}: a number that is compared with another needs a tolerance.")
+            raise InvalidInputError(f"{self.name}: a number that is compared with another needs a tolerance.")
+        if self.tolerance is not None:
+            not_negative(self.tolerance, "tolerance")
 
     @classmethod
     def exact(
@@ -160,6 +166,7 @@ class Number:
         return cls(**fields | {"relation": Relation(fields["relation"])})
 
 
+@checked
 @dataclass(frozen=True)
 class Result:
     """Result of a computation: arrays to draw from, in groups; numbers to judge; sentences to read."""
@@ -190,6 +197,7 @@ class Config:
         raise NotImplementedError
 
 
+@checked
 @dataclass(frozen=True)
 class Experiment:
     """A figure of a paper, reproducible by name.
@@ -221,6 +229,10 @@ class Experiment:
     precision: str = "float64"
     spreads: bool = False
     in_plain_words: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a precision that nothing is computed in."""
+        float_dtype(self.precision)
 
     @property
     def presets(self) -> tuple[str, ...]:

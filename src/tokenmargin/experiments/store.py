@@ -27,6 +27,7 @@ from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._arrays import arrays_of, write_arrays
 from tokenmargin._atomic import complete_folder, read_whole
 from tokenmargin._fingerprint import fingerprint
+from tokenmargin._mapped import mapped
 from tokenmargin._plain_json import write_json
 from tokenmargin._provenance import commit, machine, versions
 from tokenmargin._types import Map
@@ -163,7 +164,7 @@ def parts(
     paths = [_part_path(folder, name, settings) for name in names]
     kept = [_kept_part(path, settings) if folder else None for path in paths]
     missing = [given for given, found in zip(inputs, kept, strict=True) if found is None]
-    fresh = iter(map(compute, missing))
+    fresh = mapped(map, compute, missing, Mapping)
     for path, found in zip(paths, kept, strict=True):
         if found is not None:
             yield found

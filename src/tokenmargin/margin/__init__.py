@@ -1,7 +1,8 @@
 """Max-margin problems over token differences: where p should go, found without looking at any dynamics.
 
-Each problem has one verb (`att_svm`, `relaxed_svm`, `label_svm`, `att_svm_any`, `corpus_svm`, and `least_norm` beneath
-them all), and each answer is a `Solution`: a `Status`, `Residuals`, `is_optimal(tolerance)` and `explain()`.
+Each problem has one verb (`att_svm`, `relaxed_svm`, `label_svm`, `att_svm_any`, `corpus_svm`, `graph_svm`, and
+`least_norm` beneath them all), and each answer is a `Solution`: a `Status`, `Residuals`,
+`is_optimal(tolerance)` and `explain()`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
     from tokenmargin.margin.any_of import AnyOfSolution, att_svm_any
     from tokenmargin.margin.att_svm import att_svm, att_svm_batch, global_margin
     from tokenmargin.margin.certificate import FarkasCertificate
+    from tokenmargin.margin.closed_form import ClosedForm
     from tokenmargin.margin.corpus_margin import CORPUS_TOLERANCE, CorpusConflict, CorpusMargin
     from tokenmargin.margin.corpus_svm import corpus_svm
     from tokenmargin.margin.directional import DirectionalMargin, directional_margin, is_locally_optimal_direction
     from tokenmargin.margin.enumeration import ENUMERATION_LIMIT, feasible_selections, local_margins
+    from tokenmargin.margin.graph_svm import GraphSolution, graph_svm
     from tokenmargin.margin.label_svm import LabelSolution, label_svm, selected_label_svm
     from tokenmargin.margin.least_norm import least_norm, least_norm_batch
     from tokenmargin.margin.least_norm_solution import LeastNormSolution
@@ -31,10 +34,12 @@ __all__ = [
     "KKT_TOLERANCE",
     "TIGHT_TOLERANCE",
     "AnyOfSolution",
+    "ClosedForm",
     "CorpusConflict",
     "CorpusMargin",
     "DirectionalMargin",
     "FarkasCertificate",
+    "GraphSolution",
     "LabelSolution",
     "LeastNormSolution",
     "MarginSolution",
@@ -49,6 +54,7 @@ __all__ = [
     "directional_margin",
     "feasible_selections",
     "global_margin",
+    "graph_svm",
     "is_locally_optimal",
     "is_locally_optimal_direction",
     "label_svm",

@@ -5,15 +5,19 @@ the sum norm one row, so that a program has as many rows as pairs, however wide 
 
     min over lambda >= 0 and nu of   |G|_q'^q' / q' - b'lambda,   q' = q/(q - 1),   W = sign(G) |G|^(q'-1)
 
-L-BFGS-B finds which multipliers are 0, and projected Newton steps (Bertsekas 1982) find the digits.
+L-BFGS-B finds which multipliers are 0, and projected Newton steps (Bertsekas 1982) find the digits; where they do not,
+an interior-point method solves for W itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import numpy as np
 
-from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
-from tokenmargin.norms import Lp
+from tokenmargin.margin._scaled_rows import SPAN_TOLERANCE, Candidate, ScaledRows
+from tokenmargin.norms import Lp, Max
 
 #: Most that HiGHS may miss a row or a bound by; it accepts no smaller number.
 _FEASIBILITY = 1e-10
@@ -63,18 +67,54 @@ def _program(problem: ScaledRows, bounds: list[tuple[float, float | None]], part
     return Candidate(np.asarray(point), -found.ineqlin.marginals[:m], np.asarray(tie_duals))
 
 
+def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray | None:
+    """A W that meets the rows with N(W) <= value, farthest along a direction, in the max or sum norm; None if none is.
+
+    Args:
+        problem: the rows, in the max norm or the sum norm.
+        value: the largest N(W).
+        along: the direction, shape (d,).
+    """
+    from scipy.optimize import linprog
+
+    d, q = problem.rows.shape[1], len(problem.ties)
+    signs = [1.0] if isinstance(problem.norm, Max) else [1.0, -1.0]
+    above, limit = np.hstack([-sign * problem.rows for sign in signs]), -problem.rhs
+    if len(signs) == 2:
+        above, limit = np.vstack([above, np.ones(2 * d)]), np.append(limit, value)
+    found = linprog(
+        -np.concatenate([sign * along for sign in signs]),
+        above,
+        limit,
+        np.hstack([sign * problem.ties for sign in signs]) if q else None,
+        np.zeros(q) if q else None,
+        [(-value, value)] * d if len(signs) == 1 else [(0.0, None)] * (2 * d),
+        method="highs-ipm" if above.size > _LARGE else "highs-ds",
+        options={"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY},
+    )
+    if found.x is None:
+        return None
+    return np.asarray(sum(sign * part for sign, part in zip(signs, np.split(found.x, len(signs)), strict=True)))
+
+
 # --- l_q --------------------------------------------------------------------------------------------------------------
 
 #: Steps of L-BFGS-B, of Newton's method, and halvings of one of the latter.
 _FIRST_STEPS, _NEWTON_STEPS, _HALVINGS = 300, 100, 40
 
-#: The relative gap at which digits are exhausted, the ridge that keeps a Hessian regular, and what rounding makes of
-#: a value.
-_EXHAUSTED, _RIDGE, _ROUNDING = 1e-13, 1e-13, 1e-15
+#: The relative gap at which digits are exhausted, and what rounding makes of a value.
+_EXHAUSTED, _ROUNDING = 1e-13, 1e-15
+
+#: The relative gap beyond which W itself is solved for.
+_MISSED = 1e-9
+
+#: Ridges that keep a Hessian regular, and the share of the largest multiplier below which one that falls is held at 0.
+_RIDGES, _HELD = (1e-13, 1e-9, 1e-5), 1e-3
 
 Array = np.ndarray
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a step too long is infinitely bad, and not taken
 def power_norm(problem: ScaledRows) -> Candidate:
     """min |W|_q."""
     from scipy.optimize import minimize
@@ -84,33 +124,35 @@ def power_norm(problem: ScaledRows) -> Candidate:
     m, both = len(problem.rows), np.concatenate([problem.rows, problem.ties])
     asked = np.concatenate([problem.rhs, np.zeros(len(problem.ties))])
 
+    x = np.concatenate([np.maximum(problem.start.duals, 0.0), problem.start.tie_duals])
+    x = x / problem.dual_value(x @ both)
+    asked = asked / float(asked @ x)  # in units in which the value is near 1, so that powers of large q are numbers
+
     def value(x: Array) -> tuple[float, Array]:
         pull = x @ both
         return float((np.abs(pull) ** power).sum()) / power - float(asked @ x), both @ _point(pull, power) - asked
 
-    x = np.concatenate([np.maximum(problem.start.duals, 0.0), problem.start.tie_duals])
-    x = x * (float(asked @ x) / float((np.abs(x @ both) ** power).sum())) ** (1 / (power - 1))
     bounds = [(0.0, None)] * m + [(None, None)] * len(problem.ties)
     x = minimize(value, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _FIRST_STEPS}).x
     best, least = problem.start, np.inf
     for _ in range(_NEWTON_STEPS):
         now, slope = value(x)
+        if not np.isfinite(slope).all() or not x[:m].any():
+            break
         found = Candidate(_point(x @ both, power), x[:m], x[m:])
         gap = problem.gap(problem.meeting(found))
         if gap < least:
             best, least = found, gap
         if least <= _EXHAUSTED:
             break
-        moved = _newton(x, slope, both, power, m)
-        for _ in range(_HALVINGS):
-            ahead = x + moved
-            ahead[:m] = np.maximum(ahead[:m], 0.0)
-            if value(ahead)[0] <= now + _ROUNDING * abs(now):  # near the end a step gains digits of x, not of the value
-                break
-            moved = moved / 2
-        else:
+        ahead = _ahead(value, x, now, slope, both, power, m)
+        if ahead is None:
             break
         x = ahead
+    if least > _MISSED:
+        found_else = _large_power(problem)
+        if found_else is not None and problem.gap(problem.meeting(found_else)) < least:
+            return found_else
     return best
 
 
@@ -118,16 +160,106 @@ def _point(pull: Array, power: float) -> Array:
     return np.asarray(np.sign(pull) * np.abs(pull) ** (power - 1))
 
 
-def _newton(x: Array, slope: Array, both: Array, power: float, m: int) -> Array:
+def _ahead(
+    value: Callable[[Array], tuple[float, Array]], x: Array, now: float, slope: Array, both: Array, power: float, m: int
+) -> Array | None:
+    """The multipliers after Newton's step, or a share of it, with the least ridge that loses nothing; None if none."""
+    for ridge in _RIDGES:
+        moved = _newton(x, slope, both, power, m, ridge)
+        if not np.isfinite(moved).all():
+            continue
+        for _ in range(_HALVINGS):
+            ahead = x + moved
+            ahead[:m] = np.maximum(ahead[:m], 0.0)
+            if value(ahead)[0] <= now + _ROUNDING * abs(now):  # near the end a step gains digits of x, not of the value
+                return ahead
+            moved = moved / 2
+    return None
+
+
+def _newton(x: Array, slope: Array, both: Array, power: float, m: int, ridge: float) -> Array:
     """Newton's step in the multipliers that are not held at 0, minus the gradient in those."""
     pull = np.abs(x @ both)
     floor = np.finfo(float).eps * float(pull.max())
     near = float(np.linalg.norm(x[:m] - np.maximum(x[:m] - slope[:m], 0.0)))
     held = np.zeros(len(x), dtype=bool)
-    held[:m] = (x[:m] <= min(near, 1e-8 * float(x[:m].max()))) & (slope[:m] > 0)
+    held[:m] = (x[:m] <= min(near, _HELD * float(x[:m].max()))) & (slope[:m] > 0)
     free = both[~held]
     hessian = (free * ((power - 1) * np.maximum(pull, floor) ** (power - 2))) @ free.T
-    hessian[np.diag_indices(len(hessian))] += _RIDGE * float(np.diagonal(hessian).max())
+    hessian[np.diag_indices(len(hessian))] += ridge * float(np.diagonal(hessian).max())
     moved = -slope
-    moved[~held] = -np.linalg.solve(hessian, slope[~held])
+    with suppress(np.linalg.LinAlgError):  # a q next to 1, or very large, may leave no curvature: a plain step then
+        moved[~held] = -np.linalg.solve(hessian, slope[~held])
     return moved
+
+
+# --- l_q with a large q: its dual has powers of q/(q - 1), near 1, in which small entries are lost --------------------
+#
+#     min |W|_q^q / q   subject to   rows W >= rhs,   ties W = 0
+#
+# by a primal-dual interior-point method. After each step lengths are counted in units of |W|_q, so that powers stay
+# numbers: the optimum does not move, because only the direction of the gradient matters to it.
+
+#: Steps, the sum of slacks times multipliers at which digits are exhausted, and the ridge of entries of W that are 0.
+_PRIMAL_STEPS, _SPENT, _FLOOR = 1000, 1e-15, 1e-14
+
+#: Shares of the way to the boundary, of the mean product of slack and multiplier that is aimed at, of a shorter step.
+_WITHIN, _CENTRING, _SHORTER = 0.95, 0.2, 0.7
+
+#: Entries of W above which a step, a linear system in all of them, takes too long.
+_WIDEST = 600
+
+#: Room of the first point: a row gives this much more than is asked.
+_ROOM = 1.5
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
+def _large_power(problem: ScaledRows) -> Candidate | None:
+    """min |W|_q for a large q; None where the problem is too wide, or has no interior."""
+    assert isinstance(problem.norm, Lp)
+    rows, rhs, q = problem.rows, problem.rhs, problem.norm.q
+    reach = rows @ problem.interior
+    if rows.shape[1] > _WIDEST or not reach.min() > 0:
+        return None
+    level = _level(problem.ties, rows.shape[1])
+    inner, w = rows @ level, _ROOM * problem.interior * float((rhs / reach).max())
+    multipliers = np.zeros(len(rows))
+    for step in range(_PRIMAL_STEPS):
+        size = problem.value(w)
+        w, rhs = w / size, rhs / size
+        slack = rows @ w - rhs
+        if step == 0:
+            multipliers = 1 / (len(rows) * slack)
+        product = float(slack @ multipliers)
+        if not np.isfinite(product) or product <= _SPENT:
+            break
+        slope, curve = np.sign(w) * np.abs(w) ** (q - 1), (q - 1) * np.abs(w) ** (q - 2) + _FLOOR
+        wanted = _CENTRING * product / len(rows) / slack
+        system = (level.T * curve) @ level + (inner.T * (multipliers / slack)) @ inner
+        try:
+            move = np.linalg.solve(system, inner.T @ wanted - level.T @ slope)
+        except np.linalg.LinAlgError:
+            break
+        change, spent = level @ move, inner @ move
+        more = wanted - multipliers - multipliers / slack * spent
+        reach = min(1.0, *(_WITHIN * _room(have, add) for have, add in ((slack, spent), (multipliers, more))))
+        while reach > _SPENT and problem.value(w + reach * change) > 1 + 1 / q:
+            reach *= _SHORTER
+        w, multipliers = w + reach * change, multipliers + reach * more
+    rest = np.sign(w) * np.abs(w) ** (q - 1) - multipliers @ rows
+    tie_duals = np.linalg.lstsq(problem.ties.T, rest, rcond=None)[0] if len(problem.ties) else np.zeros(0)
+    return Candidate(w, multipliers, tie_duals) if np.isfinite(w).all() and np.isfinite(multipliers).all() else None
+
+
+def _level(ties: Array, width: int) -> Array:
+    """Orthonormal columns of the arrays that keep every tie, shape (d, k)."""
+    if not len(ties):
+        return np.eye(width)
+    _, values, right = np.linalg.svd(ties, full_matrices=True)
+    return np.asarray(right[int((values > SPAN_TOLERANCE * values[0]).sum()) :].T)
+
+
+def _room(have: Array, add: Array) -> float:
+    """The largest factor of `add` with which every number stays above 0."""
+    falls = add < 0
+    return float((-have[falls] / add[falls]).min(initial=np.inf))

@@ -11,20 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lstsq
 
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 
-#: The weight of the barrier falls by this factor from this start to this end; the value sought is of order one.
-FIRST, FACTOR, LAST = 0.1, 0.3, 1e-10
+#: The weight of the barrier falls from this start to this end; the value sought is of order one.
+FIRST, LAST = 0.1, 1e-10
+
+#: It falls by the first factor; where the relative gap then is more than `CAREFUL`, once more, by the second.
+FACTORS, CAREFUL = (0.1, 0.3), 1e-10
 
 #: The weight from which on a point is near enough to the optimum to finish it, and the relative gap that is enough.
 FINISHED_FROM, ENOUGH = 1e-3, 1e-12
 
-#: Newton steps for each weight, and the decrements below which the next weight, and a whole step, is taken.
-STEPS, CENTRED, NEAR = 50, 1e-7, 0.25
+#: Newton steps for each weight, and the decrements below which the next weight, and a whole step, is taken; below the
+#: last one a decrement that no longer falls by half is rounding.
+STEPS, CENTRED, NEAR, EXHAUSTED = 50, 1e-7, 0.25, 1e-4
+
+#: Points of the central path by which the next one is guessed, and shares of the way there that are tried.
+AHEAD, SHARES = 2, (1.0, 0.95, 0.8)
 
 #: Points of the central path of which its end is extrapolated: the more, the nearer, until rounding is what is seen.
 POINTS = (1, 2, 3, 4, 6)
@@ -82,7 +90,7 @@ class _Barrier:
 
 def nuclear(problem: ScaledRows) -> Candidate:
     """min of the sum of singular values, by its dual: max b'lambda over |G| <= 1, W = 2 mu G (I - G'G)^-1."""
-    rows, ties, flip = _tall(problem)
+    rows, ties, flip = problem.tall
     both = np.concatenate([rows, ties])
     m, flat = len(rows), both.reshape(len(both), -1)
     asked = np.concatenate([problem.rhs, np.zeros(len(ties))])
@@ -111,12 +119,12 @@ def nuclear(problem: ScaledRows) -> Candidate:
         point, duals, tie_duals = factored_newton(rows, problem.rhs, ties, mu * barrier.gradient, x[:m], x[m:])
         return [Candidate(problem.lifted(point.T if flip else point), duals, tie_duals)]
 
-    return _followed(problem, x, parts, objective, step, finish)
+    return _followed(problem, x, _Path(parts, objective, step, finish))
 
 
 def spectral(problem: ScaledRows) -> Candidate:
     """min of the largest singular value, as max s over |Y| <= 1 and rows Y >= s b: W = Y/s."""
-    rows, ties, flip = _tall(problem)
+    rows, ties, flip = problem.tall
     m, q = len(rows), len(ties)
     flat = rows.reshape(m, -1)
     tie_flat = ties.reshape(q, flat.shape[1])
@@ -170,26 +178,21 @@ def spectral(problem: ScaledRows) -> Candidate:
         duals = mu / slack(x)
         left_over = mu * barrier.gradient.ravel() - duals @ flat
         tie_duals = np.linalg.lstsq(tie_flat.T, left_over, rcond=None)[0] if q else np.zeros(0)
+        if passed and passed[-1][0] < mu:
+            passed.clear()  # the path begins anew
         passed.append((mu, np.concatenate([x[:-1] / x[-1], duals, tie_duals])))
-        return [candidate(_at_zero(passed[-points:])) for points in POINTS]
+        return [candidate(_along(passed[-points:])) for points in POINTS]
 
-    return _followed(problem, x, parts, objective, step, finish)
+    return _followed(problem, x, _Path(parts, objective, step, finish))
 
 
-def _at_zero(passed: list[tuple[float, Array]]) -> Array:
-    """The end of a path through points of known weight, by the polynomial through them.
+def _along(passed: list[tuple[float, Array]], weight: float = 0.0) -> Array:
+    """The path through points of known weight at another weight, or at its end, by the polynomial through them.
 
     The central path is smooth up to its end, where the slacks that make it are too small for their digits.
     """
-    weights = [prod(other / (other - mu) for other, _ in passed if other != mu) for mu, _ in passed]
+    weights = [prod((other - weight) / (other - mu) for other, _ in passed if other != mu) for mu, _ in passed]
     return np.asarray(sum(weight * point for weight, (_, point) in zip(weights, passed, strict=True)))
-
-
-def _tall(problem: ScaledRows) -> tuple[Array, Array, bool]:
-    """Rows and ties between the bases, turned where they would be wider than tall; and whether they were."""
-    rows, ties = problem.reduced
-    flip = rows.shape[1] < rows.shape[2]
-    return (rows.transpose(0, 2, 1), ties.transpose(0, 2, 1), True) if flip else (rows, ties, False)
 
 
 def _solved(matrix: Array, right: Array) -> Array:
@@ -204,29 +207,53 @@ def _solved(matrix: Array, right: Array) -> Array:
     return np.asarray(found * scale)
 
 
-def _followed(
-    problem: ScaledRows,
-    x: Array,
-    parts: Callable[[Array], _Barrier | None],
-    objective: Callable[[Array, _Barrier, float], float],
-    step: Callable[[Array, _Barrier, float], tuple[Array, Array]],
-    finish: Callable[[Array, _Barrier, float], list[Candidate]],
-) -> Candidate:
+class _Path(NamedTuple):
+    """A central path: the barrier at x, the objective, Newton's step with its slope, and candidates near a point."""
+
+    parts: Callable[[Array], _Barrier | None]
+    objective: Callable[[Array, _Barrier, float], float]
+    step: Callable[[Array, _Barrier, float], tuple[Array, Array]]
+    finish: Callable[[Array, _Barrier, float], list[Candidate]]
+
+
+def _followed(problem: ScaledRows, x: Array, path: _Path) -> Candidate:
+    """Follow the central path, and once more with shorter strides where its end was missed."""
+    best = problem.start
+    for factor in FACTORS:
+        best = _followed_by(factor, problem, x, best, path)
+        if problem.gap(problem.meeting(best)) <= CAREFUL:
+            break
+    return best
+
+
+def _followed_by(factor: float, problem: ScaledRows, x: Array, best: Candidate, path: _Path) -> Candidate:
     """Follow the central path by damped Newton steps, finish its points, and return what brackets the value best.
 
     The barriers are self-concordant: with a decrement below `NEAR` a whole step is safe, and a share of
     1/(1 + decrement) of a step always is, where rounding hides what a longer one would gain.
     """
-    barrier, mu, best, least, most = parts(x), FIRST, problem.start, np.inf, 0.0
+    parts, objective, step, finish = path
+    barrier, mu = parts(x), FIRST
+    least, most = problem.bracket(problem.meeting(best))
+    passed: list[tuple[float, Array]] = []
     if barrier is None:  # no interior: rows of which 0 is asked can only be met with equality
         return best
     while mu >= LAST and not 1 - most / least <= ENOUGH:
+        if len(passed) >= AHEAD:
+            towards, here = _along(passed[-AHEAD:], mu) - x, objective(x, barrier, mu)
+            for share in SHARES:
+                ahead = parts(x + share * towards)
+                if ahead is not None and objective(x + share * towards, ahead, mu) > here:
+                    x, barrier = x + share * towards, ahead
+                    break
+        last = np.inf
         for _ in range(STEPS):
             move, slope = step(x, barrier, mu)
             promised = float(slope @ move)
             decrement = np.sqrt(max(promised, 0.0) / mu)
-            if decrement <= CENTRED:
+            if decrement <= CENTRED or (decrement < EXHAUSTED and decrement > last / 2):  # rounding is what is left
                 break
+            last = decrement
             here, reach, safe = objective(x, barrier, mu), 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
             while reach > safe:
                 ahead = parts(x + reach * move)
@@ -238,6 +265,7 @@ def _followed(
             if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
                 break
             x, barrier = x + reach * move, ahead
+        passed.append((mu, x))
         if mu <= FINISHED_FROM:
             for found in finish(x, barrier, mu):
                 high, low = problem.bracket(problem.meeting(found))
@@ -245,7 +273,7 @@ def _followed(
                     best, least = replace(best, point=found.point), high
                 if low > most:
                     best, most = replace(best, duals=found.duals, tie_duals=found.tie_duals), low
-        mu *= FACTOR
+        mu *= factor
     return best
 
 
@@ -261,15 +289,8 @@ def factored_newton(
     """W and multipliers with the digits that float64 has, or as they came where Newton's method goes elsewhere.
 
     At the optimum W = K Q' with K = G Q and Q = G'K, and the rows that carry a multiplier are tight. Rank and rows are
-    told by complementarity; whether the result is the optimum is for its bracket to say.
-
-    Args:
-        rows: A_k, shape (m, r, c).
-        rhs: b, shape (m,).
-        ties: E_j, shape (q, r, c).
-        point: W, shape (r, c), nearly optimal.
-        duals: shape (m,), nearly optimal, with |G| <= 1.
-        tie_duals: shape (q,).
+    told by complementarity; whether the result is the optimum is for its bracket to say. Rows (m, r, c) and ties
+    (q, r, c) are matrices, and the point (r, c) and the multipliers, with |G| <= 1, are nearly optimal.
     """
     left, values, right = np.linalg.svd(point, full_matrices=False)
     pull = np.tensordot(np.concatenate([duals, tie_duals]), np.concatenate([rows, ties]), axes=1)
@@ -306,6 +327,24 @@ def _step(active: Array, asked: Array, K: Array, Q: Array, x: Array) -> tuple[Ar
     system[n : n + k, :n] = -np.kron(G.T, np.eye(rank))
     system[:n, n + k :], system[n : n + k, n + k :] = -by_K.reshape(s, -1).T, -by_Q.reshape(s, -1).T
     system[n + k :, :n], system[n + k :, n : n + k] = by_K.reshape(s, -1), by_Q.reshape(s, -1)
-    missed = [(G @ Q - K).ravel(), (G.T @ K - Q).ravel(), asked - np.einsum("srk,rk->s", by_K, K)]
-    move = lstsq(system, np.concatenate(missed), cond=1e-12, lapack_driver="gelsy", check_finite=False)[0]
+    missed = np.concatenate([(G @ Q - K).ravel(), (G.T @ K - Q).ravel(), asked - np.einsum("srk,rk->s", by_K, K)])
+    turns = _turns(K, Q)
+    regular = system.copy()
+    regular[: n + k, : n + k] += turns @ turns.T
+    try:
+        move = np.linalg.solve(regular, missed)
+    except np.linalg.LinAlgError:
+        move = np.full(n + k + s, np.inf)
+    if not np.linalg.norm(move[: n + k]) <= np.hypot(np.linalg.norm(K), np.linalg.norm(Q)):  # W is not the only optimum
+        move = lstsq(system, missed, cond=1e-12, lapack_driver="gelsy", check_finite=False)[0]
     return move[:n].reshape(r, rank), move[n : n + k].reshape(c, rank), move[n + k :]
+
+
+def _turns(K: Array, Q: Array) -> Array:
+    """Directions K S, Q S with S skew, as columns: they turn K and Q together, and leave K Q' alone."""
+    rank = K.shape[1]
+    i, j = np.triu_indices(rank, 1)
+    skew = np.zeros((len(i), rank, rank))
+    skew[np.arange(len(i)), i, j], skew[np.arange(len(i)), j, i] = 1.0, -1.0
+    both = np.concatenate([K, Q]) @ skew
+    return both.reshape(len(i), (len(K) + len(Q)) * rank).T

@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._entry_norms import largest_entry, power_norm, sum_of_entries
-from tokenmargin.margin._face import on_its_face
+from tokenmargin.margin._face import OnFace, on_its_face
 from tokenmargin.margin._matrix_norms import nuclear, spectral
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
@@ -64,10 +64,11 @@ def least_in_norm(
 
 def _judged(euclidean: LeastNormSolution, problem: ScaledRows, found: Candidate) -> LeastNormSolution:
     """The candidate made to meet every row, its residuals, and what they make of it."""
-    best, unique = problem.meeting(found), Unique.NOT_DECIDED
+    best = problem.meeting(found)
+    face = OnFace(best, Unique.NOT_DECIDED, is_least=False)
     if problem.gap(best) <= GAP_TOLERANCE:
-        best, unique = on_its_face(problem, best)
-        best = problem.meeting(best)
+        face = on_its_face(problem, best)
+        best = problem.meeting(face.found)
     residuals = problem.residuals(best)
     optimal = residuals.worst <= GAP_TOLERANCE
     p, duals, tie_duals = problem.unscaled(best)
@@ -84,7 +85,9 @@ def _judged(euclidean: LeastNormSolution, problem: ScaledRows, found: Candidate)
         exact=None,
         norm=problem.norm,
         shape=problem.shape if len(problem.shape) == 2 else None,
-        unique=unique,
+        unique=face.unique,
+        other=None if face.other is None else face.other * problem.unit,
+        is_least=face.is_least,
         least=problem.bracket(best)[1] * problem.unit,
         reason="" if optimal else f"in the norm {problem.norm.name!r} the best point misses its dual value by {above}",
     )

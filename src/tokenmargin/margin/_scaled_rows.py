@@ -151,6 +151,13 @@ class ScaledRows:
         both = left.T @ (np.concatenate([self.rows, self.ties]).reshape(-1, *self.matrix_shape) @ right)
         return both[: len(self.rows)], both[len(self.rows) :]
 
+    @property
+    def tall(self) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Rows and ties between the bases, turned where they would be wider than tall; and whether they were."""
+        rows, ties = self.reduced
+        flip = rows.shape[1] < rows.shape[2]
+        return (rows.transpose(0, 2, 1), ties.transpose(0, 2, 1), True) if flip else (rows, ties, False)
+
     def lifted(self, inner: np.ndarray) -> np.ndarray:
         """A matrix between the bases as W in one line."""
         left, right = self.bases

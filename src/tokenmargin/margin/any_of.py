@@ -1,6 +1,6 @@
 """(ATT-SVM'): several tokens of an input may be selected, any one of them will do [M, App. D].
 
-    min |p|   s.t.   max_{a in O_i} min_{b not in O_i} p'(k_ia - k_ib) >= 1   for every input i
+    min N(p)   s.t.   max_{a in O_i} min_{b not in O_i} p'(k_ia - k_ib) >= 1   for every input i
 
 A choice of one a_i per input makes this a convex problem, so it is a minimum over prod |O_i| of them: not convex, and
 with more than one minimiser in general. Branch and bound: a partial choice asks less than any of its completions, so
@@ -20,12 +20,13 @@ from jaxtyping import Int
 from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths
 from tokenmargin._types import ArrayLike, Path
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._given_rows import GivenRows
-from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
+from tokenmargin.margin.least_norm import least_norm_batch_of_pairs, least_norm_in
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import NO_POINT, NOTHING_ASKED, REACH, Residuals, Solution, Status
+from tokenmargin.norms import L2, Norm, as_norm
 
 #: One token of each input for each minimiser.
 Choices = Int[np.ndarray, "m n"]
@@ -58,15 +59,19 @@ class AnyOfSolution(Solution):
 
     sequences: EmbeddedSequences = field(repr=False)
     allowed: Selection
-    minimisers: Path  #: all global minimisers, shape (m, d); the best vector known when bracketed; none when infeasible
+    minimisers: (
+        Path  #: all global minimisers, shape (m, d); the best vector known when bracketed; none when infeasible.
+    )
+    #: In a norm in which the shortest vector of a choice need not be the only one, one for each choice
     choices: Choices  #: the allowed token that each minimiser prefers in each input
     lower: float  #: no feasible p is shorter; inf when infeasible
     upper: float  #: norm of the best feasible p known; inf when there is none
     n_solved: int  #: convex problems solved
+    norm: Norm = field(default=L2())  #: in which p is shortest
 
     @property
     def margin(self) -> float:
-        """Xi = 1/|p_mm| of the best vector known; inf when trivial, 0 when there is none [M, Thm 8]."""
+        """Xi = 1/N(p_mm) of the best vector known; inf when trivial, 0 when there is none [M, Thm 8]."""
         return inf if self.upper == 0 else 1.0 / self.upper
 
     def distance(self, p: ArrayLike) -> float:
@@ -80,7 +85,8 @@ class AnyOfSolution(Solution):
             count = len(self.minimisers)
             return (
                 f"{'One vector separates' if count == 1 else f'{count} vectors separate'} an allowed token of every "
-                f"input from those not allowed with the largest margin, {self.margin:.6g} (|p| = {self.upper:.6g})."
+                f"input from those not allowed with the largest margin, {self.margin:.6g} (|p| = {self.upper:.6g}"
+                + (")." if self.norm == L2() else f" in the norm {self.norm.name!r}).")
             )
         if self.status is Status.BRACKETED:
             return (
@@ -95,7 +101,10 @@ class AnyOfSolution(Solution):
 
 @checked
 def att_svm_any(
-    sequences: EmbeddedSequences, allowed: Selection | ArrayLike, max_nodes: int = NODE_LIMIT
+    sequences: EmbeddedSequences,
+    allowed: Selection | ArrayLike,
+    max_nodes: int = NODE_LIMIT,
+    norm: Norm | str = "l2",
 ) -> AnyOfSolution:
     """The shortest p that prefers, in every input, some allowed token to all that are not allowed [M, (ATT-SVM')].
 
@@ -106,12 +115,13 @@ def att_svm_any(
         sequences: n inputs of T tokens.
         allowed: the sets O_i, a Selection or booleans of shape (n, T), at least one token of every input.
         max_nodes: convex problems solved before a search over more than `EXACT_CHOICES` choices is cut short.
+        norm: in which p is shortest.
     """
     if not (isinstance(max_nodes, int) and max_nodes > 0):
         raise InvalidInputError(f"max_nodes must be a positive integer, got {max_nodes!r}.")
     selection = allowed if isinstance(allowed, Selection) else Selection(allowed)
     selection.check_fits(sequences)
-    search = _Search(sequences, selection.chosen)
+    search = _Search(sequences, selection.chosen, as_norm(norm))
     if not search.open_inputs:
         zero = np.zeros((1, sequences.width))
         return search.solution(Status.TRIVIAL, NOTHING_ASKED, selection, zero, 0.0)
@@ -133,8 +143,9 @@ class _Node:
 class _Search:
     """Best-first branch and bound; nodes of equal parent are solved as one batch."""
 
-    def __init__(self, sequences: EmbeddedSequences, chosen: np.ndarray) -> None:
-        self.sequences = sequences
+    def __init__(self, sequences: EmbeddedSequences, chosen: np.ndarray, norm: Norm) -> None:
+        self.sequences, self.norm = sequences, norm
+        self.shape = sequences.shape if isinstance(sequences, CrossSequences) else (sequences.width,)
         keys, outside = sequences.keys.astype(np.float64), ~chosen & sequences.mask
         self.open_inputs = np.flatnonzero(outside.any(axis=1)).tolist()
         self.tokens = [np.flatnonzero(row) for row in chosen]
@@ -181,10 +192,22 @@ class _Search:
         given = GivenRows(keys.reshape(-1, keys.shape[2]), first.reshape(-1, keys.shape[2]))
         logits = np.array([given.products(p) for p in points]).reshape(len(points), *keys.shape[:2])
         logits = np.where(selection.chosen, logits, -np.inf)
-        upper = float(lengths(points).min(initial=inf))
+        upper = min(map(self._size, points), default=inf)
+        choices = logits.argmax(axis=2)
         return AnyOfSolution(
-            status, residuals, self.sequences, selection, points, logits.argmax(axis=2), lower, upper, self.n_solved
+            status, residuals, self.sequences, selection, points, choices, lower, upper, self.n_solved, self.norm
         )
+
+    def _size(self, p: np.ndarray) -> float:
+        """N(p)."""
+        return length(p) if self.norm == L2() else float(self.norm.value(p.reshape(self.shape)))
+
+    def _solved(self, pairs: np.ndarray) -> list[LeastNormSolution]:
+        """The shortest vectors of problems of pairs, shape (B, 2, m, d)."""
+        if self.norm == L2():
+            return least_norm_batch_of_pairs(pairs)
+        asked = np.ones(pairs.shape[2])
+        return [least_norm_in(GivenRows(*pair), asked, self.norm, self.shape) for pair in pairs]
 
     def _dive(self, node: _Node) -> None:
         """Follow the shortest child down to a first feasible vector, so that there is something to prune with."""
@@ -200,7 +223,7 @@ class _Search:
         pairs = np.concatenate([np.tile(node.pairs, (len(added), 1, 1, 1)), added], axis=2)
         self.n_solved += len(pairs)
         children = []
-        for pair, answer in zip(pairs, least_norm_batch_of_pairs(pairs), strict=True):
+        for pair, answer in zip(pairs, self._solved(pairs), strict=True):
             child = self._judged(node, i, pair, answer)
             if child is not None:
                 children.append(child)
@@ -213,13 +236,13 @@ class _Search:
         if answer.status is Status.UNDECIDED:
             self.undecided = min(self.undecided, max(parent.bound, answer.least))
             return None
-        norm = length(answer.p)
+        norm = self._size(answer.p)
         chosen = parent.chosen | {i}
         if all(self._margin(j, answer.p) >= 1 - SATISFIED_TOLERANCE for j in self.open_inputs if j not in chosen):
             self._keep(answer, norm)
             return None
         self.created += 1
-        return _Node(norm, self.created, answer.p, pairs, chosen)
+        return _Node(norm if self.norm == L2() else answer.least, self.created, answer.p, pairs, chosen)
 
     def _margin(self, i: int, p: np.ndarray) -> float:
         """max over allowed a of min over the others b of p'(k_ia - k_ib)."""
@@ -233,7 +256,7 @@ class _Search:
         if norm > self.best * (1 + NORM_TIE_TOLERANCE):
             return
         self.best = min(self.best, norm)
-        near = [x for x in self.found if length(x.p) <= self.best * (1 + NORM_TIE_TOLERANCE)]
-        if all(length(x.p - answer.p) > SAME_MINIMISER * norm for x in near):
+        near = [x for x in self.found if self._size(x.p) <= self.best * (1 + NORM_TIE_TOLERANCE)]
+        if all(length(x.p - answer.p) > SAME_MINIMISER * length(answer.p) for x in near):
             near.append(answer)
         self.found = near

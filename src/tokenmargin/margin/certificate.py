@@ -34,9 +34,9 @@ class WholeRows:
     """Differences of keys in whole numbers, k_s - k_t times `unit`, and what is asked of them."""
 
     def __init__(
-        self, keys: Keys, pairs: Sequence[Triple], ties: Sequence[Triple], required: Sequence[float | Fraction]
+        self, keys: np.ndarray, pairs: Sequence[Triple], ties: Sequence[Triple], required: Sequence[float | Fraction]
     ) -> None:
-        """Keys of shape (n, T, d), triples (input, selected, other) and (input, selected, selected'), margins."""
+        """Keys of shape (n, T, d), floats or fractions, triples (input, selected, other) and of ties, margins."""
         self.pairs, self.tie_pairs, self.asked = pairs, ties, exact(required)
         self.width = int(keys.shape[2])
         used = sorted({(i, t) for i, *ends in (*pairs, *ties) for t in ends})

@@ -42,6 +42,8 @@ class LeastNormSolution(Solution):
     norm: Norm = field(default=L2(), repr=False)  #: the norm in which p is shortest
     shape: tuple[int, ...] | None = field(default=None, repr=False)  #: of p as an array, where it is no vector
     unique: Unique = field(default=Unique.YES, repr=False)  #: whether no other p is as short; in L2 none ever is
+    other: Vector | None = field(default=None, repr=False)  #: another p as short, which proves that p is not unique
+    is_least: bool = field(default=True, repr=False)  #: whether none as short is known to have less Euclidean length
     least: float = field(default=0.0, repr=False)  #: where it is undecided: no p that meets the constraints is shorter
 
     @property
@@ -81,7 +83,16 @@ class LeastNormSolution(Solution):
         """Sentences about the norm where lengths are not Euclidean; empty for `L2`."""
         if self.norm == L2():
             return ""
-        told = f" Lengths are in the norm {self.norm.name!r}, in which {self.unique.value}."
+        told = f" Lengths are in the norm {self.norm.name!r}, in which {self.unique.value}"
+        if self.unique is Unique.NO:
+            told += (
+                "; of these the one of least Euclidean length is given"
+                if self.is_least
+                else "; this is one of them, and that of least Euclidean length was not found"
+            )
+        elif not self.is_least:
+            told += ", nor whether this one has least Euclidean length"
+        told += "."
         return told if self.shape is None else f"{told} The matrix has rank {self.rank}."
 
     def explain(self) -> str:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths, power_of_two
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import listed
 from tokenmargin._types import EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
-from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, farkas_certificate
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, scores
+from tokenmargin.margin.certificate import DEBRIS, FarkasCertificate, WholeRows, farkas_certificate
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import Status
+
+if TYPE_CHECKING:
+    from tokenmargin.margin.closed_form import ClosedForm
 
 #: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
 #: slack of a constraint in general position. A difference so long that rounding alone is more (|p||k_s - k_t| above
@@ -36,8 +42,8 @@ def tight_constraints(slacks: np.ndarray, sizes: np.ndarray, duals: np.ndarray) 
     return np.asarray((slacks <= np.maximum(TIGHT_TOLERANCE, TIGHT_ROUNDING * sizes)) | carries)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MarginSolution(LeastNormSolution):
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class MarginSolution(LeastNormSolution, Told):
     """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
 
     Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
@@ -73,6 +79,25 @@ class MarginSolution(LeastNormSolution):
         keys = self.sequences.keys / unit
         return keys[i, s] - keys[i, t], self.p * unit
 
+    def __repr__(self) -> str:
+        """Show the selection, what was found, and the length of the answer."""
+        length = f", of length {self.value:.6g}" if self.status is Status.OPTIMAL else ""
+        return f"{type(self).__name__}({self.selection}: {self.status.value}{length})"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the direction among the tokens of the plane; the multipliers of its pairs, beyond it.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+        """
+        from tokenmargin.plots.answers import draw_bars, draw_plane  # matplotlib, an extra
+
+        if self.sequences.width == 2 and self.status is Status.OPTIMAL:
+            keys, labels = self.sequences.keys, [f"max-margin direction of {self.selection}"]
+            return draw_plane(keys, scores(self.sequences), ax, directions=[self.p], labels=labels)
+        names = [f"input {i}: {s} over {t}" for i, s, t in self.triples]
+        return draw_bars(names, np.asarray(self.duals, dtype=float), "multiplier of the pair", ax)
+
     @cached_property
     def tight(self) -> np.ndarray:
         """True for constraints that hold with equality, booleans of shape (m,)."""
@@ -97,6 +122,29 @@ class MarginSolution(LeastNormSolution):
         return farkas_certificate(
             self.sequences.keys, self.triples, weights[0], self.tie_triples, weights[1], self.required
         )
+
+    @cached_property
+    def exact_rows(self) -> WholeRows:
+        """Rows, ties and the margins asked, in whole numbers; with queries the products x z' are not rounded."""
+        data, keys = self.sequences, self.sequences.keys
+        if isinstance(data, CrossSequences):
+            keys = np.zeros(data.keys.shape, dtype=object)
+            queries = [[Fraction(z) for z in query] for query in data.queries.tolist()]
+            for i, t in np.argwhere(data.mask).tolist():
+                keys[i, t] = [Fraction(x) * z for x in data.tokens[i, t].tolist() for z in queries[i]]
+        return WholeRows(keys, self.triples.tolist(), self.tie_triples.tolist(), self.required.tolist())
+
+    @checked
+    def closed_form(self) -> ClosedForm | None:
+        """The solution in ratios of whole numbers, confirmed without rounding; None if no short ones are confirmed.
+
+        In L2 there always is one, for up to 80 rows that hold p. In other norms p and its multipliers are rounded to
+        ratios of short whole numbers, which are the solution if exact arithmetic says so: small problems of whole
+        numbers, as people write them.
+        """
+        from tokenmargin.margin.closed_form import found_in_closed_form
+
+        return found_in_closed_form(self) if self.status is Status.OPTIMAL else None
 
     def explain(self) -> str:
         """One or two sentences a person understands."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray, ScalarJ, VectorJ
 from tokenmargin.models._two_layer_block import Readers, SoftmaxScales
 
@@ -31,7 +32,7 @@ LabelsInBlocks = Float[Array | np.ndarray, "blocks b"]
 T = TypeVar("T")
 
 
-class TwoLayerParameters(eqx.Module):
+class TwoLayerParameters(Module):
     """All that is trained, and, as the same class, the gradients of it.
 
     Args:
@@ -58,7 +59,7 @@ class SmallGradients(NamedTuple):
     bias: VectorJ | None
 
 
-class DocumentShelf(eqx.Module):
+class DocumentShelf(Module):
     """Documents as their distinct tokens, padded to one width; a batch is one shelf or several of different widths.
 
     Args:
@@ -75,7 +76,7 @@ class DocumentShelf(eqx.Module):
     most_lengths: tuple[int, ...] = eqx.field(static=True, default=())
 
 
-class DocumentBlocks(eqx.Module):
+class DocumentBlocks(Module):
     """Documents, the longest first, in blocks of a few, each with the narrowest of few widths that holds it.
 
     Which blocks have which width is known on the device only: a width is compiled once, whatever batches there will be.

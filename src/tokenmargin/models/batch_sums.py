@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import equinox as eqx
-
+from tokenmargin._module import Module
 from tokenmargin._types import ScalarJ
 
 
-class BatchSums(eqx.Module):
+class BatchSums(Module):
     """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
 
     mean_loss: ScalarJ

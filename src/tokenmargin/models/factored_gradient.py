@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
 from tokenmargin.models._kernels import RowsGradient
 
@@ -16,7 +16,7 @@ RightFactor = Float[Array | np.ndarray, "r columns"]
 Product = Float[Array | np.ndarray, "rows columns"]
 
 
-class FactoredGradient(eqx.Module):
+class FactoredGradient(Module):
     """left @ right, shape (rows, columns), of rank r.
 
     A loss that sees E only through E[p v] has the gradient R[p v]' in E, of rank two. An optimiser reads its entries

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, positive, whole_number
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray, MatrixJ, ScalarJ, VectorJ
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Logistic, Loss, logistic
@@ -49,7 +50,7 @@ INITIAL_ROWS = 128
 FULL = jax.lax.Precision.HIGHEST
 
 
-class OneLayerParameters(eqx.Module):
+class OneLayerParameters(Module):
     """The arrays of the model.
 
     Args:
@@ -70,7 +71,7 @@ class OneLayerParameters(eqx.Module):
         return self.embeddings.shape[0]
 
 
-class OneLayerGradients(eqx.Module):
+class OneLayerGradients(Module):
     """Gradients of the mean loss; None for what is not trained. Those of rank two and one are kept factored."""
 
     embeddings: FactoredGradient | None
@@ -79,7 +80,7 @@ class OneLayerGradients(eqx.Module):
     key_query: FactoredGradient | None
 
 
-class CountBatch(eqx.Module):
+class CountBatch(Module):
     """B documents as pieces of w distinct tokens each; a document has as many pieces as it needs.
 
     Args:
@@ -99,7 +100,7 @@ class CountBatch(eqx.Module):
     documents: ScalarJ
 
 
-class _Attention(eqx.Module):
+class _Attention(Module):
     """Softmax weights and scores of each token of each piece, and the outputs."""
 
     weights: PieceNumbers
@@ -107,7 +108,7 @@ class _Attention(eqx.Module):
     outputs: DocumentNumbers
 
 
-class OneLayer(Model, eqx.Module):
+class OneLayer(Model, Module):
     """f(X) = Softmax(p'WE_X')E_X v under a decreasing loss l(y f(X)) [E, (1), (2)].
 
     Args:

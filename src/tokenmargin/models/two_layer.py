@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._checks import check_fields, checked, fits_in_memory, float_dtype, not_negative, positive, whole_number
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.losses import Logistic, Loss, logistic
 from tokenmargin.models._kernels import takes_whole_batch
@@ -67,7 +68,7 @@ class ShelvedBatch(Protocol):
         """All documents on one shelf, for kernels that end with each; None where there is no such shelf."""
 
 
-class TwoLayer(Model, eqx.Module):
+class TwoLayer(Model, Module):
     """f = Softmax(p'E'_X')E'_X v on E'_X = LayerNorm(Softmax(E_X E_X')E_X + E_X), all parameters trained [E, (36)].
 
     Args:

@@ -18,8 +18,9 @@ import numpy as np
 
 from tokenmargin._archive import DamagedError, read_archive, write_archive
 from tokenmargin._atomic import check_writable
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, shown
 from tokenmargin._fingerprint import fingerprint, of_installation
+from tokenmargin._mapped import REMEDY, mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._sentences import listed
 from tokenmargin._types import Map
@@ -66,7 +67,9 @@ def sweep(
     answers = {} if place is None else _kept(place, names)
     missing = {name: point for name, point in zip(names, points, strict=True) if name not in answers}
     progress(len(answers), len(set(names)), "sweeping")
-    for name, answer in zip(missing, map(partial(_made, make), missing.values()), strict=True):
+    for name, answer in zip(missing, mapped(map, partial(_made, make), missing.values(), dict), strict=True):
+        if not all(isinstance(value, np.ndarray) for value in answer.values()):
+            raise InvalidInputError(f"map gave {shown(answer)}, which the function did not make: {REMEDY}.")
         if place is not None:
             write_archive(place / f"{name}.npz", answer, {}, {"what": "a point of a sweep"})
         answers[name] = answer

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 
 def render(template: str, **values: Any) -> str:
@@ -18,7 +18,10 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("tokenmargin.report", "templates"),
+        # The page of a fit scores texts by the same scripts that `tokenmargin export --js` writes.
+        loader=ChoiceLoader(
+            [PackageLoader("tokenmargin.report", "templates"), PackageLoader("tokenmargin.classify", "javascript")]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

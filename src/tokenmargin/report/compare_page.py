@@ -10,7 +10,7 @@ from tokenmargin._sentences import ABSENT, fixed, percent
 from tokenmargin.comparison.comparison import ClassifierPart, Comparison, Interval, TextRow
 from tokenmargin.comparison.faithfulness import SHARES
 from tokenmargin.comparison.methods import METHODS, OURS, RAN
-from tokenmargin.comparison.verdicts import not_run, where_ours_loses, where_ours_wins
+from tokenmargin.comparison.verdicts import not_run, where_it_is_a_tie, where_ours_loses, where_ours_wins
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report._shades import shade
@@ -27,6 +27,7 @@ def compare_page(comparison: Comparison) -> str:
         comparison=comparison,
         losses=where_ours_loses(comparison),
         wins=where_ours_wins(comparison),
+        ties=where_it_is_a_tie(comparison),
         not_run=not_run(comparison),
         parts=[_part(part) for part in comparison.classifiers],
         corpus=[_corpus_row(comparison, row) for row in range(len(comparison.corpus))],
@@ -80,12 +81,12 @@ def _text_row(row: TextRow) -> dict[str, Any]:
 
 
 def _verdict(row: TextRow, measure: str, sign: int) -> tuple[str, str]:
-    """The difference to ours, and who is better: (interval in words, "ours loses", "ours wins" or "as good")."""
+    """The difference to ours, and who is better: (interval in words, "ours loses", "ours wins" or "tie")."""
     interval: Interval | None = getattr(row, measure)
     if interval is None or row.method == OURS:
         return ABSENT, ""
     low, high = sorted(sign * end for end in interval[1:])
-    return _interval(interval, signed=True)[0], "ours loses" if low > 0 else "ours wins" if high < 0 else "as good"
+    return _interval(interval, signed=True)[0], "ours loses" if low > 0 else "ours wins" if high < 0 else "tie"
 
 
 def _curve(title: str, meaning: str, rows: Sequence[TextRow], best: str, which: str) -> dict[str, Any]:

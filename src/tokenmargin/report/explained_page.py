@@ -18,15 +18,19 @@ def explained_page(classes: Sequence[str], explanations: Sequence[Explanation]) 
 
 
 def _shown(told: Explanation) -> dict[str, Any]:
-    strongest = max((abs(part.contribution) for part in told.parts), default=0.0) or 1.0
+    strongest = max((abs(unit.contribution) for unit in told.units), default=0.0) or 1.0
+    without = {own.name: own.probability for own in told.without()}
     return {
         "predicted": told.predicted,
+        "against": told.against,
         "probability": told.probability,
         "parts": [
-            (part.text, "for" if part.contribution > 0 else "against", _shade(abs(part.contribution) / strongest))
-            for part in told.parts
+            (words, "", 0)
+            if unit is None
+            else (words, "for" if unit.contribution > 0 else "against", _shade(abs(unit.contribution) / strongest))
+            for words, unit in told.stretches
         ],
-        "words": [(unit.name, unit.contribution) for unit in told.units[:8]],
+        "words": [(unit.name, unit.contribution, without[unit.name]) for unit in told.units[:8]],
     }
 
 

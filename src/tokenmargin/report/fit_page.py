@@ -8,15 +8,28 @@ import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from tokenmargin._sentences import ABSENT, fixed, percent
-from tokenmargin.classify.fit_report import DocumentView, FitReport
+from tokenmargin.classify.fit_report import NO_ROW, DocumentView, FitReport
 from tokenmargin.classify.token_table import TokenTable
+from tokenmargin.report._fit_scores import (
+    FIRST_PAIRS,
+    MOST_CLASSES,
+    MOST_IN_TABLE,
+    class_rows,
+    confusion,
+    has_rare_class,
+    judged_claim,
+    pair_rows,
+    scores,
+)
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
+from tokenmargin.report._text_box import TextBox
 
 #: Shown to readers whose browser runs no script.
 STATIC_TOKENS, STATIC_DOCUMENTS = 30, 5
@@ -28,8 +41,6 @@ SHADES = 4
 ATTENTION_DIGITS = 4
 #: Largest number of decimals in a column.
 MOST_DECIMALS = 6
-#: The classifier beside ours, where the metrics do not name it.
-PEER = "the strongest usual classifier"
 #: The sides of the calibration curve, in the units of its drawing.
 CURVE_SIDE = 240
 
@@ -43,47 +54,64 @@ class Column:
     signed: bool = False
     percent: bool = False
     least_decimals: int = 2
+    rank: str = ""  #: "middle" where a phone has no room for it, "minor" where it is shown on demand
 
 
-#: The order of the table: what decides and how, then what was learnt, then how often it occurs.
+#: The order of the table: what decides and how, then how often it occurs, then what was learnt.
 COLUMNS = (
     Column("decides", "decides", percent=True),
     Column("pull", "pull", signed=True),
-    Column("spread", "spread"),
-    Column("value", "value", signed=True),
-    Column("score", "score"),
-    Column("attention", "attention", percent=True, least_decimals=3),
-    Column("selected", "selected", percent=True, least_decimals=1),
-    Column("posterior_difference", "posterior difference", signed=True),
-    Column("alpha", "α_s", signed=True),  # noqa: RUF001
-    Column("documents", "documents"),
-    Column("count", "count"),
-    Column("in_class", "of them"),
+    Column("documents", "texts", rank="middle"),
+    Column("excess", "beyond base rate", signed=True, percent=True, least_decimals=1, rank="middle"),
+    Column("value", "value", signed=True, rank="middle"),
+    Column("attention", "attention", percent=True, least_decimals=3, rank="middle"),
+    Column("first", "first in", percent=True, least_decimals=0, rank="middle"),
+    Column("rank_low", "rank from", rank="middle"),
+    Column("rank_high", "rank to", rank="middle"),
+    Column("spread", "spread", rank="minor"),
+    Column("score", "score", rank="minor"),
+    Column("selected", "selected", percent=True, least_decimals=1, rank="minor"),
+    Column("posterior_difference", "posterior difference", signed=True, rank="minor"),
+    Column("alpha", "α_s", signed=True, rank="minor"),  # noqa: RUF001
+    Column("count", "count", rank="minor"),
+    Column("in_class", "of them", rank="minor"),
 )
 
 
-def fit_page(report: FitReport) -> str:
-    """The page as HTML: what was learnt, the token map, the table, the texts, how well, the claims, how it was made."""
+def fit_page(report: FitReport, box: TextBox | None = None) -> str:
+    """The page as HTML: what was learnt, the token map, the table, the texts, how well, the claims, how it was made.
+
+    Args:
+        report: contents of the page.
+        box: the box for any text; without it there is none.
+    """
     table = report.tokens
     order = np.argsort(-np.nan_to_num(table.decides), kind="stable")
-    columns = [column for column in COLUMNS if column.key != "spread" or table.spread is not None]
+    columns = [column for column in COLUMNS if column.key == "in_class" or getattr(table, column.key) is not None]
     numbers = {column.key: _numbers(table, column)[:, order] for column in columns}
     decimals = {column.key: _decimals(numbers[column.key], column.least_decimals) for column in columns}
     return render(
         "fit.html",
         report=report,
-        directions=_directions(report.classes, 0),
+        box=box,
+        directions=_directions(report.classes),
         n_tokens=report.metrics.get("tokens") or len(order),
         n_shown=len(order),
+        has_runs=report.has_runs,
         columns=[_heading(column, report) for column in columns],
         token_explained=_sentences(*report.definitions.get("token", ("", ""))),
         data=_packed(report, order, columns, numbers, decimals),
         top=_static_tokens(table, order, columns, numbers, decimals),
         texts=[_static_document(report, document) for document in report.documents[:STATIC_DOCUMENTS]],
-        scores=_scores(report.metrics),
+        scores=scores(report.metrics),
         side=CURVE_SIDE,
-        confusion=_confusion(report),
-        claims=[_claim(claim) for claim in report.claims],
+        confusion=confusion(report) if len(report.classes) <= MOST_IN_TABLE else [],
+        class_rows=class_rows(report),
+        most_classes=MOST_CLASSES,
+        first_pairs=FIRST_PAIRS,
+        pair_rows=pair_rows(report),
+        has_rare=has_rare_class(report),
+        claims=[judged_claim(claim) for claim in report.claims],
         manifest=manifest_rows(report.manifest),
         percent=percent,
         absent=ABSENT,
@@ -97,6 +125,8 @@ def _numbers(table: TokenTable, column: Column) -> np.ndarray:
     """A column as rows: one, or one for each class where there are more than two."""
     if column.key == "in_class":
         values = table.count_by_class[:, -1:] if len(table.classes) == 2 else table.count_by_class
+    elif column.key == "decides" and len(table.classes) > 2:
+        values = table.decides_for
     else:
         values = np.asarray(getattr(table, column.key))
     rows = values.reshape(len(table.token), -1).T.astype(float)
@@ -111,11 +141,14 @@ def _decimals(values: np.ndarray, least: int) -> int:
     return int(np.clip(-math.floor(math.log10(np.median(sizes))), least, MOST_DECIMALS))
 
 
-def _directions(classes: Sequence[str], k: int) -> tuple[str, str]:
-    """Meanings of positive and negative numbers; with two classes a positive one pulls to the class that sorts last."""
+def _directions(classes: Sequence[str]) -> tuple[str, str]:
+    """Meanings of positive and negative numbers: with two classes a positive one pulls to the class that sorts last.
+
+    With more, a token is first shown for the class that it decides for.
+    """
     if len(classes) == 2:
         return f"→ {classes[1]}", f"→ {classes[0]}"
-    return f"→ {classes[k]}", f"away from {classes[k]}"
+    return "→ its class", "away from it"
 
 
 def _heading(column: Column, report: FitReport) -> dict[str, Any]:
@@ -166,7 +199,7 @@ def _packed(
         "interval": [
             [_scaled(row, decimals["pull"]) for row in bound[order].T] for bound in (table.pull_low, table.pull_high)
         ],
-        "decides_for": [_scaled(100 * row, decimals["decides"]) for row in table.decides_for[order].T],
+        "best": _best_classes(table)[order].tolist(),
         "documents": [_compact(document, report.classes, place) for document in report.documents],
         "examples": _examples(report, order),
     }
@@ -192,33 +225,39 @@ def _scaled(row: np.ndarray, decimals: int) -> list[float | None]:
     return [round(float(value) * 10**decimals) if math.isfinite(value) else None for value in row]
 
 
+def _best_classes(table: TokenTable) -> np.ndarray:
+    """The class that each token is shown for first: where it decides most, or pulls most, shape (V,)."""
+    if len(table.classes) == 2:
+        return np.zeros(len(table), int)
+    return np.where(table.decides > 0, table.decides_for.argmax(axis=1), table.pull.argmax(axis=1))
+
+
 def _compact(document: DocumentView, classes: Sequence[str], place: np.ndarray) -> list[Any]:
-    """Row, truth, predicted, probabilities, text, then for each word that is a token: gap, length, token, numbers."""
-    gaps, lengths, tokens, contributions, attentions = [], [], [], [], []
-    gap = 0
-    for piece in document.pieces:
-        length = len(piece.text.encode("utf-16-le", "surrogatepass")) // 2  # As scripts count characters.
-        if piece.token < 0:
-            gap += length
-            continue
-        gaps.append(gap)
-        lengths.append(length)
-        tokens.append(int(place[piece.token]))
-        contributions.append(round(1000 * piece.contribution))
-        attentions.append(round(1000 * piece.attention))
-        gap = 0
+    """Row, the three classes, probabilities, text, characters cut off, then the columns of its words and phrases.
+
+    Columns: token (or its name where the page has no such token), contribution, attention, probability without it, and
+    its places as start, length, start, length, ...
+    """
+    at = _script_offsets(document.text)
     return [
         document.row + 1,  # Rows are counted from 1 wherever people read of them.
-        classes.index(document.truth),
-        classes.index(document.predicted),
+        *(classes.index(name) for name in (document.truth, document.predicted, document.against)),
         [round(1000 * probability) for probability in document.probabilities],
-        "".join(piece.text for piece in document.pieces),
-        gaps,
-        lengths,
-        tokens,
-        contributions,
-        attentions,
+        document.text,
+        document.left,
+        [mark.name if mark.token == NO_ROW else int(place[mark.token]) for mark in document.marks],
+        [round(1000 * mark.contribution) for mark in document.marks],
+        [round(1000 * mark.attention) for mark in document.marks],
+        [round(1000 * mark.without) for mark in document.marks],
+        [[n for start, end in mark.places for n in (at[start], at[end] - at[start])] for mark in document.marks],
     ]
+
+
+def _script_offsets(text: str) -> Sequence[int]:
+    """Offset of each character, and of the end, as scripts count: an emoji is two."""
+    if text.isascii():
+        return range(len(text) + 1)
+    return np.cumsum([0, *(1 + (ord(letter) > 0xFFFF) for letter in text)]).tolist()
 
 
 def _examples(report: FitReport, order: np.ndarray) -> dict[int, list[tuple[int, str]]]:
@@ -245,77 +284,36 @@ def _static_tokens(
     numbers: Mapping[str, np.ndarray],
     decimals: Mapping[str, int],
 ) -> list[dict[str, Any]]:
-    """Rows of the most deciding tokens, in words; with more than two classes, for the first."""
+    """Rows of the most deciding tokens, in words; with more than two classes, each for its own."""
+    best = _best_classes(table)
     return [
         {
             "token": table.as_written(int(token))[0],
             "words": table.as_written(int(token))[1],
-            "cells": [fixed(numbers[c.key][0, place], decimals[c.key], signed=c.signed) for c in columns],
+            "cells": [
+                fixed(
+                    numbers[c.key][min(best[token], len(numbers[c.key]) - 1), place], decimals[c.key], signed=c.signed
+                )
+                for c in columns
+            ],
         }
         for place, token in enumerate(order[:STATIC_TOKENS])
     ]
 
 
 def _static_document(report: FitReport, document: DocumentView) -> dict[str, Any]:
-    """A document as (text, look) with the looks that the script gives."""
-    largest = max((abs(piece.contribution) for piece in document.pieces if piece.token >= 0), default=0.0) or 1.0
+    """A document as (text, look); where words and phrases overlap, the look is that of the stronger one."""
+    largest = max((abs(mark.contribution) for mark in document.marks), default=0.0) or 1.0
     # With two classes a colour means a class; with more, toward the predicted class or away from it.
     side = 1 if len(report.classes) > 2 or document.predicted == report.classes[1] else -1
-    pieces = []
-    for piece in document.pieces:
-        shade = round(SHADES * abs(piece.contribution) / largest) if piece.token >= 0 else 0
-        look = f"{'for' if side * piece.contribution > 0 else 'against'} shade{shade}" if shade else ""
-        pieces.append((piece.text, look))
+    looks = [""] * len(document.text)
+    for mark in reversed(document.marks):  # the strongest last
+        shade = round(SHADES * abs(mark.contribution) / largest)
+        look = f"{'for' if side * mark.contribution > 0 else 'against'} shade{shade}"
+        for start, end in mark.places if shade else ():
+            looks[start:end] = [look] * (end - start)
+    pieces = [
+        ("".join(letter for letter, _ in own), look)
+        for look, own in groupby(zip(document.text, looks, strict=True), lambda pair: pair[1])
+    ]
     return {"document": document, "pieces": pieces}
-
-
-# --- how well ---------------------------------------------------------------------------------------------------------
-
-
-def _scores(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Accuracies beside each other, with their intervals, and the other numbers that are there."""
-    interval, difference = metrics.get("accuracy_interval"), metrics.get("difference_interval")
-    ours, baseline = metrics.get("accuracy"), metrics.get("baseline_accuracy")
-    peer = metrics.get("baseline", PEER)
-    rows = [("this model", ours, interval), (peer, baseline, None)]
-    rows.append(("always the largest class", metrics.get("majority"), None))
-    apart = None
-    if ours is not None and baseline is not None:
-        # The number of the sentences: a difference of shares may differ from it in the last bit, and then in the first.
-        gained = metrics.get("difference", ours - baseline)
-        points = lambda share: fixed(100 * share, 1, signed=True)  # noqa: E731
-        apart = points(gained), [points(end) for end in difference] if difference else None
-    names = (("macro_f1", "macro F1"), ("auc", "area under the ROC curve"), ("log_loss", "log loss"))
-    return {
-        "rows": [row for row in rows if row[1] is not None],
-        "apart": apart,
-        "peer": peer,
-        "others": [(name, f"{metrics[key]:.3f}") for key, name in names if metrics.get(key) is not None],
-        "per_class": [
-            (name, [percent(row.get(part)) for part in ("precision", "recall", "f1")], row.get("documents"))
-            for name, row in (metrics.get("per_class") or {}).items()
-        ],
-        "test_documents": metrics.get("test_documents"),
-        "train_documents": metrics.get("train_documents"),
-        "repeated": metrics.get("repeated_test_documents"),
-    }
-
-
-def _confusion(report: FitReport) -> list[tuple[str, list[tuple[int, float, str]]]]:
-    """Confusion table: for each true class, (count, share of the row, look) for each predicted class."""
-    rows = []
-    for truth, (name, counts) in enumerate(zip(report.classes, np.asarray(report.confusion), strict=True)):
-        total = max(1, int(counts.sum()))
-        cells = []
-        for predicted, count in enumerate(counts):
-            # Mistakes are rarer than right answers, and are to be seen: half of a row is as dark as they get.
-            shade = min(SHADES, round(SHADES * int(count) / total * (1 if predicted == truth else 2)))
-            look = f"{'for' if predicted == truth else 'against'} shade{shade}" if shade else ""
-            cells.append((int(count), int(count) / total, look))
-        rows.append((name, cells))
-    return rows
-
-
-def _claim(claim: Mapping[str, str]) -> dict[str, str]:
-    """A claim with its verdict in words."""
-    return {**claim, "verdict": "does not apply" if claim["applies"] == "no" else claim["holds"] or "not decided"}

@@ -22,6 +22,7 @@ from tokenmargin.report._render import render
 from tokenmargin.report.number_cells import COLUMNS, number_cells
 from tokenmargin.theory import registry
 from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.paper import papers
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ def results_page(results: Sequence[store.Saved], missing: Sequence[tuple[str, st
         absent=_by_reason(missing),
         figures=[_figure(saved, claims) for saved in results],
         glossary=GLOSSARY,
+        papers=[paper for paper in papers().values() if paper.cited_as in {one.summary["paper"] for one in results}],
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tokenmargin.sources.imdb import imdb
     from tokenmargin.sources.labelled import LabelledTexts, TextChunk
     from tokenmargin.sources.locate import DATA_VARIABLE
-    from tokenmargin.sources.parquet import write_parquet
+    from tokenmargin.sources.parquet import next_token_parts, write_parquet
     from tokenmargin.sources.rows_read import Oddity, RowsRead
     from tokenmargin.sources.table import Format, table
     from tokenmargin.sources.yelp import YelpCounts, YelpSelection, yelp, yelp_counts
@@ -28,6 +28,7 @@ __all__ = [
     "YelpCounts",
     "YelpSelection",
     "imdb",
+    "next_token_parts",
     "open_table",
     "read_texts",
     "sentence_polarity",

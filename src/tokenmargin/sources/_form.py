@@ -78,6 +78,11 @@ def opened_file(
             lambda: (cells for _, cells, _ in parquet_records(path)),
             (f"{path.name} is Parquet",),
         )
+    if kind is None and path.suffix.lower() == ".parquet":
+        raise InvalidInputError(
+            f"{path} is called .parquet but is not Parquet: it does not begin with the bytes PAR1. Give a Parquet "
+            "file, or rename it after what it holds (.csv, .tsv, .jsonl)."
+        )
     told = None if encoding is None else known_encoding(encoding)
     name, how = (told, f"its encoding is {told}, as told") if told else guessed_encoding(path, start)
     is_json = _first_lines(path, name)[0].lstrip()[:1] in ("{", "[") if kind is None else kind is Format.JSON_LINES

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tokenmargin._checks import checked
-from tokenmargin._sentences import some
+from tokenmargin._sentences import sizes, some
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import DecodedLines, guessed_encoding, opened, sample
 from tokenmargin.sources._form import LABEL_NAMES, TEXT_NAMES, OpenedFile, opened_file
@@ -49,6 +50,7 @@ def open_table(
     encoding: str | None = None,
     delimiter: str | None = None,
     format: Format | str | None = None,
+    label_separator: str | None = None,
 ) -> OpenedTable:
     """The texts and labels of any table: CSV, TSV, JSON, JSON lines or Parquet, packed by gzip, xz, bzip2 or not.
 
@@ -64,10 +66,11 @@ def open_table(
         encoding: encoding of the file, such as "cp1252".
         delimiter: text between two fields, such as ";".
         format: a `Format` or its name; the content tells it when absent.
+        label_separator: text between two labels of the same row, as in "a;b"; rows keep their labels as they stand.
     """
     file = opened_file(Path(path), encoding, delimiter, format, (text, label))
     label_of = label_reader(label_map)
-    survey = _Survey.of(file, label, label_of)
+    survey = _Survey.of(file, label, label_of, label_separator)
     chosen_text = _text_column(file.path, survey, text, label)
     chosen_label = _label_column(file.path, survey, chosen_text, label)
     classes = _classes(file.path, survey, chosen_label, label_of)
@@ -94,10 +97,10 @@ class _Column:
     characters: int = 0
     wordy: int = 0  #: texts that hold more than one word, or a script that may not show it
 
-    def see(self, value: object, is_measured: bool) -> None:
+    def see(self, value: object, is_measured: bool, separator: str | None = None) -> None:
         given = None if self.values is None else label_as_given(value)
         if self.values is not None and given is not None:
-            self.values[str(given)] += 1
+            self.values.update(_labels(given, separator))
             if len(self.values) > MOST_CLASSES:
                 self.values = None
         if is_measured and isinstance(value, str):
@@ -127,7 +130,7 @@ class _Survey:
     classes: Counter[str]  #: of the column that was named, read by the label map
 
     @classmethod
-    def of(cls, file: OpenedFile, label: str | None, label_of: LabelOf) -> _Survey:
+    def of(cls, file: OpenedFile, label: str | None, label_of: LabelOf, separator: str | None = None) -> _Survey:
         columns: dict[str, _Column] = {}
         rows, classes = 0, Counter[str]()
         for cells in file.records():
@@ -138,11 +141,11 @@ class _Survey:
             is_measured = rows <= MEASURED
             for column in columns.values() if cells else ():
                 if is_measured or column.values is not None:
-                    column.see((cells or {}).get(column.name), is_measured)
+                    column.see((cells or {}).get(column.name), is_measured, separator)
             if label is not None and cells and label in cells:
                 found = label_of(cells[label])
                 if found is not None and not isinstance(found, Oddity) and len(classes) <= MOST_CLASSES:
-                    classes[str(found)] += 1
+                    classes.update(_labels(found, separator))
         if not columns:
             raise InvalidInputError(
                 f"{file.path} holds no rows: give a table with a column of texts and one of labels."
@@ -157,8 +160,7 @@ class _Survey:
             yield f"the texts are taken from the column {text!r} ({by_name[text].mean:.0f} characters on average)"
         if is_label_guessed:
             yield f"the labels are taken from the column {label!r}"
-        shown = ", ".join(f"{count:,} {name}" for name, count in sorted(classes.items()))
-        yield f"{len(classes)} classes: {shown}"
+        yield f"{len(classes)} classes: {sizes(dict(sorted(classes.items())))}"
 
 
 def _text_column(path: Path, survey: _Survey, told: str | None, label: str | None) -> str:
@@ -210,6 +212,11 @@ def _listed(columns: Iterable[_Column]) -> str:
     return ", ".join(repr(column.name) for column in columns)
 
 
+def _labels(value: object, separator: str | None) -> list[str]:
+    """The label of a row, or its labels where something separates them."""
+    return [str(value)] if not separator else [part.strip() for part in str(value).split(separator) if part.strip()]
+
+
 def _is_too_many(classes: Mapping[str, int]) -> bool:
     """True if there are so many values that they name rows and not classes; two are never too many."""
     return len(classes) > MOST_CLASSES or (len(classes) > 2 and 2 * len(classes) > sum(classes.values()))
@@ -246,13 +253,23 @@ def _too_many(path: Path, label: str, count: str) -> InvalidInputError:
     )
 
 
-@checked
-def read_texts(
-    path: str | Path, *, text: str | None = None, say: Callable[[str], object] = lambda _: None
-) -> list[str]:
-    """The texts of a table without labels, one a row, or the lines of a file whose name ends in .txt.
+class ReadTable(NamedTuple):
+    """A table without labels in memory: its columns by name, in their order, and which of them has the texts."""
 
-    A row without a text is an empty text, so that answers stand in the order of the file.
+    columns: dict[str, list[Any]]
+    text: str
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts, one a row; a row without one has an empty text, so that answers stand in the order of the file."""
+        return [cell if isinstance(cell, str) else "" for cell in self.columns[self.text]]
+
+
+@checked
+def read_table(
+    path: str | Path, *, text: str | None = None, say: Callable[[str], object] = lambda _: None
+) -> ReadTable:
+    """All columns of a table without labels, or the lines of a file whose name ends in .txt.
 
     Args:
         path: path of the file.
@@ -263,7 +280,7 @@ def read_texts(
     if place.suffix == ".txt" and text is None:
         encoding, _ = guessed_encoding(place, sample(place))
         with opened(place) as lines:
-            texts = [line.rstrip("\r\n") for line in DecodedLines(lines, encoding)]
+            found = ReadTable({"text": [line.rstrip("\r\n") for line in DecodedLines(lines, encoding)]}, "text")
     else:
         file = opened_file(place, None, None, None, (text,), may_be_alone=True)
         survey = _Survey.of(file, None, label_reader(None))
@@ -271,10 +288,19 @@ def read_texts(
         chosen = _text_column(place, survey, text or only, None)
         for sentence in (*file.said, *([] if text else [f"the texts are taken from the column {chosen!r}"])):
             say(sentence)
-        cells = (record.get(chosen) if record else None for record in file.records())
-        texts = [cell if isinstance(cell, str) else "" for cell in cells]
-    empty = [row for row, own in enumerate(texts, start=1) if not own.strip()]
+        records = [record or {} for record in file.records()]
+        names = [column.name for column in survey.columns]
+        found = ReadTable({name: [record.get(name) for record in records] for name in names}, chosen)
+    empty = [row for row, own in enumerate(found.texts, start=1) if not own.strip()]
     if empty:
         why = "have no text, or not the fields of the header; taken as empty texts"
-        say(f"{len(empty):,} of {len(texts):,} rows {why}: rows {some(empty)}")
-    return texts
+        say(f"{len(empty):,} of {len(found.texts):,} rows {why}: rows {some(empty)}")
+    return found
+
+
+@checked
+def read_texts(
+    path: str | Path, *, text: str | None = None, say: Callable[[str], object] = lambda _: None
+) -> list[str]:
+    """The texts of `read_table`: one a row, empty where a row has none."""
+    return read_table(path, text=text, say=say).texts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from tokenmargin._checks import checked, none_missing, whole_number
+from tokenmargin._checks import checked, none_missing, shown, whole_number
 from tokenmargin._progress import Progress, silent
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 from tokenmargin.sources.rows_read import RowsRead, total
 
 #: Texts of one chunk: a few MB of reviews, so that a corpus larger than memory passes through.
@@ -32,6 +32,9 @@ class TextChunk:
 
     def __post_init__(self) -> None:
         """Raise unless there is one label a text."""
+        for name, given in (("texts", self.texts), ("labels", self.labels)):
+            if not isinstance(given, tuple):  # not text by text: there may be millions
+                raise WrongTypeError(f"{name} must be a tuple, got {type(given).__name__}: {shown(given)}.")
         if len(self.labels) != len(self.texts):
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.labels)} labels: give one label a text.")
         none_missing(self.labels, "labels", "leave these texts out")

@@ -15,6 +15,9 @@ from tokenmargin.sources._rows import Columns, Oddity, Row, missing_columns
 #: Rows decoded at a time.
 _BATCH = 2048
 
+#: Sequences of token ids decoded at a time.
+_SEQUENCES = 1 << 16
+
 
 def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
     """The rows of a Parquet file; a row's place is its number, from 1."""
@@ -66,6 +69,49 @@ def parquet_batches(path: Path, columns: list[str]) -> Iterator[dict[str, list[A
     with _opened(path) as file:
         for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
             yield batch.to_pydict()
+
+
+@checked
+def next_token_parts(
+    paths: Iterable[str | Path], sequences: str = "sequence", labels: str = "label"
+) -> Iterator[tuple[Any, Any]]:
+    """Parts of next-token data from Parquet files, for `TokenGraph.from_parts`: ids, -1 behind the end, and labels.
+
+    Args:
+        paths: the files, one after another.
+        sequences: the column of lists of token ids.
+        labels: the column of next tokens.
+    """
+    for path in map(Path, paths):
+        missing = [name for name in (sequences, labels) if name not in parquet_columns(path)]
+        if missing:
+            raise missing_columns(path, missing, list(parquet_columns(path)))
+        with _opened(path) as file:
+            for batch in file.iter_batches(batch_size=_SEQUENCES, columns=[sequences, labels]):
+                yield _padded(batch.column(sequences), path), batch.column(labels).to_numpy(zero_copy_only=False)
+
+
+def _padded(column: Any, path: Path) -> Any:
+    """A column of lists of whole numbers as a table, -1 behind the end of each."""
+    import numpy as np
+
+    pyarrow, _ = _pyarrow()
+    kind = column.type
+    is_list = pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)
+    if not is_list or not pyarrow.types.is_integer(kind.value_type) or column.null_count:
+        raise InvalidInputError(f"{path} has sequences of type {kind}: give lists of whole numbers, and none missing.")
+    lengths = np.asarray(column.value_lengths() if hasattr(column, "value_lengths") else _lengths(column))
+    values = column.flatten()
+    if values.null_count:
+        raise InvalidInputError(f"{path} has sequences with tokens that are missing: leave those rows out.")
+    table = np.full((len(lengths), int(lengths.max(initial=0))), -1, dtype=np.int64)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = values.to_numpy()
+    return table
+
+
+def _lengths(column: Any) -> list[int]:
+    """Lengths of lists of one size."""
+    return [column.type.list_size] * len(column)
 
 
 @checked

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tokenmargin._sentences import some
+from tokenmargin._checks import checked
+from tokenmargin._sentences import sizes, some
 
 #: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
 MAX_PLACES = 100
@@ -20,7 +21,7 @@ class Oddity(Enum):
     """Oddity of a row, as a sentence; `is_kept` is True if the row was kept all the same."""
 
     INVALID_UTF8 = "bytes that are not UTF-8; kept, each bad byte replaced by U+FFFD"
-    MARKUP = "markup other than <br />; kept as it is"
+    MARKUP = "markup other than <br />; kept in the text"
     EMPTY_TEXT = "an empty text; kept"
     DUPLICATE_ID = "an id that an earlier row has; kept"
     DUPLICATE_TEXT = "a text that an earlier row has; kept"
@@ -36,6 +37,7 @@ class Oddity(Enum):
         return self not in (Oddity.NO_TEXT, Oddity.NO_LABEL, Oddity.UNNAMED_LABEL, Oddity.BAD_ROW)
 
 
+@checked
 @dataclass(frozen=True)
 class RowsRead:
     """Rows read and kept, documents per class, and each problem with its count and its places.
@@ -77,7 +79,7 @@ class RowsRead:
 
     def __str__(self) -> str:
         """One line for the sizes, one for each problem, one for each note."""
-        classes = ", ".join(f"{size:,} {name}" for name, size in self.classes.items())
+        classes = sizes(self.classes)
         lines = [f"{self.rows_read:,} rows read, {self.rows_kept:,} kept ({classes or 'none'})"]
         for kind, count in self.problems.items():
             lines.append(f"  {count:,} with {kind.value}: {some(self.places[kind])}")

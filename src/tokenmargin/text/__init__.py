@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tokenmargin.text.counting import count_tokens
     from tokenmargin.text.pipeline import tokenize
     from tokenmargin.text.recipe import Alphabet, Markup, Recipe, plain_recipe
+    from tokenmargin.text.word_contexts import WordContexts, word_contexts
     from tokenmargin.text.word_map import WordMap
 
 __all__ = [
@@ -26,10 +27,12 @@ __all__ = [
     "Recipe",
     "TokenCounter",
     "TokenizedCorpus",
+    "WordContexts",
     "WordMap",
     "count_tokens",
     "plain_recipe",
     "tokenize",
+    "word_contexts",
     "word_pieces",
 ]
 

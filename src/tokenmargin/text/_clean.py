@@ -18,6 +18,8 @@ from tokenmargin.text.recipe import Markup, Recipe
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _PLAIN_BREAK = re.compile(r"<br />")
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
+#: Numbers of characters that are too long for one (the last character has seven digits), zeros before them apart.
+_LONG_NUMBER = re.compile(r"&#([0-9]{9,})")
 #: Entities that html.unescape replaces.
 _ENTITY = re.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 
@@ -29,7 +31,15 @@ def without_markup(text: str, markup: Markup) -> str:
     if markup is Markup.BREAKS:
         plain = text.replace("<br />", " ")  # IMDB's only spelling, and ten times faster than a pattern
         return _BREAK.sub(" ", plain) if "<" in plain else plain
-    return html.unescape(_TAG.sub(" ", text) if "<" in text else text)
+    return _unescaped(_TAG.sub(" ", text) if "<" in text else text)
+
+
+def _unescaped(text: str) -> str:
+    """The text with the characters that entities stand for; a number of thousands of digits stands for none."""
+    try:
+        return html.unescape(text)
+    except ValueError:  # Python refuses to read so many digits
+        return html.unescape(_LONG_NUMBER.sub(lambda match: f"&#{match[1].lstrip('0')[:8] or '0'}", text))
 
 
 def without_apostrophes(text: str, apostrophes: str) -> str:
@@ -82,7 +92,7 @@ def cleaned_and_aligned(text: str, recipe: Recipe) -> Aligned:
     if recipe.markup is Markup.TAGS and "<" in text:
         given = _replaced(given, _TAG, lambda _: " ")
     if recipe.markup is Markup.TAGS and "&" in text:
-        given = _replaced(given, _ENTITY, html.unescape)
+        given = _replaced(given, _ENTITY, _unescaped)
     for character in recipe.apostrophes:
         if character in given.text:
             given = _replaced(given, re.compile(re.escape(character)), lambda _: "")

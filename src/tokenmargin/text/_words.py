@@ -83,6 +83,12 @@ def split_words(text: str, recipe: Recipe) -> list[str]:
 
 def _character_classes(last: int) -> tuple[str, str, str, str]:
     """Letters and digits, letters of scripts without spaces, combining marks, and symbols, as the insides of [...]."""
+    letters, spaceless, marks, symbols = map(_ranges, character_kinds(last).values())
+    return letters, spaceless, marks, symbols
+
+
+def character_kinds(last: int = _LAST_LETTER) -> dict[str, list[int]]:
+    """Code points of letters and digits, letters of scripts without spaces, combining marks, and symbols."""
     unspaced = {code for first, last in _UNSPACED for code in range(first, last + 1)}
     kinds: dict[str, list[int]] = {"letters": [], "unspaced": [], "marks": [], "symbols": []}
     for code in (*range(last + 1), *(range(_VARIANTS[0], _VARIANTS[1] + 1) if last > _LAST_NARROW else ())):
@@ -92,14 +98,18 @@ def _character_classes(last: int) -> tuple[str, str, str, str]:
             kinds["unspaced" if code in unspaced and not is_digit else "letters"].append(code)
         elif (kind := unicodedata.category(character)[0]) in "MS":
             kinds["marks" if kind == "M" else "symbols"].append(code)
-    letters, spaceless, marks, symbols = map(_ranges, kinds.values())
-    return letters, spaceless, marks, symbols
+    return kinds
 
 
 def _ranges(codes: Iterable[int]) -> str:
     """Ascending code points as ranges of a character class."""
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs_of(codes))
+
+
+def runs_of(codes: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each run of ascending numbers that follow each other."""
     runs = [[code for _, code in run] for _, run in itertools.groupby(enumerate(codes), lambda pair: pair[1] - pair[0])]
-    return "".join(f"{re.escape(chr(run[0]))}-{re.escape(chr(run[-1]))}" for run in runs)
+    return [(run[0], run[-1]) for run in runs]
 
 
 def number_words(texts: Sequence[str], recipe: Recipe) -> NumberedWords:

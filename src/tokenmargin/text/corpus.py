@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._checks import checked
 from tokenmargin._sentences import some
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.sources.rows_read import RowsRead
@@ -63,6 +64,7 @@ class CountingSteps:
         )
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class TokenizedCorpus:
     """Result of `tokenize`.
@@ -84,6 +86,7 @@ class TokenizedCorpus:
     splits: tuple[str, ...] | None = None
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class CountedTexts:
     """Result of `count_tokens`: counts without any demand on labels.

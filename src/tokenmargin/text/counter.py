@@ -5,9 +5,11 @@ NumPy is enough: nothing else is imported unless a sparse matrix is asked for, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import _ngrams
 from tokenmargin.text._clean import cleaned_and_aligned
 from tokenmargin.text._columns import checked_names
-from tokenmargin.text._lexicon import Spelling, ragged_take
+from tokenmargin.text._lexicon import CUT, Spelling, ragged_take
 from tokenmargin.text._ngrams import GAP, parted
 from tokenmargin.text._words import number_words, word_pattern
 from tokenmargin.text.recipe import Recipe
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Words remembered with their tokens; beyond that all are forgotten, so that a counter that runs for ever stays small.
 REMEMBERED = 2**19
+
+#: Names that are found by halving before a dictionary of all of them is made.
+PATIENCE = 5000
 
 #: Texts counted together, and how few are counted one by one: arrays pay off from some on.
 BATCH, FEW = 4096, 4
@@ -48,26 +53,60 @@ class Located(NamedTuple):
     tokens: tuple[int, ...]
 
 
-class TextWords(NamedTuple):
-    """The words of a text in their order, and the tokens that stand in it, one entry an occurrence.
+#: Columns of tokens are kept as the bytes of such numbers: joined for a text, they are an array at once.
+_COLUMN = np.dtype(np.int32)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextWords:
+    """The words of a text in their order, and the tokens that stand in it.
 
     Args:
         starts: start of each word in the text as it was given.
         ends: end of each word there.
         words: the words after cleaning.
-        tokens: columns of the tokens that each word gave, n-grams that it is a part of included.
-        columns: the token of each occurrence.
-        firsts: its first word.
-        sizes: number of its words.
+        own: columns of the tokens that each word gave by itself, as bytes.
+        runs: each n-gram that stands in the text: its column, its first word, and number of its words.
     """
 
     starts: list[int]
     ends: list[int]
     words: list[str]
-    tokens: list[tuple[int, ...]]
-    columns: list[int]
-    firsts: list[int]
-    sizes: list[int]
+    own: list[bytes]
+    runs: list[tuple[int, int, int]]
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The token of each occurrence: those of words in their order, then n-grams."""
+        own = np.frombuffer(b"".join(self.own), _COLUMN)
+        return np.concatenate([own, np.array([run[0] for run in self.runs], _COLUMN)]) if self.runs else own
+
+    @property
+    def firsts(self) -> np.ndarray:
+        """The first word of each occurrence."""
+        words = np.repeat(np.arange(len(self.own)), [len(own) // _COLUMN.itemsize for own in self.own])
+        return np.concatenate([words, np.array([run[1] for run in self.runs], words.dtype)]) if self.runs else words
+
+    def beginnings(self) -> tuple[list[int], list[int]]:
+        """The words that gave tokens by themselves, and the occurrence that is the first of each."""
+        ends = list(accumulate([len(own) // _COLUMN.itemsize for own in self.own], initial=0))
+        words = [word for word, own in enumerate(self.own) if own]
+        return words, [ends[word] for word in words]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of words of each occurrence."""
+        n_own = sum(map(len, self.own)) // _COLUMN.itemsize
+        return np.array([1] * n_own + [run[2] for run in self.runs], np.int64)
+
+    @property
+    def tokens(self) -> list[tuple[int, ...]]:
+        """Columns of the tokens that each word gave, n-grams that it is a part of included."""
+        grown = [np.frombuffer(own, _COLUMN).tolist() for own in self.own]
+        for column, first, size in self.runs:
+            for word in range(first, first + size):
+                grown[word].append(column)
+        return [tuple(own) for own in grown]
 
 
 class Rows(NamedTuple):
@@ -76,6 +115,39 @@ class Rows(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
+
+
+class _NameTable:
+    """Columns by name: found by halving while few are asked for, by a dictionary from then on.
+
+    A dictionary of a million names takes longer to make than a model to load; one text asks for a hundred of them.
+
+    Args:
+        names: the names, each once, in the order of their columns.
+        is_sorted: True if this is the order of strings.
+    """
+
+    def __init__(self, names: tuple[str, ...], is_sorted: bool) -> None:
+        """Make nothing yet."""
+        self.names = names
+        self._left = PATIENCE if is_sorted else 0
+
+    @cached_property
+    def table(self) -> dict[str, int]:
+        """The dictionary."""
+        return {name: column for column, name in enumerate(self.names)}
+
+    def get(self, name: str) -> int | None:
+        """The column of a name, or None."""
+        if not self._left:
+            return self.table.get(name)
+        self._left -= 1
+        place = bisect_left(self.names, name)
+        return place if place < len(self.names) and self.names[place] == name else None
+
+    def finder(self) -> Callable[[str], int | None]:
+        """The fastest function that does the same now."""
+        return self.get if self._left else self.table.get
 
 
 class TokenCounter:
@@ -97,25 +169,27 @@ class TokenCounter:
                 raise InvalidInputError(f"{odd[0]!r} of the vocabulary is no WordPiece of the recipe's file.")
 
     @classmethod
-    def trusted(cls, recipe: Recipe, vocabulary: tuple[str, ...]) -> TokenCounter:
+    def trusted(cls, recipe: Recipe, vocabulary: tuple[str, ...], is_sorted: bool = False) -> TokenCounter:
         """A counter of a vocabulary that this recipe has made, which is not checked again."""
         counter = cls.__new__(cls)
-        counter._set(recipe, vocabulary)
+        counter._set(recipe, vocabulary, is_sorted)
         return counter
 
-    def _set(self, recipe: Recipe, vocabulary: tuple[str, ...]) -> None:
+    def _set(self, recipe: Recipe, vocabulary: tuple[str, ...], is_sorted: bool = False) -> None:
         self.recipe, self.vocabulary = recipe, vocabulary
+        self._names = _NameTable(vocabulary, is_sorted)
         self._spelling = Spelling(recipe)
         self._pieces = self._spelling.pieces()
-        self._known: dict[str, tuple[str | None, tuple[int, ...]]] = {}
+        self._known: dict[str, tuple[str | None, bytes]] = {}
 
-    @cached_property
-    def _columns(self) -> dict[str, int]:
-        return {name: column for column, name in enumerate(self.vocabulary)}
+    @property
+    def stop_words(self) -> frozenset[str]:
+        """The words that are dropped, as they look after cleaning."""
+        return self._spelling.stop_words
 
     @cached_property
     def _column_of_piece(self) -> list[int]:
-        return [] if self._pieces is None else [self._columns.get(piece, GAP) for piece in self._pieces.pieces]
+        return [] if self._pieces is None else [self._names.table.get(piece, GAP) for piece in self._pieces.pieces]
 
     @cached_property
     def _runs(self) -> tuple[dict[str, int], _ngrams.NGrams, list[np.ndarray]]:
@@ -143,7 +217,7 @@ class TokenCounter:
         while batch := tuple(islice(left, BATCH)):
             for row, text in enumerate(batch, start=place):
                 _demand_text(text, f"text {row}")
-            parts.append(self._few(batch) if len(batch) <= FEW else self._many(batch))
+            parts.append(self.rows_at(map(self.places, batch)) if len(batch) <= FEW else self._many(batch))
             place += len(batch)
         if len(parts) == 1:
             return parts[0]
@@ -156,21 +230,22 @@ class TokenCounter:
             np.concatenate([np.zeros(0, np.int32), *(part.data for part in parts)]),
         )
 
-    def _few(self, texts: tuple[str, ...]) -> Rows:
-        """Counts of a few texts, without the arrays that many need."""
-        starts, columns, data = [0], [], []
-        for text in texts:
-            own, counts = np.unique(np.array(self.places(text).columns, np.int32), return_counts=True)
+    def rows_at(self, found: Iterable[TextWords]) -> Rows:
+        """Counts of texts whose words are known: fewer steps than `rows` needs where both are asked for."""
+        starts, columns, data = [0], [np.zeros(0, _COLUMN)], [np.zeros(0, np.int64)]
+        for places in found:
+            own, counts = np.unique(places.columns, return_counts=True)
             columns.append(own)
             data.append(counts)
             starts.append(starts[-1] + len(own))
-        return Rows(np.array(starts, np.int32), np.concatenate(columns), np.concatenate(data).astype(np.int32))
+        indptr = np.array(starts, np.int32 if starts[-1] <= np.iinfo(np.int32).max else np.int64)
+        return Rows(indptr, np.concatenate(columns), np.concatenate(data).astype(np.int32))
 
     def _many(self, texts: tuple[str, ...]) -> Rows:
         batch = number_words(texts, self.recipe)
         found = self._tokens([word.decode() for word in batch.words])
-        tokens = np.fromiter(chain.from_iterable(own for _, own in found), np.int64)
-        ends = np.cumsum([0, *(len(own) for _, own in found)])
+        tokens = np.frombuffer(b"".join([own for _, own in found]), _COLUMN)
+        ends = np.cumsum([0, *(len(own) // _COLUMN.itemsize for _, own in found)])
         columns, starts = ragged_take(tokens, ends, batch.ids)
         rows = np.repeat(np.arange(len(texts)), np.diff(batch.starts))
         rows = np.repeat(rows, np.diff(starts))
@@ -191,7 +266,8 @@ class TokenCounter:
 
         The tokens of all words together are those of `counts([text])`, a token of n words being told n times.
         """
-        return list(map(Located._make, zip(*self.places(text)[:4], strict=True)))
+        found = self.places(text)
+        return list(map(Located._make, zip(found.starts, found.ends, found.words, found.tokens, strict=True)))
 
     def places(self, text: str) -> TextWords:
         """Words of `located` as lists, with the position of each token: faster than objects for many texts."""
@@ -202,33 +278,43 @@ class TokenCounter:
         if not clean.text.isascii():
             words = [word.encode("utf-8", errors="replace").decode() for word in words]
         found = self._tokens(words)
-        tokens = [own for _, own in found]
-        columns = list(chain.from_iterable(tokens))
-        firsts = [place for place, own in enumerate(tokens) for _ in own]
-        sizes = [1] * len(columns)
-        if self.recipe.ngrams > 1:
-            tokens = self._add_runs([stem for stem, _ in found], tokens, (columns, firsts, sizes))
+        runs = self._runs_among([stem for stem, _ in found]) if self.recipe.ngrams > 1 else []
         starts, ends = clean.starts, clean.ends
         begins = [starts[match.start()] for match in matches]
-        return TextWords(begins, [ends[match.end() - 1] for match in matches], words, tokens, columns, firsts, sizes)
+        return TextWords(begins, [ends[match.end() - 1] for match in matches], words, [own for _, own in found], runs)
 
-    def _add_runs(
-        self, stems: list[str | None], tokens: list[tuple[int, ...]], into: tuple[list[int], list[int], list[int]]
-    ) -> list[tuple[int, ...]]:
-        """Add the n-grams of a text to the occurrences; gives the tokens of each word with those of its n-grams."""
-        known, grown = self._columns, list(tokens)
+    def _runs_among(self, stems: list[str | None]) -> list[tuple[int, int, int]]:
+        """Each n-gram of a text: its column, its first word and number of its words."""
+        get, found = self._names.finder(), []
         for size in range(2, self.recipe.ngrams + 1):
             for first in range(len(stems) - size + 1):
                 run = stems[first : first + size]
-                column = None if None in run else known.get(" ".join(run))  # type: ignore[arg-type]
+                column = None if None in run else get(" ".join(run))  # type: ignore[arg-type]
                 if column is not None:
-                    for numbers, number in zip(into, (column, first, size), strict=True):
-                        numbers.append(number)
-                    for word in range(first, first + size):
-                        grown[word] = (*grown[word], column)
-        return grown
+                    found.append((column, first, size))
+        return found
 
-    def _tokens(self, words: list[str]) -> list[tuple[str | None, tuple[int, ...]]]:
+    def within_words(self) -> sp.csr_array | None:
+        """Counts of each token in each word or phrase, itself included, shape (V, V); a run has an empty row.
+
+        None where no token is a run of characters: then words and phrases are all that there is.
+        """
+        if not self.recipe.characters:
+            return None
+        import scipy.sparse as sp
+
+        own = [
+            [] if CUT in name else [j] if " " in name else np.frombuffer(self._token(name)[1], _COLUMN).tolist()
+            for j, name in enumerate(self.vocabulary)
+        ]
+        indptr = np.cumsum([0, *map(len, own)])
+        columns = np.fromiter(chain.from_iterable(own), np.int64, indptr[-1])
+        shape = (len(self.vocabulary), len(self.vocabulary))
+        matrix = sp.csr_array((np.ones(indptr[-1]), columns, indptr), shape=shape)
+        matrix.sum_duplicates()
+        return matrix
+
+    def _tokens(self, words: list[str]) -> list[tuple[str | None, bytes]]:
         """The stem of each word (None for a stop word, and for pieces of words) and the columns of its own tokens."""
         known = self._known
         new = [word for word in dict.fromkeys(words) if word not in known]
@@ -236,16 +322,16 @@ class TokenCounter:
             self._known = known = {}
             new = list(dict.fromkeys(words))
         for word, stem in zip(new, self._spelling.stems(new), strict=True):
-            known[word] = (None, ()) if word in self._spelling.stop_words else self._token(stem)
+            known[word] = (None, b"") if word in self._spelling.stop_words else self._token(stem)
         return [known[word] for word in words]
 
-    def _token(self, stem: str) -> tuple[str | None, tuple[int, ...]]:
+    def _token(self, stem: str) -> tuple[str | None, bytes]:
         if self._pieces is not None:
             columns = (self._column_of_piece[piece] for piece in self._pieces.split(stem))
-            return None, tuple(column for column in columns if column != GAP)
+            return None, np.array([column for column in columns if column != GAP], _COLUMN).tobytes()
         runs = self._spelling.characters(stem) if self.recipe.characters else ()
-        found = (self._columns.get(name) for name in (stem, *runs))
-        return stem, tuple(column for column in found if column is not None)
+        found = map(self._names.get, (stem, *runs))
+        return stem, np.array([column for column in found if column is not None], _COLUMN).tobytes()
 
 
 def _demand_text(text: object, what: str) -> None:

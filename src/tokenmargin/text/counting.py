@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import array_of, checked, whole_number
+from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.labels import check_not_missing
@@ -23,7 +24,7 @@ from tokenmargin.text import _columns
 from tokenmargin.text._columns import Columns, checked_names
 from tokenmargin.text._lexicon import Lexicon, ragged_take
 from tokenmargin.text._ngrams import GAP, behind, count_runs, places, stems_of
-from tokenmargin.text._words import number_words
+from tokenmargin.text._words import NumberedWords, number_words
 from tokenmargin.text.corpus import CountedTexts, CountingSteps, TokenizedCorpus
 from tokenmargin.text.recipe import Recipe, plain_recipe
 from tokenmargin.text.word_map import WordMap
@@ -93,7 +94,7 @@ class Streamed:
         self.stream = _Source(texts) if isinstance(texts, LabelledTexts) and labels is None else _Given(texts, labels)
         self.parts: list[sp.csr_array] = []
         self.documents = 0
-        for batch in map(partial(number_words, recipe=recipe), self.stream.batches(chunk_size)):
+        for batch in mapped(map, partial(number_words, recipe=recipe), self.stream.batches(chunk_size), NumberedWords):
             part = self.lexicon.count(batch)
             self.parts.append(part)
             self.documents += part.shape[0]

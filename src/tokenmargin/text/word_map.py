@@ -18,6 +18,7 @@ from tokenmargin.errors import InvalidInputError
 PURGED = -1
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class WordMap:
     """The words of a corpus (stop words apart), each with its count and the tokens that it became, in their order.
@@ -35,6 +36,19 @@ class WordMap:
     tokens: np.ndarray
     starts: np.ndarray
     vocabulary: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not belong together: every word would be shown with the tokens of another."""
+        W, V = len(self.words), len(self.vocabulary)
+        is_whole = all(each.dtype.kind in "iu" and each.ndim == 1 for each in (self.counts, self.tokens, self.starts))
+        if not is_whole or len(self.counts) != W or len(self.starts) != W + 1:
+            raise InvalidInputError(
+                f"counts, tokens and starts must be whole numbers, of shapes ({W},), (n,) and ({W + 1},) for {W} words."
+            )
+        if self.starts[0] != 0 or self.starts[-1] != len(self.tokens) or (np.diff(self.starts) < 0).any():
+            raise InvalidInputError(f"starts must rise from 0 to the number of tokens, {len(self.tokens)}.")
+        if self.tokens.size and not PURGED <= self.tokens.min() <= self.tokens.max() < V:
+            raise InvalidInputError(f"tokens must be columns of the {V} of the vocabulary, or {PURGED}.")
 
     @checked
     def tokens_of(self, word: str) -> tuple[int, ...]:

@@ -1,4 +1,8 @@
-"""Exact proofs from answers in floats: the shortest p in rationals, or a bracket around it."""
+"""Exact proofs from answers in floats: the shortest p in rationals, or a bracket around it.
+
+In other norms than the Euclidean one p is made to do what is asked, weights are rounded to whole numbers, and both
+bounds are as wide as rounding of their witnesses makes them: the narrowest that the verifier's own arithmetic confirms.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,13 @@ import numpy as np
 
 from tokenmargin._rationals import Exact, dot, exact, root_below, shortest_change, whole_rows
 from tokenmargin._types import Vector
-from tokenmargin.margin import FarkasCertificate, Status
+from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin import FarkasCertificate, MarginSolution, Status
 from tokenmargin.margin.certificate import DEBRIS, WholeRows
 from tokenmargin.margin.exact_shortest import ROWS_LIMIT, exact_shortest
+from tokenmargin.norms import L2, Lp, Norm
+from tokenmargin.verify.kernel import Refuted
+from tokenmargin.verify.lengths import LARGEST, Matrix, demand_at_most, dual_of
 
 #: Bits of a factor or of a bound that is rounded to the safe side: far below what rounding of the solution leaves.
 BITS = 100
@@ -114,11 +122,16 @@ def _bracketed(asked: WholeRows, p: Exact, duals: np.ndarray, tie_duals: np.ndar
     if low is None:
         return Proof("bound", (), (), None, Fraction(0))  # proves nothing, and will be refused
     alone = Proof("bound", _weighted(asked, active, whole), _of_ties(asked, tie_weights), None, low)
-    feasible = _scaled(asked, _projected(asked, p))
-    if feasible is None:
+    made = feasible(asked, p)
+    if made is None:
         return alone
-    high = Fraction(dot(feasible.whole, feasible.whole), feasible.over**2)
-    return replace(alone, kind="bracket", p=feasible, high=high)
+    high = Fraction(dot(made.whole, made.whole), made.over**2)
+    return replace(alone, kind="bracket", p=made, high=high)
+
+
+def feasible(asked: WholeRows, p: Exact) -> Exact | None:
+    """A point next to p that does all that is asked, exactly; None if too many rows matter, or it points elsewhere."""
+    return _scaled(asked, _projected(asked, p))
 
 
 def _projected(asked: WholeRows, p: Exact) -> Exact | None:
@@ -173,3 +186,108 @@ def _key(triple: Sequence[int]) -> tuple[int, ...]:
 
 def _hex(numbers: Iterable[int]) -> list[str]:
     return [hex(number) for number in numbers]
+
+
+# --- in other norms ---------------------------------------------------------------------------------------------------
+
+#: Shares by which a bound is stated further out than floats have it, tried from the narrowest on.
+WIDER = (0.0, *(2.0**-bits for bits in range(52, 9, -3)))
+
+#: Bits of the largest weight; the other weights are whole numbers in the same units.
+WEIGHT_BITS = 80
+
+#: Shifts of the matrix that is factored, relative to the square of its largest singular value, until it has a factor.
+SHIFTS = tuple(2.0**-bits for bits in range(48, 8, -3))
+
+#: Singular values below this share of the largest are left to the remainder.
+LEFT_OUT = 1e-17
+
+
+def norm_name(norm: Norm) -> str:
+    """The name of a norm in a certificate; l_q with q as the simplest ratio that this float is nearest to.
+
+    Raises:
+        InvalidInputError: if no ratio of whole numbers up to a thousand is nearest to it.
+    """
+    if norm == L2():
+        return "L2"
+    if not isinstance(norm, Lp):
+        return norm.name
+    for below in range(1, LARGEST):
+        ratio = Fraction(round(norm.q * below), below)
+        if float(ratio) == norm.q and ratio.numerator <= LARGEST:
+            return f"l{ratio.numerator}/{ratio.denominator}"
+    raise InvalidInputError(
+        f"there is no certificate file for the norm {norm.name!r}: a power is checked by roots of whole numbers, so "
+        f"give a q that is a ratio of whole numbers up to {LARGEST}."
+    )
+
+
+def norm_proof(solution: MarginSolution) -> tuple[Proof, dict[str, Any]] | None:
+    """A bracket of N(p*) with its witnesses as JSON has them; None if p cannot be made to do what is asked."""
+    asked = solution.exact_rows
+    p = feasible(asked, exact(solution.p.tolist()))
+    if p is None:
+        return None
+    shape = (*solution.matrix.shape, 1)[:2]
+    name = norm_name(solution.norm)
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in (solution.duals, solution.tie_duals))
+    unit = Fraction(2) ** (WEIGHT_BITS - int(np.frexp(largest)[1]))
+    duals = [int(Fraction(x) * unit) for x in np.maximum(solution.duals, 0.0).tolist()]
+    tie_duals = [int(Fraction(x) * unit) for x in solution.tie_duals.tolist()]
+    active = [k for k, w in enumerate(duals) if w]
+    pull = asked.pull(active, [duals[k] for k in active], tie_duals)
+    high, above = _upper(name, _folded(p.whole, p.over, shape), solution.norm)
+    size, below = _upper(dual_of(name), _folded(pull, asked.unit, shape), solution.norm.dual)
+    low = asked.gain(active, [duals[k] for k in active]) / size
+    weights = tuple((tuple(asked.pairs[k]), duals[k]) for k in active)
+    tie_weights = tuple((tuple(pair), w) for pair, w in zip(asked.tie_pairs, tie_duals, strict=True) if w)
+    return Proof("bracket", weights, tie_weights, p, low, high), {"above": above, "below": below}
+
+
+def _folded(line: Sequence[int], over: int, shape: tuple[int, int]) -> Matrix:
+    reduced = Exact(list(line), over).reduced()
+    return Matrix([reduced.whole[k : k + shape[1]] for k in range(0, len(line), shape[1])], reduced.over)
+
+
+def _upper(name: str, M: Matrix, norm: Norm) -> tuple[Fraction, dict[str, Any] | None]:
+    """A number that N(M) is at most, as the verifier finds it, and the witness of it."""
+    floats = np.array([[x / M.over for x in row] for row in M.rows])
+    found = _witness(name, floats)
+    parts = {part: _exact_matrix(array) for part, array in found.items()}
+    near = Fraction(float(norm.value(floats)))
+    if name in ("max", "sum"):  # which nothing has to round
+        sizes = [abs(x) for row in M.rows for x in row]
+        near = Fraction(max(sizes) if name == "max" else sum(sizes), M.over)
+    for share in WIDER:
+        try:
+            demand_at_most(name, M, near * (1 + Fraction(share)), parts, "it")
+        except Refuted:
+            continue
+        texts = {part: [[(x + 0.0).hex() for x in row] for row in array.tolist()] for part, array in found.items()}
+        return near * (1 + Fraction(share)), texts or None
+    raise InvalidInputError("there is nothing to certify: no bound of the norm is confirmed in exact arithmetic.")
+
+
+def _witness(name: str, floats: np.ndarray) -> dict[str, np.ndarray]:
+    if name == "nuclear":
+        left, values, right = np.linalg.svd(floats, full_matrices=False)
+        root = np.sqrt(values[values > LEFT_OUT * values[0]])
+        return {"K": left[:, : len(root)] * root, "Q": right[: len(root)].T * root}
+    if name != "spectral":
+        return {}
+    lines = floats.T if floats.shape[0] >= floats.shape[1] else floats
+    square = lines @ lines.T
+    size = float(np.linalg.norm(floats, ord=2)) ** 2
+    for share in SHIFTS:
+        try:
+            factor = np.linalg.cholesky(size * (1 + share) * np.eye(len(square)) - square)
+        except np.linalg.LinAlgError:
+            continue
+        return {"L": factor, "s": np.array([[size * (1 + share)]])}
+    return {"L": np.zeros(square.shape), "s": np.array([[0.0]])}  # bounded by its rows alone
+
+
+def _exact_matrix(array: np.ndarray) -> Matrix:
+    whole = exact(array.ravel().tolist())
+    return Matrix([whole.whole[k : k + array.shape[1]] for k in range(0, array.size, array.shape[1])], whole.over)

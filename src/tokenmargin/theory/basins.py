@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tokenmargin._checks import checked, real_array
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, limits_of, logistic
-from tokenmargin.data import EmbeddedSequences, Selection
+from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
 from tokenmargin.theory.agreement import Agreement, compare, compared_with
@@ -20,8 +22,8 @@ from tokenmargin.theory.agreement import Agreement, compare, compared_with
 FINITE, STALLED = -1, -2
 
 
-@dataclass(frozen=True, eq=False)
-class BasinMap:
+@dataclass(frozen=True, eq=False, repr=False)
+class BasinMap(Told):
     """Limit of the flow from every start, and the max-margin direction to which it belongs."""
 
     starts: np.ndarray  #: shape (s, d)
@@ -34,6 +36,33 @@ class BasinMap:
     def counts(self) -> np.ndarray:
         """Number of starts that reach each of `solutions`."""
         return np.bincount(self.basin[self.basin >= 0], minlength=len(self.solutions))
+
+    def __repr__(self) -> str:
+        """Show the number of starts and of basins."""
+        return f"BasinMap({len(self.starts)} starts, {len(self.solutions)} basins)"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw starts in the colour of their limit among the tokens of the plane; how many reach each, beyond it.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+        """
+        from tokenmargin.plots.answers import draw_bars, draw_plane  # matplotlib, an extra
+
+        names = [str(solution.selection) for solution in self.solutions]
+        if self.starts.shape[1] != 2:
+            return draw_bars(names, self.counts.astype(float), "starts that go there", ax)
+        data = self.limits[0].risk.sequences
+        return draw_plane(
+            data.keys,
+            scores(data),
+            ax,
+            directions=[solution.direction for solution in self.solutions],
+            labels=names,
+            is_global=[solution.selection == self.limits[0].risk.optimal for solution in self.solutions],
+            starts=self.starts,
+            basin=self.basin,
+        )
 
     def explain(self) -> str:
         """One line per basin."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin.data import EmbeddedSequences, scores
+from tokenmargin.data import CrossSequences, EmbeddedSequences, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory.problem import Problem
 from tokenmargin.verify import Verdict, verify
@@ -32,7 +32,7 @@ def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
     if not verdict.verified:
         return verdict
     said, data = content["problem"], given.sequences
-    differs = _difference(said["keys"], _texts(data, data.keys), "key")
+    differs = _difference_of_keys(said, data)
     if differs is None and "scores" in said:
         gamma = np.where(data.mask, scores(data), 0.0)[:, :, None]
         told = [[None if key is None else [text] for key, text in zip(*row, strict=True)] for row in _rows(said)]
@@ -46,6 +46,18 @@ def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
     equal = "its keys and scores are" if "scores" in said else "its keys are"
     whose = "and so is the selection" if given.selection is not None else f"the selection, {_short(said)}, is its own"
     return Verdict(True, f"{equal} those of the data, to the last bit; {whose}.")
+
+
+def _difference_of_keys(said: dict[str, Any], data: EmbeddedSequences) -> str | None:
+    """The first token, or input, whose key or query is not that of the data, in words; None if there is none."""
+    if "queries" not in said:
+        return _difference(said["keys"], _texts(data, data.keys), "key")
+    if not isinstance(data, CrossSequences):
+        return "it speaks of tokens with queries, and the data have none"
+    differs = _difference(said["keys"], _texts(data, data.tokens), "key")
+    own = [[(float(x) + 0.0).hex() for x in query.tolist()] for query in data.queries]
+    wrong = next((i for i, (a, b) in enumerate(zip(said["queries"], own, strict=False)) if a != b), None)
+    return differs if differs or wrong is None else f"the query of input {wrong} is not that of the data"
 
 
 def _rows(said: dict[str, Any]) -> list[tuple[Any, Any]]:

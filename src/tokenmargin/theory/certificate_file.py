@@ -20,11 +20,12 @@ from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked
 from tokenmargin._rationals import dot
 from tokenmargin.attention import Limit
-from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, Status
 from tokenmargin.margin.certificate import WholeRows
-from tokenmargin.theory._exact_proof import Proof, bound, exact_proof
+from tokenmargin.norms import L2
+from tokenmargin.theory._exact_proof import Proof, bound, exact_proof, norm_name, norm_proof
 from tokenmargin.verify import FORMAT, NORM, VERSION, digest, seal, verify
 
 #: A solution further than this from the exact one, relative to it, is not the one that would be proved: float64 leaves
@@ -61,25 +62,54 @@ def write_certificate(answer: Any, path: str | Path) -> None:
 def _solution(solution: MarginSolution) -> dict[str, Any]:
     margins = np.ones(solution.sequences.n_inputs)
     margins[solution.triples[:, 0]] = solution.required
+    if solution.status is Status.OPTIMAL and solution.norm != L2():
+        return _in_norm(solution, margins)
     problem = _problem(solution.sequences, solution.selection, margins)
     asked = WholeRows(
         solution.sequences.keys, solution.triples.tolist(), solution.tie_triples.tolist(), solution.required.tolist()
     )
     if solution.status is Status.OPTIMAL:
         found = exact_proof(asked, solution.p, solution.duals, solution.tie_duals)
-        if found.kind == "infeasible" or (found.p is not None and found.distance(solution.p) > SAME_SOLUTION):
-            raise InvalidInputError(
-                "there is nothing to certify: the solution holds up to rounding of the keys, and exactly "
-                f"{'there is no p' if found.p is None else 'the shortest p is another'}. Ties that rounding parts are "
-                "the usual cause: make the keys of tied tokens exact."
-            )
+        _demand_the_same(solution, found)
     elif solution.certificate is not None:
         found = bound(asked, solution.certificate)
+        if found.kind == "infeasible":  # in every norm; a bound is one of the Euclidean length
+            problem |= _named(solution)
     else:
         raise InvalidInputError(
             f"there is nothing to certify: {solution.explain()} Give a solution that is optimal or infeasible."
         )
     return {"kind": found.kind, "problem": problem, "proof": found.as_json()}
+
+
+def _in_norm(solution: MarginSolution, margins: np.ndarray) -> dict[str, Any]:
+    """A bracket in another norm; keys with queries are written as tokens and queries, whose products nobody rounds."""
+    data, named = solution.sequences, _named(solution)
+    found = norm_proof(solution)
+    if found is None:
+        raise InvalidInputError("there is nothing to certify: no p next to the solution does what is asked, exactly.")
+    proof, witnesses = found
+    _demand_the_same(solution, proof)
+    problem = _problem(data, solution.selection, margins) | named
+    if isinstance(data, CrossSequences):
+        problem |= {"keys": _keys(data.tokens, data.mask), "queries": [_texts(query) for query in data.queries]}
+    return {"kind": proof.kind, "problem": problem, "proof": {**proof.as_json(), **witnesses}}
+
+
+def _named(solution: MarginSolution) -> dict[str, Any]:
+    """The norm and the block of parameters of a solution."""
+    shape = solution.matrix.shape
+    return {"norm": norm_name(solution.norm), "blocks": [["W" if len(shape) == 2 else "p", *shape]]}
+
+
+def _demand_the_same(solution: MarginSolution, found: Proof) -> None:
+    """Raise if what would be proved is not the solution."""
+    if found.kind == "infeasible" or (found.p is not None and found.distance(solution.p) > SAME_SOLUTION):
+        raise InvalidInputError(
+            "there is nothing to certify: the solution holds up to rounding of the keys, and exactly "
+            f"{'there is no p' if found.p is None else 'the shortest p is another'}. Ties that rounding parts are "
+            "the usual cause: make the keys of tied tokens exact."
+        )
 
 
 def _limit(limit: Limit) -> dict[str, Any]:
@@ -146,13 +176,18 @@ def _scores(sequences: EmbeddedSequences, selection: Selection) -> np.ndarray:
 
 
 def _problem(sequences: EmbeddedSequences, selection: Selection, margins: np.ndarray) -> dict[str, Any]:
-    keys = [
-        [_texts(key) if there else None for key, there in zip(tokens, mask, strict=True)]
-        for tokens, mask in zip(sequences.keys, sequences.mask, strict=True)
-    ]
+    keys = _keys(sequences.keys, sequences.mask)
     selected = [np.flatnonzero(row).tolist() for row in selection.chosen]
     blocks = [["p", sequences.width]]
     return {"norm": NORM, "blocks": blocks, "keys": keys, "selected": selected, "margins": _texts(margins)}
+
+
+def _keys(keys: np.ndarray, mask: np.ndarray) -> list[list[list[str] | None]]:
+    """Keys of every token, None where masked."""
+    return [
+        [_texts(key) if there else None for key, there in zip(tokens, present, strict=True)]
+        for tokens, present in zip(keys, mask, strict=True)
+    ]
 
 
 def _texts(numbers: np.ndarray) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 import jax
 import numpy as np
 
+from tokenmargin._checks import checked, not_negative
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
 from tokenmargin.margin import LabelSolution, MarginSolution, Status
@@ -141,6 +142,7 @@ def _left_float64(how: str) -> NotDecidedError:
     )
 
 
+@checked
 @dataclass(frozen=True)
 class Claim(Generic[Instance, Observation]):
     """A theorem or lemma, executable.
@@ -184,6 +186,10 @@ class Claim(Generic[Instance, Observation]):
     needs: tuple[str, ...] = ("tokens",)
     of_problem: Callable[[Problem], Instance] | None = None
     size: tuple[str, Callable[[Instance], float]] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a tolerance that every miss would pass, or none."""
+        not_negative(self.tolerance, "tolerance")
 
     def check(self, instance: Instance) -> ClaimOutcome:
         """Examine the hypotheses, and if they hold, the conclusion; what leaves float64 is not decided."""

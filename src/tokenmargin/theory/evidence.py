@@ -22,6 +22,7 @@ import numpy as np
 
 from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked
+from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
@@ -94,6 +95,20 @@ class Evidence:
         """True if no training at all would pass on most instances, and not by chance on some."""
         asked = self.asked.get(NO_TRAINING, 0)
         return asked > 0 and self.failed[NO_TRAINING] < asked / 2
+
+
+@checked
+def plot_evidence(found: Sequence[Evidence], ax: Any = None) -> Any:
+    """Draw, for each law, how many instances held, were refuted, and were not decided: a matplotlib figure.
+
+    Args:
+        found: evidence, as `gather` and `read_evidence` give it.
+        ax: matplotlib axes to draw on; a figure of its own when absent.
+    """
+    from tokenmargin.plots.answers import draw_shares  # matplotlib, an extra
+
+    rows = {f"{one.key}, law {k + 1}": (one.held, one.refuted, one.not_decided) for k, one in enumerate(found)}
+    return draw_shares(rows, ax)
 
 
 def laws() -> dict[str, tuple[Law, ...]]:
@@ -204,9 +219,12 @@ def gather_law(
         # Once too few are inside, as many more as the share so far asks for.
         share = max(inside / len(found), 1.0 / MOST_DRAWN) if found else 1.0
         more = min(max(1, round((wanted - inside) / share)), MOST_DRAWN * wanted - len(found))
-        found += map(partial(sighting, key, place, seed=seed), range(len(found), len(found) + more))
+        draws = range(len(found), len(found) + more)
+        found += mapped(map, partial(sighting, key, place, seed=seed), draws, Sighting)
     asides = {
-        aside.says: _counts(list(map(partial(aside_sighting, key, place, which, seed=seed), range(wanted))))
+        aside.says: _counts(
+            [*mapped(map, partial(aside_sighting, key, place, which, seed=seed), range(wanted), object)]
+        )
         for which, aside in enumerate(laws()[key][place].asides)
     }
     return _counted(key, laws()[key][place].says, seed, found, asides)
@@ -290,6 +308,10 @@ def read_evidence(path: str | Path) -> dict[str, list[Evidence]]:
     except FileNotFoundError:
         raise InvalidInputError(
             f"{path} is not there: tokenmargin check --instances 50 --out {path} makes it."
+        ) from None
+    except OSError as problem:
+        raise InvalidInputError(
+            f"{path} cannot be read ({problem.strerror}): tokenmargin check --instances 50 --out {path} makes it."
         ) from None
     except (ValueError, TypeError, KeyError):
         raise InvalidInputError(

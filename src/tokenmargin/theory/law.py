@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin._checks import checked, whole_number
+
 #: Name of the observation made if nothing is learnt. A claim that this satisfies is vacuous: it ignores training.
 NO_TRAINING = "no training"
 
@@ -15,6 +17,7 @@ NO_TRAINING = "no training"
 Mutation = Callable[[Any, Any], Any]
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Aside:
     """Something counted beside a claim: its conclusion where its hypotheses do not hold, or a hypothesis on its own.
@@ -30,6 +33,7 @@ class Aside:
     holds: Callable[[Any], bool | None] | None = None
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Law:
     """A law by which instances of a claim are drawn, with the false observations that must not pass on them.
@@ -51,6 +55,10 @@ class Law:
     ratio: Callable[[Any, Any], float] | None = None
     times: int = 1
     asides: tuple[Aside, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a law of which no instance is gathered."""
+        whole_number(self.times, "times", 1)
 
 
 def orthogonal(u: np.ndarray) -> np.ndarray:

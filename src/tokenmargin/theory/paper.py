@@ -20,12 +20,14 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
+from tokenmargin._checks import checked
 from tokenmargin.errors import InvalidInputError
 
 #: The entry-point group in which a package announces its papers.
 GROUP = "tokenmargin.papers"
 
 
+@checked
 @dataclass(frozen=True)
 class Erratum:
     """A place where a paper is wrong, or right only if read with care.
@@ -45,6 +47,7 @@ class Erratum:
     is_wrong: bool = True
 
 
+@checked
 @dataclass(frozen=True)
 class TestedLemma:
     """A technical lemma, which is a property test instead of a claim.
@@ -65,6 +68,7 @@ class TestedLemma:
     words: str = ""
 
 
+@checked
 @dataclass(frozen=True)
 class Paper:
     """A paper as a folder: everything about it that can be known before its code is imported.

@@ -1,7 +1,8 @@
-"""A user's own problem, read from an .npz file of plain arrays, on which claims can be checked."""
+"""A user's own problem, read from a file of plain arrays, on which claims can be checked."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,20 +13,26 @@ import numpy as np
 from tokenmargin._arrays import read_arrays
 from tokenmargin._checks import checked
 from tokenmargin._types import ArrayLike
-from tokenmargin.data import EmbeddedSequences, Selection, TokenDataset
+from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.first_step.wishart import check_width
 from tokenmargin.theory.problem_fields import FIELDS
 
 #: Arrays that mean something only beside another.
 BESIDE = {
-    "tokens": ("head", "keys", "mask", "start", "selection", "start_v", "speeds", "p", "q", "head_matrix", "allowed"),
+    "tokens": (
+        *("head", "keys", "queries", "mask", "start", "selection", "start_v", "speeds", "p", "q"),
+        *("head_matrix", "allowed"),
+    ),
     "counts": ("eta0", "log10_d", "seed", "delta"),
 }
 
 #: Sizes of keys and of tokens that are taken as they are. Beyond, a power of two is taken out, and put into p, q and v:
 #: logits and scores stay what they were to the last bit, and no square of a key leaves float64.
 ORDINARY_SIZES = (2.0**-16, 2.0**16)
+
+#: Longest .json file that is read: larger problems are arrays, and belong into an .npz file.
+JSON_BYTES = 16 << 20
 
 Numbers = tuple[float, ...]
 Value = TypeVar("Value")
@@ -58,8 +65,13 @@ class Problem:
 
     def missing(self, needs: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the named arrays that this problem was made without."""
-        held = {"tokens": self.sequences, "counts": self.dataset}
+        held = {"tokens": self.sequences, "queries": self.cross, "counts": self.dataset}
         return tuple(name for name in needs if held.get(name, getattr(self, name, None)) is None)
+
+    @property
+    def cross(self) -> CrossSequences | None:
+        """The sequences where they have queries."""
+        return self.sequences if isinstance(self.sequences, CrossSequences) else None
 
     @property
     def any_start(self) -> Numbers:
@@ -104,6 +116,9 @@ class Problem:
             )
         mask = None if data.is_unmasked else data.mask
         sequences = EmbeddedSequences(tokens, data.labels, head, keys=keys, mask=mask)
+        if isinstance(data, CrossSequences):  # keys are x z': the queries take what the tokens leave of the unit
+            queries = data.queries / (of_keys / of_tokens)
+            sequences = CrossSequences(tokens, queries=queries, labels=data.labels, head=head, mask=mask)
         return replace(self, sequences=sequences, head_matrix=matrix, **parts)
 
 
@@ -125,15 +140,33 @@ def given(value: Value | None) -> Value:
 
 @checked
 def load_problem(path: str | Path) -> Problem:
-    """Read a problem from an .npz file of plain arrays; `FIELDS` says which it may hold.
+    """Read a problem from an .npz file of plain arrays, or a .json file of lists; `FIELDS` says which it may hold.
 
-    Write such a file with `numpy.savez("problem.npz", tokens=..., labels=..., head=...)`.
+    Write such a file with `numpy.savez("problem.npz", tokens=..., labels=..., head=...)`, or save it from the page of
+    `tokenmargin playground`.
     """
-    arrays = read_arrays(path, "a problem, written by numpy.savez")
+    if Path(path).suffix == ".json":
+        arrays = _lists(Path(path))
+    else:
+        arrays = read_arrays(path, "a problem, written by numpy.savez")
     try:
         return problem_of_arrays(arrays)
     except InvalidInputError as problem:
         raise InvalidInputError(f"{path}: {problem}") from None
+
+
+def _lists(path: Path) -> dict[str, Any]:
+    """The lists of a .json file by name."""
+    try:
+        if path.stat().st_size > JSON_BYTES:
+            raise ValueError(f"it is longer than {JSON_BYTES >> 20} MiB: write an .npz file")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError("it holds no object with named arrays")
+    except (OSError, ValueError, RecursionError) as problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise InvalidInputError(f"{path} is no problem ({reason}): give JSON such as the playground saves.") from None
+    return content
 
 
 @checked
@@ -198,7 +231,10 @@ def _or(names: Mapping[str, str]) -> str:
 def _beside_tokens(found: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The sequences, and all that is read beside them."""
     arrays = {name: found[name] for name in ("tokens", "labels", "head", "keys", "mask") if name in found}
-    sequences = EmbeddedSequences(**arrays)
+    if "queries" in found and "keys" in found:
+        raise InvalidInputError("keys and queries are both given, and queries make the keys x z': leave one out.")
+    asked = {"queries": found["queries"]} if "queries" in found else {}
+    sequences = CrossSequences(**arrays, **asked) if asked else EmbeddedSequences(**arrays)
     k = sequences.tokens.shape[2]
     _vector("head", found["head"], k)
     parts: dict[str, Any] = {"sequences": sequences}

@@ -8,6 +8,7 @@ FIELDS: dict[str, str] = {
     "tokens": "(n, T, k), embedded tokens: for the claims of [M], and for lemmas 3 and 20 of [E]",
     "head": "(k,), the vector v that scores tokens; needed with tokens",
     "keys": "(n, T, d), where they differ from the tokens",
+    "queries": "(n, e), the query z of each input: logits are x'W z, and start, p and q are W in one line, (k e,)",
     "mask": "(n, T) booleans, True where there is a token; all of them when absent",
     "start": "(d,), the p from which training starts; 0 when absent, where a claim allows any start",
     "selection": "(n,) whole numbers or (n, T) booleans, the tokens that a claim speaks of",

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from tokenmargin._checks import checked
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.batch_sums import BatchSums
@@ -45,7 +46,8 @@ class Program:
 
     def loss_and_gradients(self, parameters: Tree, on_device: Tree, plan: Any) -> tuple[BatchSums, Tree]:
         """Return the sums and gradients of the batch of one step."""
-        return self.model.loss_and_gradients(parameters, self.batches.batch(on_device, plan))
+        # Batches that were handed in may be those of another model: its own annotations tell.
+        return checked(self.model.loss_and_gradients)(parameters, self.batches.batch(on_device, plan))
 
 
 def program_of(model: Model, batches: Batches, rows: np.ndarray) -> Program:

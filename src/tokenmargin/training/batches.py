@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial, singledispatch
+from inspect import signature
 
+from tokenmargin._checks import shown
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer
@@ -11,6 +13,12 @@ from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.document_batches import document_batches
 from tokenmargin.training.examples import Batches, BatchFactory, Examples
+
+#: What `batches=` must be.
+ASKED = (
+    "batches must be a function (data set, batch size, dtype) that gives an object with on_device, n_documents, rows, "
+    "layout, plan and batch, as count_batches does"
+)
 
 
 @singledispatch
@@ -41,13 +49,22 @@ def batches_of(
     dataset: TokenDataset | Examples, model: object, batch_size: int, dtype: str, factory: BatchFactory | None = None
 ) -> Batches:
     """The batches of a data set for this model, by the factory of its type unless another is given."""
+    if factory is not None and not _takes_three(factory):
+        raise InvalidInputError(f"{ASKED}; {shown(factory)} takes other arguments.")
     made = (factory or batch_factory(model))(dataset, batch_size, dtype)
     if not isinstance(made, Batches):
-        raise InvalidInputError(
-            f"batches must be a function (data set, batch size, dtype) that gives an object with on_device, "
-            f"n_documents, rows, layout, plan and batch, as count_batches does; it gave a {type(made).__name__}."
-        )
+        raise InvalidInputError(f"{ASKED}; it gave a {type(made).__name__}.")
     return made
+
+
+def _takes_three(factory: BatchFactory) -> bool:
+    try:
+        signature(factory).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C that does not say
+        return True
+    return True
 
 
 def in_memory(given: object, what: str) -> TokenDataset | Examples:

@@ -27,6 +27,7 @@ from tokenmargin._archive import Archive, DamagedError, check_belongs, read_arch
 from tokenmargin._atomic import check_writable
 from tokenmargin._checks import whole_number
 from tokenmargin._fingerprint import of_code
+from tokenmargin._mapped import mapped
 from tokenmargin._provenance import versions
 from tokenmargin._types import Map
 from tokenmargin.errors import InvalidInputError, visible
@@ -269,7 +270,7 @@ class Stages:
         paths = [Path("" if own is None else own.folder) / f"{name}.npz" for name in names]
         found = [None if own is None else read_kept(path, whose) for path in paths]
         missing = (given for given, kept in zip(inputs, found, strict=True) if kept is None)
-        fresh = iter(map(compute, missing))
+        fresh = mapped(map, compute, missing, np.ndarray)
         for path, kept in zip(paths, found, strict=True):
             if kept is not None:
                 yield kept["array"]

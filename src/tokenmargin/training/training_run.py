@@ -71,6 +71,19 @@ class TrainingRun:
     position: Position | None = None  #: where the next epoch begins
     epoch_seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: how long each epoch took, (epochs,)
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw loss and accuracy of every epoch, those of the validation set beside them where there is one.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+        """
+        from tokenmargin.plots.answers import draw_epochs  # matplotlib, an extra
+
+        curves = {name: self.records.columns()[name] for name in ("loss", "accuracy")}
+        if self.validation is not None:
+            curves |= {"validation loss": self.validation.loss, "validation accuracy": self.validation.accuracy}
+        return draw_epochs(curves, ax)
+
     @checked
     def evaluate(self, dataset: TokenDataset | Examples, *, batch_size: int = 128) -> Evaluation:
         """Loss and accuracy on a data set of the same vocabulary and classes; others are refused."""

@@ -14,7 +14,7 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-from tokenmargin.verify import _parsing, kernel
+from tokenmargin.verify import _parsing, kernel, lengths
 from tokenmargin.verify._parsing import FORMAT, NORM, VERSION, check_format, digest, read_certificate
 from tokenmargin.verify.kernel import Point, Problem, Refuted, demand
 
@@ -54,8 +54,8 @@ def verify(content: dict[str, Any]) -> Verdict:
         demand(sealed, "the file was changed after it was written: its seal does not fit what it says")
         kind = content["kind"]
         demand(type(kind) is str and kind in _JUDGES, f"it states {_parsing.shown(kind)!r}, which is not known here")
-        proof = _parsing.fields(content["proof"], _parsing.PROOF_FIELDS[kind], "the proof")
         problem = _parsing.problem_of(content["problem"], kind)
+        proof = _parsing.fields(content["proof"], _parsing.proof_fields(kind, content["problem"]["norm"]), "the proof")
         name = f" (problem {content['problem']['digest'][:12]})."
         return Verdict(True, _JUDGES[kind](problem, proof, content["problem"]) + name)
     except Refuted as why:
@@ -79,7 +79,9 @@ def _shortest(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str
     return f"p is the shortest p* that {_asked(problem)}, exactly: {_root(low)} <= |p*| = |p| <= {_root(high, up=True)}"
 
 
-def _wide(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
+def _wide(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str:
+    if given["norm"] != NORM:
+        return _wide_in_norm(problem, proof, given)
     stated = _parsing.ratio(proof["low"]), _parsing.ratio(proof["high"])
     low, high = _bracket(problem, proof)
     demand(
@@ -89,6 +91,33 @@ def _wide(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
         f"p {_asked(problem)}, and of the shortest p* that does so {_between(*stated)}, so that p* is within "
         f"{_root(stated[1] - stated[0], up=True, digits=3)} of p; that p is the shortest is not proved"
     )
+
+
+def _wide_in_norm(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str:
+    norm, shape = given["norm"], _parsing.shape_of(given)
+    low, high = _parsing.ratio(proof["low"]), _parsing.ratio(proof["high"])
+    witnesses = _parsing.witness(proof["above"], norm), _parsing.witness(proof["below"], lengths.dual_of(norm))
+    p, (duals, tie_duals) = _parsing.point(proof["p"]), _weights(problem, proof, "duals", proof["p"], shape, witnesses)
+    pairs = problem.pairs()
+    problem.demand_feasible(p, pairs)
+    demand(0 < low <= high, "the bracket is not one")
+    gain, pull = problem.gain(duals, tie_duals, pairs), problem.pull({**duals, **tie_duals})
+    demand(any(pull), "the weighted differences cancel: this is a proof that there is no p, and not of its length")
+    lengths.demand_at_most(norm, _folded(p.whole, p.over, shape), high, witnesses[0], "p")
+    room = Fraction(gain, problem.over) / low
+    lengths.demand_at_most(
+        lengths.dual_of(norm), _folded(pull, problem.unit, shape), room, witnesses[1], "the weighted differences"
+    )
+    exactly = ", exactly" if low == high else f" (relative width {_root((high / low - 1) ** 2, up=True, digits=2)})"
+    return (
+        f"p {_asked(problem)}, and of the shortest p* that does so in the norm {norm} "
+        f"{_root(low**2)} <= |p*| <= {_root(high**2, up=True)}{exactly}"
+    )
+
+
+def _folded(line: list[int], over: int, shape: tuple[int, int]) -> lengths.Matrix:
+    """An array in one line as a matrix."""
+    return lengths.Matrix([line[k : k + shape[1]] for k in range(0, len(line), shape[1])], over)
 
 
 def _bound(problem: Problem, proof: dict[str, Any], _: dict[str, Any]) -> str:
@@ -151,11 +180,24 @@ def _bracket(problem: Problem, proof: dict[str, Any]) -> tuple[Fraction, Fractio
     return kernel.bracket(problem, p, duals, tie_duals)
 
 
-def _weights(problem: Problem, proof: dict[str, Any], name: str, p: Any = None) -> tuple[dict[kernel.Pair, int], ...]:
-    """Weights of pairs and of ties, once it is known that multiplying them, and p, takes no hours."""
+def _weights(
+    problem: Problem,
+    proof: dict[str, Any],
+    name: str,
+    p: Any = None,
+    shape: tuple[int, int] = (0, 0),
+    witnesses: tuple[dict[str, lengths.Matrix], ...] = (),
+) -> tuple[dict[kernel.Pair, int], ...]:
+    """Weights of pairs and of ties, once it is known that multiplying them, p and witnesses takes no hours."""
     found = _parsing.weights(proof[name]), _parsing.weights(proof[f"tie_{name}"])
     vector = [] if p is None else [_parsing.whole(text) for text in (*p["whole"], p["over"])]
-    _parsing.demand_affordable(problem, [*vector, *found[0].values(), *found[1].values()])
+    width = next(len(key) for tokens in problem.keys for key in tokens if key is not None)
+    demand(p is None or len(p["whole"]) == width, "p is not as wide as the keys")
+    parts = [part for group in witnesses for part in group.values()]
+    long = [x for part in parts for x in (part.over, *(x for row in part.rows for x in row))]
+    wide = max([*shape, *(len(part.rows[0]) for part in parts)])
+    products = shape[0] * shape[1] * wide + sum(len(part.rows) * len(part.rows[0]) * wide for part in parts)
+    _parsing.demand_affordable(problem, [*vector, *found[0].values(), *found[1].values(), *long], products)
     return found
 
 

@@ -16,15 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.verify.kernel import Pair, Point, Problem, Refuted, demand
+from tokenmargin.verify.kernel import Pair, Point, Problem, Refuted, Whole, demand
+from tokenmargin.verify.lengths import DUALS, Matrix, power_of
 
 FORMAT, VERSION = "tokenmargin certificate", 2
 
-#: The one norm whose certificates can be checked, and the one block of parameters.
-NORM, BLOCK = "L2", "p"
+#: The Euclidean norm, in which all kinds are known; in other norms those of `IN_OTHER_NORMS`.
+NORM = "L2"
+IN_OTHER_NORMS = ("bracket", "infeasible")
 
 #: Bytes of a file, bits of a number of a proof, and products of 30-bit digits that a check may take: within a minute.
 BYTES_LIMIT, BITS_LIMIT, WORK_LIMIT = 1 << 26, 1 << 18, 4 * 10**9
+
+#: Numbers of all keys x z' of tokens with queries.
+NUMBERS_LIMIT = 1 << 22
 
 #: What stands in a file: all of it, and nothing else.
 FIELDS = ("format", "version", "kind", "problem", "proof", "seal")
@@ -37,7 +42,15 @@ PROOF_FIELDS = {
     "limit": ("velocity", "sine_square", "p", "duals", "tie_duals"),
 }
 
+#: The parts of a witness of an upper bound of these norms; other norms need none.
+WITNESSES = {"nuclear": ("K", "Q"), "spectral": ("L", "s")}
+
 Content = dict[str, Any]
+
+
+def proof_fields(kind: str, norm: str) -> tuple[str, ...]:
+    """The parts of a proof; in other norms than the Euclidean one a bracket has a witness for each of its bounds."""
+    return (*PROOF_FIELDS[kind], *(("above", "below") if kind == "bracket" and norm != NORM else ()))
 
 
 def read_certificate(path: Path) -> Content:
@@ -107,26 +120,81 @@ def fields(content: Any, names: Sequence[str], where: str) -> dict[str, Any]:
 
 def problem_of(given: dict[str, Any], kind: str) -> Problem:
     """The problem in whole numbers, if its norm and block are known and its digest fits."""
-    scored = ("scores",) if kind == "limit" else ()
-    fields(given, (*PROBLEM_FIELDS, *scored), "the problem")
-    demand(given["norm"] == NORM, f"the norm is {shown(given['norm'])!r}, and only {NORM!r} can be checked here")
+    named = [name for name in ("queries",) if type(given) is dict and name in given]
+    fields(given, (*PROBLEM_FIELDS, *named, *(("scores",) if kind == "limit" else ())), "the problem")
+    norm = given["norm"]
+    known = type(norm) is str and (norm in DUALS or power_of(norm) is not None)
+    demand(known, f"the norm is {shown(norm)!r}, and only {', '.join(DUALS)} and la/b can be checked here")
+    demand(norm == NORM or kind in IN_OTHER_NORMS, f"a certificate of this kind speaks of {NORM}, not of {norm}")
     keys = [[None if key is None else _ratios(key) for key in listed(tokens)] for tokens in listed(given["keys"])]
     widths = {len(key) for tokens in keys for key in tokens if key is not None}
     demand(len(widths) == 1 and 0 not in widths, "the keys have no width, or several")
-    known = given["blocks"] == [[BLOCK, *widths]] and type(given["blocks"][0][1]) is int
-    demand(known, f"the blocks of parameters are not [[{BLOCK!r}, {widths.pop()}]], the one that can be checked here")
+    queries = [_ratios(query) for query in listed(given["queries"])] if named else None
+    _demand_block(given["blocks"], widths.pop(), queries, keys)
     selected = [[count(s) for s in listed(chosen)] for chosen in listed(given["selected"])]
     margins = floats(given["margins"])
     demand(given["digest"] == digest(given), "the digest is not that of the problem")
     unit = max(below for tokens in keys for key in tokens if key is not None for _, below in key)  # powers of two
+    whole_keys = [[None if key is None else [a * (unit // b) for a, b in key] for key in tokens] for tokens in keys]
+    if queries is not None:
+        whole_keys, unit = _with_queries(whole_keys, unit, queries)
     over = lcm(*(x.denominator for x in margins))
-    return Problem(
-        [[None if key is None else [a * (unit // b) for a, b in key] for key in tokens] for tokens in keys],
-        unit,
-        selected,
-        [int(x * over) for x in margins],
-        over,
-    )
+    return Problem(whole_keys, unit, selected, [int(x * over) for x in margins], over)
+
+
+def _demand_block(blocks: Any, width: int, queries: list[Any] | None, keys: list[Any]) -> None:
+    """Refuse blocks that are not [["p", d]], or [["W", d, e]] of keys in d e numbers, or in d with a query in e."""
+    sizes = blocks[0][1:] if type(blocks) is list and len(blocks) == 1 and type(blocks[0]) is list else []
+    counts = all(type(size) is int and size > 0 for size in sizes) and 1 <= len(sizes) <= 2
+    if queries is None:
+        known = (
+            counts
+            and blocks[0][0] == "pW"[len(sizes) - 1]
+            and width == (sizes[0] * sizes[-1] if sizes[1:] else sizes[0])
+        )
+        words = f"[['p', {width}]], or [['W', d, e]] with d e = {width}"
+    else:
+        e = len(queries[0]) if queries else 0
+        known = len(queries) == len(keys) and {len(query) for query in queries} == {e} and blocks == [["W", width, e]]
+        known = known and counts and len(sizes) == 2
+        words = f"[['W', {width}, {e}]] with a query for each input"
+        total = sum(len(tokens) for tokens in keys) * width * e
+        demand(total <= NUMBERS_LIMIT, f"its keys have {total} numbers, more than the {NUMBERS_LIMIT} that are checked")
+    demand(known, f"the blocks of parameters are not {words}: no others can be checked here")
+
+
+def _with_queries(keys: list[list[Whole | None]], unit: int, queries: list[Any]) -> tuple[list[Any], int]:
+    """Keys x z' in one line, times the product of both units."""
+    over = max(below for query in queries for _, below in query)
+    whole = [[a * (over // b) for a, b in query] for query in queries]
+    lines = [
+        [None if key is None else [x * z for x in key for z in query] for key in tokens]
+        for tokens, query in zip(keys, whole, strict=True)
+    ]
+    return lines, unit * over
+
+
+def shape_of(given: dict[str, Any]) -> tuple[int, int]:
+    """The shape of p as a matrix; a vector is one column."""
+    sizes = given["blocks"][0][1:]
+    return sizes[0], sizes[1] if len(sizes) == 2 else 1
+
+
+def witness(given: Any, norm: str) -> dict[str, Matrix]:
+    """The matrices of floats that prove an upper bound of a norm; null where the norm needs none."""
+    names = WITNESSES.get(norm, ())
+    if not names:
+        demand(given is None, f"the norm {norm} needs no witness")
+        return {}
+    parts = fields(given, names, f"the witness of {norm}")
+    return {name: _matrix(parts[name]) for name in names}
+
+
+def _matrix(given: Any) -> Matrix:
+    rows = [_ratios(row) for row in listed(given)]
+    demand(bool(rows) and bool(rows[0]), "a matrix of a witness is empty")
+    over = max(below for row in rows for _, below in row)
+    return Matrix([[a * (over // b) for a, b in row] for row in rows], over)
 
 
 def digest(given: dict[str, Any]) -> str:
@@ -141,12 +209,15 @@ def sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def demand_affordable(problem: Problem, numbers: Sequence[int]) -> None:
-    """Refuse what would take hours: lengths of numbers and of lists are counted before anything is multiplied."""
+def demand_affordable(problem: Problem, numbers: Sequence[int], products: int = 0) -> None:
+    """Refuse what would take hours: lengths of numbers and of lists are counted before anything is multiplied.
+
+    `products` are those of the numbers of a proof among themselves.
+    """
     entries = [x for tokens in problem.keys for key in tokens if key is not None for x in key]
     width = max(len(key) for tokens in problem.keys for key in tokens if key is not None)
     long, key = (max(x.bit_length() for x in group) // 30 + 1 for group in ([1, *numbers], [problem.unit, *entries]))
-    work = (len(entries) * key + width * long) * long
+    work = (len(entries) * key + width * long) * long + products * (long + key) ** 2
     demand(work <= WORK_LIMIT, f"its numbers are too long and too many to be checked here: {work:.1e} products")
 
 

@@ -211,13 +211,43 @@ def test_what_cannot_be_counted_is_refused_in_words(tmp_path):
         count_shards(tmp_path / "texts", tmp_path / "c", PLAIN)
 
 
-def test_a_damaged_corpus_is_told(tmp_path):
+def test_a_damaged_corpus_is_told_and_counted_again_by_the_call_that_says_so(tmp_path):
+    write_shards(tmp_path / "texts", [20, 20])
+
+    def count() -> CountedShards:
+        return count_shards(tmp_path / "texts", tmp_path / "counts", PLAIN, drop_empty=True)
+
+    right = count().load()
+    rng = np.random.default_rng(0)
+    files = sorted((tmp_path / "counts").glob("parts-*/*.npz"))
+    assert len(files) == 3
+    for file in (*files, tmp_path / "counts" / "corpus.json"):
+        whole = file.read_bytes()
+        flipped = bytearray(whole)
+        flipped[int(rng.integers(len(whole) // 4, len(whole) // 2))] ^= 4
+        for damaged in (whole[:100], bytes(flipped), b"{}"):
+            file.write_bytes(damaged)
+            with pytest.raises(InvalidInputError, match="count the shards again"):
+                CountedShards(tmp_path / "counts").load()
+            again = count().load()
+            assert (again.counts != right.counts).nnz == 0
+            assert (again.classes, again.labels.tolist()) == (right.classes, right.labels.tolist())
+
+
+def test_a_damaged_file_of_an_interrupted_count_is_counted_again(tmp_path):
+    write_shards(tmp_path / "texts", [20, 20, 20])
+    with pytest.raises(KeyboardInterrupt):
+        count_shards(tmp_path / "texts", tmp_path / "counts", PLAIN, drop_empty=True, map=stopping_after(2))
+    part = sorted((tmp_path / "counts" / "every").glob("part-*.npz"))[0]
+    part.write_bytes(part.read_bytes()[:-80])
+    counted = count_shards(tmp_path / "texts", tmp_path / "counts", PLAIN, drop_empty=True)
+    fresh = count_shards(tmp_path / "texts", tmp_path / "fresh", PLAIN, drop_empty=True)
+    assert (counted.load().counts != fresh.load().counts).nnz == 0
+
+
+def test_a_part_that_is_not_there(tmp_path):
     write_shards(tmp_path / "texts", [20])
-    count_shards(tmp_path / "texts", tmp_path / "counts", PLAIN, drop_empty=True)
-    part = next((tmp_path / "counts").glob("parts-*/part-*.npz"))
-    part.write_bytes(part.read_bytes()[:100])
-    with pytest.raises(InvalidInputError, match="cannot be read"):
-        CountedShards(tmp_path / "counts").load()
-    (tmp_path / "counts" / "corpus.json").write_text("{}")
-    with pytest.raises(InvalidInputError, match="cannot be read"):
-        CountedShards(tmp_path / "counts")
+    counted = count_shards(tmp_path / "texts", tmp_path / "counts", PLAIN, drop_empty=True)
+    for number in (1, -1, 10**30):
+        with pytest.raises(InvalidInputError, match=r"there are 1 parts|number must be"):
+            counted.part(number)

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from tokenmargin._checks import checked, not_negative, positive, share, whole_number
+from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
@@ -139,7 +140,7 @@ def decided(
     answered in arrays (`decided_block`), so that a `map` can keep what is done.
     """
     found: list[CaseEnd] = []
-    for block in map(partial(decided_block, norms=norms), case_blocks(cases)):
+    for block in mapped(map, partial(decided_block, norms=norms), case_blocks(cases), dict):
         found += ends_of(block)
         progress(len(found), len(cases), "problems")
     return found

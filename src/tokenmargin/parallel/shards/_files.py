@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,13 +51,19 @@ def read_arrays(path: Path, made_from: str | None = None) -> dict[str, np.ndarra
     return arrays
 
 
-def is_of(path: Path, made_from: str) -> bool:
-    """True if a whole file of this origin is there."""
+def is_whole(path: Path, made_from: str) -> bool:
+    """True if a file of this origin is there and nothing of it is damaged: all of it is read."""
     try:
-        with path.open("rb") as file:
-            return str(arrays_of(file, path, wanted=("made_from",))["made_from"]) == made_from
-    except DAMAGED:
+        read_arrays(path, made_from)
+    except InvalidInputError:
         return False
+    return True
+
+
+def digest_of(told: dict[str, Any]) -> str:
+    """Checksum of the file that describes a corpus, over all that it says but the checksum itself."""
+    rest = {name: value for name, value in told.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def matrix_arrays(counts: sp.csr_array) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ from tokenmargin.data.statistics import TokenStatistics, statistics_of_sums
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DataAbsentError, InvalidInputError
 from tokenmargin.first_step.step import initial_embeddings, step_terms
-from tokenmargin.parallel.shards._files import matrix_of, names_of, parts_folder, read_arrays
+from tokenmargin.parallel.shards._files import digest_of, matrix_of, names_of, parts_folder, read_arrays
 
 
 class CountedPart(NamedTuple):
@@ -53,12 +53,14 @@ class CountedShards:
         if not about.is_file():
             raise DataAbsentError(f"{self.folder} holds no counted corpus: count one into it with count_shards.")
         try:
-            told: dict[str, Any] = json.loads(about.read_text())
+            told: dict[str, Any] = json.loads(about.read_bytes())
+            if told["digest"] != digest_of(told):
+                raise ValueError("its checksum is another")
             self.made_from, self.recipe = str(told["made_from"]), dict(told["recipe"])
             self.classes: tuple[int | str, int | str] = (told["classes"][0], told["classes"][1])
             self._parts = [{name: int(value) for name, value in part.items()} for part in told["parts"]]
-        except (ValueError, KeyError, TypeError, IndexError) as problem:
-            raise InvalidInputError(f"{about} cannot be read ({problem!r}): count the shards again.") from None
+        except (ValueError, KeyError, TypeError, IndexError, OSError) as problem:
+            raise InvalidInputError(f"{about} cannot be read ({problem}): count the shards again.") from None
 
     @property
     def n_documents(self) -> int:
@@ -92,13 +94,20 @@ class CountedShards:
 
     @cached_property
     def _sums(self) -> dict[str, np.ndarray]:
-        return read_arrays(parts_folder(self.folder, self.made_from) / "sums.npz", self.made_from)
+        return read_arrays(self.files[-1], self.made_from)
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """Files of the parts, in their order, and the file of their sums."""
+        own = parts_folder(self.folder, self.made_from)
+        return [*(own / f"part-{part['shard']:05d}-{part['part']:05d}.npz" for part in self._parts), own / "sums.npz"]
 
     def part(self, number: int) -> CountedPart:
-        """The documents of one part."""
-        about = self._parts[number]
-        file = parts_folder(self.folder, self.made_from) / f"part-{about['shard']:05d}-{about['part']:05d}.npz"
-        stored = read_arrays(file, self.made_from)
+        """The documents of one part, from 0."""
+        whole_number(number, "number", 0)
+        if number >= self.n_parts:
+            raise InvalidInputError(f"there are {self.n_parts} parts, 0 to {self.n_parts - 1}; got {number}.")
+        stored = read_arrays(self.files[number], self.made_from)
         return CountedPart(matrix_of(stored, self.vocabulary_size), stored["labels"])
 
     def parts(self) -> Iterator[CountedPart]:

@@ -22,13 +22,15 @@ import scipy.sparse as sp
 from tokenmargin._atomic import check_writable, write_text
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._fingerprint import fingerprint, of_installation
+from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._rename import alone
 from tokenmargin._types import Map
-from tokenmargin.errors import DataAbsentError, InvalidInputError
+from tokenmargin.errors import DataAbsentError, InvalidInputError, TokenMarginError
 from tokenmargin.parallel.shards._files import (
     PARTS,
-    is_of,
+    digest_of,
+    is_whole,
     matrix_arrays,
     matrix_of,
     names_array,
@@ -93,8 +95,9 @@ def count_shards(
     """Count the tokens of all Parquet files of a folder, in the order of their names.
 
     What is done is kept under `into`, file by file, so that the same call goes on after an interruption; a corpus that
-    was counted there before stays until the new one is whole. A second call waits for the first. On a cluster both
-    folders must be seen by all machines.
+    was counted there before stays until the new one is whole. A second call waits for the first. A corpus that is
+    there already is read once, and counted again if a file of it is damaged; `CountedShards(into)` opens it unread. On
+    a cluster both folders must be seen by all machines.
 
     Args:
         folder: of *.parquet files.
@@ -112,21 +115,30 @@ def count_shards(
     done = fingerprint(tuple(job.made_from for job in jobs), drop_empty)
     check_writable(Path(into))
     with alone(Path(into) / "corpus.json"):
-        if (Path(into) / "corpus.json").is_file() and CountedShards(into).made_from == done:
+        if _is_counted(Path(into), done):
             progress(len(jobs), len(jobs), "keeping frequent tokens")
         else:
             _count(jobs, Path(into), done, drop_empty, map, progress)
     return CountedShards(into)
 
 
+def _is_counted(into: Path, done: str) -> bool:
+    """True if the corpus is there and every file of it is whole, for which all of them are read."""
+    try:
+        shards = CountedShards(into)
+    except TokenMarginError:  # absent, or damaged
+        return False
+    return shards.made_from == done and all(is_whole(file, done) for file in shards.files)
+
+
 def _count(jobs: list[_Job], into: Path, done: str, drop_empty: bool, map: Map, progress: Progress) -> None:
     """Both passes; corpus.json, written last, says which folder of parts is the corpus."""
-    for number, _ in enumerate(map(_count_every, jobs), start=1):
+    for number, _ in enumerate(mapped(map, _count_every, jobs, type(None)), start=1):
         progress(number, len(jobs), "counting tokens")
     vocabulary, classes = _vocabulary(jobs, done)
     sums: dict[str, np.ndarray] = {}
     parts: list[dict[str, int]] = []
-    for number, (own, added) in enumerate(map(partial(_keep_frequent, vocabulary), jobs), start=1):
+    for number, (own, added) in enumerate(mapped(map, partial(_keep_frequent, vocabulary), jobs, tuple), start=1):
         parts += own
         sums = {name: sums.get(name, 0) + value for name, value in added.items()}
         progress(number, len(jobs), "keeping frequent tokens")
@@ -154,9 +166,11 @@ def _jobs(folder: Path, into: Path, recipe: Recipe, columns: tuple[str, str], do
 
 
 def _count_every(job: _Job) -> None:
-    """Count every token of a file, part by part; a file that was counted before is left alone."""
-    if is_of(job.summary, job.made_from):
-        return
+    """Count every token of a file, part by part; a file whose counts are there and whole is left alone."""
+    if is_whole(job.summary, job.made_from):
+        n_parts = int(read_arrays(job.summary, job.made_from)["parts"])
+        if all(is_whole(job.every(part), job.made_from) for part in range(n_parts)):
+            return
     recipe = replace(job.recipe, minimum_count=1)
     totals: Counter[str] = Counter()
     labels: Counter[str] = Counter()
@@ -299,8 +313,8 @@ def _check_empty(parts: list[dict[str, int]], drop_empty: bool, recipe: Recipe) 
 def _write_corpus(
     path: Path, made_from: str, parts: list[dict[str, int]], classes: tuple[Any, Any], recipe: Recipe
 ) -> None:
-    content = {"made_from": made_from, "classes": classes, "recipe": dict(_told(recipe)), "parts": parts}
-    write_text(path, json.dumps(content, indent=1) + "\n")
+    content = {"made_from": made_from, "classes": list(classes), "recipe": dict(_told(recipe)), "parts": parts}
+    write_text(path, json.dumps(content | {"digest": digest_of(content)}, indent=1) + "\n")
 
 
 def _told(recipe: Recipe) -> Iterator[tuple[str, Any]]:

@@ -24,8 +24,10 @@ async function unpack(text) {
 const data = await unpack($("data").textContent);
 const two = data.classes.length === 2;
 const nTokens = data.tokens.length;
-// k: the class that is looked at; token: the one on the card; kept: where a card stays; matches: null without a query.
-const state = { k: 0, token: -1, kept: null, matches: null };
+const CLASSES_ON_CARD = 5;
+const PHRASES_ON_CARD = 5, LEAST_PULL = 0.05;
+// k: the class that is looked at, -1 for each token's own; token: the one on the card; kept: where a card stays; matches: null without a query.
+const state = { k: two ? 0 : -1, token: -1, kept: null, matches: null };
 
 // --- numbers in words
 
@@ -40,9 +42,12 @@ function fixed(value, decimals, signed = false) {
   return (!/[1-9]/.test(size) ? "" : value < 0 ? "−" : signed ? "+" : "") + size;
 }
 
-function number(key, token) {
+/** The class that a token is shown for. */
+const classOf = (token) => (state.k < 0 ? data.best[token] : state.k);
+
+function number(key, token, k = classOf(token)) {
   const { values, decimals } = data.columns[key];
-  const value = values[Math.min(state.k, values.length - 1)][token];
+  const value = values[Math.min(k, values.length - 1)][token];
   return value === null ? NaN : value / 10 ** decimals;
 }
 
@@ -52,24 +57,63 @@ function shown(key, token, unit = true) {
 }
 
 function interval(token) {
-  const decimals = data.columns.pull.decimals, ends = data.interval.map((bound) => bound[state.k][token]);
+  const decimals = data.columns.pull.decimals, ends = data.interval.map((bound) => bound[classOf(token)][token]);
   if (ends.includes(null)) return "no interval: one text"; // Nothing is known of what other texts would say.
   return ends.map((end) => fixed(end / 10 ** decimals, decimals)).join(" to ");
 }
 
-/** What a positive and a negative number mean. */
-function directions() {
+/** What a positive and a negative number mean, in general or for a token. */
+function directions(token = -1) {
   if (two) return [`→ ${data.classes[1]}`, `→ ${data.classes[0]}`];
-  return [`→ ${data.classes[state.k]}`, `away from ${data.classes[state.k]}`];
+  if (state.k < 0 && token < 0) return ["→ its class", "away from it"];
+  const name = data.classes[classOf(token)];
+  return [`→ ${name}`, `away from ${name}`];
 }
 
 const side = (value) => (value > 0 ? "for" : "against");
-const direction = (value) => directions()[value > 0 ? 0 : 1];
+const direction = (value, token) => directions(token)[value > 0 ? 0 : 1];
 
 function countsByClass(token) {
   const { values } = data.columns.in_class;
   const counts = two ? [number("count", token) - values[0][token], values[0][token]] : values.map((row) => row[token]);
-  return data.classes.map((name, k) => `${name}: ${fixed(counts[k], 0)}`).join(" · ");
+  const order = [...counts.keys()];
+  if (order.length > CLASSES_ON_CARD) order.sort((a, b) => counts[b] - counts[a] || a - b);
+  const left = order.length - CLASSES_ON_CARD;
+  return order.slice(0, CLASSES_ON_CARD).map((k) => `${data.classes[k]}: ${fixed(counts[k], 0)}`).join(" · ") + (left > 0 ? ` · ${left} more classes` : "");
+}
+
+/** The classes that a token pulls to and away from hardest. */
+function pullsByClass(token) {
+  const pulls = data.classes.map((_, k) => number("pull", token, k));
+  const order = [...pulls.keys()].sort((a, b) => Math.abs(pulls[b]) - Math.abs(pulls[a]) || a - b).slice(0, CLASSES_ON_CARD);
+  return order.map((k) => `${data.classes[k]} ${fixed(pulls[k], data.columns.pull.decimals, true)}`).join(" · ");
+}
+
+// Words to the phrases that they are in, the most deciding first.
+const phrasesWith = new Map();
+data.tokens.forEach((token, i) => {
+  const words = token.split(" ");
+  if (words.length < 2) return;
+  for (const word of new Set(words)) phrasesWith.set(word, [...(phrasesWith.get(word) ?? []), i]);
+});
+const tokenNumbers = new Map(data.tokens.map((token, i) => [token, i]));
+
+/** The phrases that a word is in, or the words that a phrase is made of: each with its pull, as buttons. */
+function relatives(token) {
+  const words = data.tokens[token].split(" ");
+  const found = words.length > 1 ? [...new Set(words)].map((word) => tokenNumbers.get(word)).filter((i) => i !== undefined)
+    : (phrasesWith.get(data.tokens[token]) ?? []).filter((i) => Math.abs(number("pull", i)) >= LEAST_PULL)
+      .sort((a, b) => Math.abs(number("pull", b)) - Math.abs(number("pull", a)) || a - b).slice(0, PHRASES_ON_CARD);
+  if (!found.length) return null;
+  const list = make("p", { className: "relatives" }, words.length > 1 ? "Its words by themselves: " : "In phrases: ");
+  for (const i of found) {
+    const pull = number("pull", i);
+    const button = make("button", { type: "button", className: `decider ${side(pull)}` }, make("bdi", {}, data.tokens[i]),
+      make("small", {}, `${fixed(Math.abs(pull), 2)} ${direction(pull, i)}`));
+    button.onclick = () => { keep(i, opened.parentElement, state.kept?.opener); opened.focus(); };
+    list.append(button);
+  }
+  return list;
 }
 
 // --- the card of a token: it opens on the map, below a row of the table, or below a text
@@ -83,6 +127,7 @@ function card(token) {
     facts.append(make("div", {}, make("dt", {}, name), meaning));
   };
   fact("value", shown("value", token));
+  fact("beyond base rate", shown("excess", token));
   fact("posterior difference", shown("posterior_difference", token));
   fact("α_s", shown("alpha", token));
   fact("score", shown("score", token));
@@ -90,7 +135,8 @@ function card(token) {
   fact("selected", shown("selected", token));
   const spread = data.columns.spread ? `, spread ${shown("spread", token)}` : "";
   fact("pull", shown("pull", token), interval(token) + spread);
-  fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}`);
+  const again = data.columns.first ? `; over resamples ${shown("rank_low", token)} to ${shown("rank_high", token)}, first in ${shown("first", token)}` : "";
+  fact("decides", shown("decides", token), `rank ${fixed(token + 1, 0)} of ${fixed(nTokens, 0)}${again}`);
   const buttons = make("p", { className: "buttons" });
   const held = textsWith(token).length;
   if (held) {
@@ -106,13 +152,15 @@ function card(token) {
     const why = data.documents.length ? "It is in none of the texts of this page." : "Texts were left out of this page.";
     examples.append(make("li", { className: "soft" }, why));
   }
-  const count = `in ${fixed(number("documents", token), 0)} documents, ${fixed(number("count", token), 0)} times`;
+  const count = `in ${fixed(number("documents", token), 0)} texts, ${fixed(number("count", token), 0)} times`;
   return make("section", { className: "token-card", tabIndex: -1, "aria-label": `Token ${data.tokens[token]}` },
     make("div", { className: "who" },
       make("h3", {}, make("bdi", {}, data.tokens[token])),
-      make("p", { className: `way ${side(value)}` }, `pulls ${direction(value)}`),
+      make("p", { className: `way ${side(value)}` }, `pulls ${direction(value, token)}`),
       make("p", { className: "soft", dir: "auto" }, data.words[token]),
       make("p", { className: "soft" }, count, make("br"), countsByClass(token)),
+      ...(two ? [] : [make("p", { className: "soft" }, "Pulls: ", pullsByClass(token))]),
+      ...[relatives(token)].filter(Boolean),
       buttons),
     facts,
     examples);
@@ -170,7 +218,7 @@ function say(words) {
 
 function spoken(token) {
   const value = number("value", token);
-  return `${data.tokens[token]} pulls ${direction(value)}: value ${shown("value", token)}, posterior difference `
-    + `${shown("posterior_difference", token)}, attention ${shown("attention", token)}, in `
-    + `${fixed(number("documents", token), 0)} documents; number ${token + 1} of ${nTokens} by how much it decides.`;
+  return `${data.tokens[token]} pulls ${direction(value, token)}: value ${shown("value", token)}, beyond the base rate `
+    + `${shown("excess", token)}, attention ${shown("attention", token)}, in `
+    + `${fixed(number("documents", token), 0)} texts; number ${token + 1} of ${nTokens} by how much it decides.`;
 }

@@ -19,7 +19,7 @@ function readPalette() {
 
 /** How much a token decides for the class looked at: the area of its mark. */
 function weight(token) {
-  return two ? number("decides", token) : data.decides_for[state.k][token];
+  return number("decides", token);
 }
 
 const short = (name) => (name.length > 18 ? `${[...name].slice(0, 17).join("")}…` : name);
@@ -48,28 +48,32 @@ function arrange(panel) {
     canvas.height = height * ratio;
     canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
   }
-  let across = 0, low = panel.log ? Infinity : 0, high = panel.log ? -Infinity : 0, heaviest = 0;
+  let west = 0, east = 0, low = panel.log ? Infinity : 0, high = panel.log ? -Infinity : 0, heaviest = 0;
   const up = new Float64Array(nTokens), weights = new Float64Array(nTokens);
   for (let i = 0; i < nTokens; i++) {
     const value = number(panel.key, i);
     up[i] = panel.log ? (value > 0 ? Math.log10(value) : NaN) : value;
     if (up[i] < low) low = up[i];
     if (up[i] > high) high = up[i];
-    across = Math.max(across, Math.abs(number("posterior_difference", i)) || 0);
+    const beyond = number("excess", i) || 0;
+    if (beyond < west) west = beyond;
+    if (beyond > east) east = beyond;
     weights[i] = weight(i) || 0;
     heaviest = Math.max(heaviest, weights[i]);
   }
   if (!(high > low)) [low, high] = Number.isFinite(high) ? [high - 1, high + 1] : [-1, 1];
   const air = 0.06 * (high - low);
-  Object.assign(panel, { width, height, low: low - air, high: high + air, across: 1.06 * across || 1 });
-  panel.x = (value) => panel.left + (width - panel.left - EDGE.right) * (value / panel.across + 1) / 2;
+  if (!(east > west)) [west, east] = [-1, 1];
+  const margin = 0.05 * (east - west);
+  Object.assign(panel, { width, height, low: low - air, high: high + air, west: west - margin, east: east + margin });
+  panel.x = (value) => panel.left + (width - panel.left - EDGE.right) * (value - panel.west) / (panel.east - panel.west);
   panel.y = (value) => height - EDGE.bottom - (height - EDGE.top - EDGE.bottom) * (value - panel.low) / (panel.high - panel.low);
   panel.xs = new Float32Array(nTokens);
   panel.ys = new Float32Array(nTokens);
   panel.rs = new Float32Array(nTokens);
   panel.cells = new Map();
   for (let i = 0; i < nTokens; i++) {
-    panel.xs[i] = panel.x(number("posterior_difference", i) || 0);
+    panel.xs[i] = panel.x(number("excess", i) || 0);
     panel.ys[i] = Number.isNaN(up[i]) ? height - EDGE.bottom : panel.y(up[i]); // No attention: on the lower edge.
     panel.rs[i] = 1.4 + 7 * Math.sqrt(weights[i] / (heaviest || 1));
     const cell = Math.floor(panel.xs[i] / CELL) * 4096 + Math.floor(panel.ys[i] / CELL);
@@ -105,10 +109,10 @@ function drawAxes(pen, panel) {
   pen.fillStyle = palette.soft;
   pen.textAlign = "center";
   pen.textBaseline = "top";
-  const along = ticks(-panel.across, panel.across, width < 380 ? 4 : 6);
+  const along = ticks(panel.west, panel.east, width < 380 ? 4 : 6);
   for (const value of along.found) {
     line(panel.x(value), EDGE.top, panel.x(value), bottom, Math.abs(value) < 1e-9 ? "axis" : "line");
-    pen.fillText(fixed(value, along.decimals, true), panel.x(value), bottom + 6);
+    pen.fillText(`${fixed(value, along.decimals, true)}%`, panel.x(value), bottom + 6);
   }
   pen.textAlign = "right";
   pen.textBaseline = "middle";
@@ -127,9 +131,9 @@ function drawAxes(pen, panel) {
     pen.textAlign = align;
     pen.fillText(words, x, y, (right - panel.left) * share); // Pressed together where there is no room.
   };
-  name("posterior difference", (panel.left + right) / 2, height - 6, "center", "ink", 0.42);
+  name("beyond base rate", (panel.left + right) / 2, height - 6, "center", "ink", 0.42);
   name(two ? `← ${short(data.classes[0])}` : "← other classes", panel.left, height - 6, "left", "against");
-  name(`${short(data.classes[two ? 1 : state.k])} →`, right, height - 6, "right", "for");
+  name(state.k < 0 ? "its class →" : `${short(data.classes[two ? 1 : state.k])} →`, right, height - 6, "right", "for");
   if (panel.log) name("↑ share of attention", panel.left, 16, "left", "ink", 0.6);
   else {
     name(`↑ value ${plus}`, panel.left, 16, "left", "for", 0.6);
@@ -174,7 +178,7 @@ function draw(panel) {
   const pen = panel.base.getContext("2d");
   pen.clearRect(0, 0, panel.width, panel.height);
   drawAxes(pen, panel);
-    for (let i = nTokens - 1; i >= 0; i--) {
+  for (let i = nTokens - 1; i >= 0; i--) {
     const value = number("value", i), r = panel.rs[i];
     mark(pen, panel.xs[i], panel.ys[i], r, value);
     pen.globalAlpha = r > 2.5 ? 0.85 : 0.42;

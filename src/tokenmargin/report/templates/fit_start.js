@@ -27,7 +27,7 @@ function chooseClass(k) {
   }
   restore();
   drawTable();
-  say(`Numbers are now for ${data.classes[k]} against the other classes.`);
+  say(k < 0 ? "Numbers are now for each token's own class." : `Numbers are now for ${data.classes[k]}.`);
 }
 
 $("unopened").remove();
@@ -38,6 +38,7 @@ $("query").onkeydown = (event) => {
 };
 if ($("class")) $("class").onchange = (event) => chooseClass(Number(event.target.value));
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state.token >= 0) close(); });
+$("all-columns").onchange = (event) => $("tokens").classList.toggle("every", event.target.checked);
 startMap();
 startTable();
 startTexts();

@@ -2,6 +2,7 @@
 
 const sorting = { key: "decides", down: true, page: 0 };
 const heads = [...document.querySelectorAll("#tokens th[data-key]")];
+const ranks = new Map(heads.map((head) => [head.dataset.key, ["middle", "minor"].find((name) => head.classList.contains(name)) ?? ""]));
 const alphabet = new Intl.Collator();
 
 /** The tokens that the search leaves, in the order that the heads ask for; what has no number comes last. */
@@ -23,9 +24,10 @@ function tableRow(token) {
   if (data.words[token]) first.append(make("small", { dir: "auto" }, data.words[token]));
   const row = make("tr", {}, first);
   for (const { dataset } of heads.slice(1)) {
-    const cell = make("td", { className: "number" }, shown(dataset.key, token, false));
+    const cell = make("td", { className: `number ${ranks.get(dataset.key)}` }, shown(dataset.key, token, false));
     if (data.columns[dataset.key].signed) cell.classList.add(side(number(dataset.key, token)));
     if (dataset.key === "pull") cell.append(make("small", {}, interval(token)));
+    if (dataset.key === "decides" && state.k < 0) cell.append(make("small", { className: "whose", title: data.classes[classOf(token)] }, `→ ${data.classes[classOf(token)]}`));
     row.append(cell);
   }
   name.onclick = () => {
@@ -50,7 +52,7 @@ function drawTable() {
     if (by) head.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
     const small = head.querySelector("small");
-    if (small) small.textContent = head.dataset.key === "in_class" ? `in ${data.classes[two ? 1 : state.k]}` : `+ ${directions()[0]}`;
+    if (small) small.textContent = head.dataset.key === "in_class" ? `in ${state.k < 0 ? "its class" : data.classes[two ? 1 : state.k]}` : `+ ${directions()[0]}`;
   }
   explain(heads.find((head) => head.dataset.key === sorting.key));
 }

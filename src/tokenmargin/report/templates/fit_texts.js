@@ -1,39 +1,39 @@
-// --- the texts, with the words that decided
+// --- the texts, with the words and phrases that decided
 
 const TEXTS = 20; // A page.
 const SHADES = 4;
 const SNIPPET = 60; // Characters on either side of a word.
-const DECIDERS = 5;
+const DECIDERS = 6;
+const LINES = 3; // Lines below each other, for phrases that overlap.
 const reading = { token: -1, page: 0 };
-const texts = data.documents.map(([row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, attentions]) =>
-  ({ row, truth, predicted, probabilities, text, gaps, lengths, tokens, pulls, attentions }));
+const texts = data.documents.map(([row, truth, predicted, against, probabilities, text, left, tokens, pulls, attentions, withouts, places]) =>
+  ({ row, truth, predicted, against, probabilities, text, left, tokens, pulls, attentions, withouts, places }));
 
 const holders = new Map(); // Token to the texts that hold it.
 for (const text of texts) {
-  for (const token of new Set(text.tokens)) holders.set(token, [...(holders.get(token) ?? []), text]);
+  for (const token of text.tokens) holders.set(token, [...(holders.get(token) ?? []), text]);
 }
 
 const textsWith = (token) => holders.get(token) ?? [];
 const permille = (value) => `${fixed(value / 10, 1)}%`;
+const nameIn = (text, j) => (typeof text.tokens[j] === "number" ? data.tokens[text.tokens[j]] : text.tokens[j]);
 
-/** With two classes a colour means a class; with more, toward the predicted class or away from it. */
+/** With two classes a colour means a class; with more, toward the predicted class or toward the other one. */
 function sideIn(text, pull) {
   return side(two && text.predicted === 0 ? -pull : pull);
 }
 
 function directionIn(text, pull) {
-  if (two) return `→ ${data.classes[sideIn(text, pull) === "for" ? 1 : 0]}`;
-  return pull > 0 ? `→ ${data.classes[text.predicted]}` : `away from ${data.classes[text.predicted]}`;
+  return `→ ${data.classes[pull > 0 ? text.predicted : text.against]}`;
 }
 
-/** Where the words stand that are tokens: [start, end] of each. */
+/** Where the words and phrases stand: [start, end, which] of each place, in the order of the text. */
 function spans(text) {
-  let at = 0;
-  return text.gaps.map((gap, j) => {
-    const start = at + gap;
-    at = start + text.lengths[j];
-    return [start, at];
+  const found = [];
+  text.places.forEach((numbers, j) => {
+    for (let i = 0; i < numbers.length; i += 2) found.push([numbers[i], numbers[i] + numbers[i + 1], j]);
   });
+  return found.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
 }
 
 /** Sentences around a token: those chosen for it, or else the first that the texts give; [class, ...nodes] of each. */
@@ -41,7 +41,7 @@ function snippets(token) {
   const chosen = data.examples[token];
   if (chosen) return chosen.map(([k, words]) => [k, ...markedWords(words, token)]);
   return textsWith(token).slice(0, 3).map((text) => {
-    const [start, end] = spans(text)[text.tokens.indexOf(token)];
+    const [start, length] = text.places[text.tokens.indexOf(token)], end = start + length;
     const before = text.text.slice(Math.max(0, start - SNIPPET), start), after = text.text.slice(end, end + SNIPPET);
     return [text.truth, `…${before}`, make("mark", { className: "here" }, text.text.slice(start, end)), `${after}…`];
   });
@@ -49,7 +49,7 @@ function snippets(token) {
 
 function markedWords(words, token) {
   const small = words.toLowerCase();
-  for (const word of [...data.words[token].toLowerCase().split(/[,\s]+/), data.tokens[token].toLowerCase()]) {
+  for (const word of [...data.words[token].toLowerCase().split(/,\s*/), data.tokens[token].toLowerCase()]) {
     const at = word ? small.indexOf(word) : -1;
     // Lower case can change how long a text is (İ): then nothing is marked rather than the wrong letters.
     if (at < 0 || small.length !== words.length) continue;
@@ -59,22 +59,65 @@ function markedWords(words, token) {
   return [words];
 }
 
+const isPhrase = (text, j) => nameIn(text, j).includes(" ");
+const shadeOf = (text, j, largest) => Math.round(SHADES * Math.abs(text.pulls[j]) / largest);
+
+/** What is said of a word or phrase when a pointer rests on it. */
+function titleOf(text, j) {
+  return `${nameIn(text, j)}: ${fixed(text.pulls[j] / 1000, 3, true)} ${directionIn(text, text.pulls[j])}, ${permille(text.attentions[j])} of the attention; `
+    + `without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}`;
+}
+
+/** The text: words are coloured, and the phrases over them are lines below, so that neither hides the other. */
 function markedText(text) {
   const largest = Math.max(...text.pulls.map(Math.abs), 1);
-  const words = make("p", { className: "words", dir: "auto" });
-  let at = 0;
-  spans(text).forEach(([start, end], j) => {
-    const pull = text.pulls[j], shade = Math.round(SHADES * Math.abs(pull) / largest), own = text.tokens[j] === reading.token;
-    if (!shade && !own) return;
-    const title = `${data.tokens[text.tokens[j]]}: ${fixed(pull / 1000, 3, true)} ${directionIn(text, pull)}, ${permille(text.attentions[j])} of the attention`;
-    const look = `${sideIn(text, pull)} shade${shade}${own ? " own" : ""}`;
-    const marked = make("mark", { className: look, title }, text.text.slice(start, end));
-    marked.dataset.token = text.tokens[j];
-    words.append(text.text.slice(at, start), marked);
-    at = end;
+  const kept = spans(text).filter(([, , j]) => shadeOf(text, j, largest) || text.tokens[j] === reading.token);
+  const words = kept.filter(([, , j]) => !isPhrase(text, j)), phrases = [];
+  const busy = Array(LINES).fill(0); // Where each line is free again.
+  for (const [start, end, j] of kept.filter(([, , which]) => isPhrase(text, which))) {
+    const line = busy.findIndex((until) => until <= start);
+    if (line < 0) continue; // A fourth phrase over the same words: it is listed below.
+    busy[line] = end;
+    phrases.push([start, end, j, line]);
+  }
+  const edges = [...new Set([0, text.text.length, ...kept.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
+  const shownText = make("p", { className: "words", dir: "auto" });
+  edges.slice(0, -1).forEach((start, i) => {
+    const end = edges[i + 1];
+    const covers = ([from, to]) => from <= start && end <= to;
+    let node = text.text.slice(start, end);
+    const word = words.find(covers);
+    if (word) node = marked(text, word[2], node, largest, "mark", "");
+    for (const [, , j, line] of phrases.filter(covers).sort((a, b) => a[3] - b[3])) node = marked(text, j, node, largest, "span", `phrase line${line} `);
+    shownText.append(node);
   });
-  words.append(text.text.slice(at));
-  return words;
+  if (text.left) shownText.append(make("span", { className: "soft" }, ` … (${fixed(text.left, 0)} more characters)`));
+  return shownText;
+}
+
+function marked(text, j, contents, largest, tag, look) {
+  const own = text.tokens[j] === reading.token ? " own" : "";
+  const element = make(tag, { className: `${look}${sideIn(text, text.pulls[j])} shade${shadeOf(text, j, largest)}${own}`, title: titleOf(text, j) }, contents);
+  if (typeof text.tokens[j] === "number") element.dataset.token = text.tokens[j];
+  return element;
+}
+
+/** The words and phrases that decided, together: the part of the sum, and what is left without each. */
+function decidersOf(text, place) {
+  const total = text.pulls.reduce((sum, pull) => sum + Math.abs(pull), 0) || 1;
+  const deciders = make("p", { className: "deciders" }, two ? "Decided by " : `Why ${data.classes[text.predicted]} and not ${data.classes[text.against]}: `);
+  const order = [...text.pulls.keys()].sort((a, b) => Math.abs(text.pulls[b]) - Math.abs(text.pulls[a]));
+  for (const j of order.slice(0, DECIDERS).filter((place, rank) => !rank || 100 * Math.abs(text.pulls[place]) >= total)) {
+    const pull = text.pulls[j], known = typeof text.tokens[j] === "number";
+    const button = make(known ? "button" : "span", { className: `decider ${sideIn(text, pull)}` }, make("bdi", {}, nameIn(text, j)),
+      make("small", {}, `${fixed(Math.abs(pull) / 1000, 2)} ${directionIn(text, pull)} (${fixed(100 * Math.abs(pull) / total, 0)}%) · without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}`));
+    if (known) {
+      button.type = "button";
+      button.onclick = () => (button.getAttribute("aria-expanded") === "true" ? close() : keep(text.tokens[j], place, button));
+    }
+    deciders.append(button);
+  }
+  return order.length ? deciders : make("p", { className: "deciders" }, "It holds no word that the model knows: predicted by how frequent each class is.");
 }
 
 function article(text) {
@@ -86,20 +129,11 @@ function article(text) {
   const place = make("div");
   const words = markedText(text);
   words.onclick = (event) => {
-    const marked = event.target.closest("mark");
-    if (marked) keep(Number(marked.dataset.token), place);
+    const found = event.target.closest("[data-token]");
+    if (found) keep(Number(found.dataset.token), place);
   };
-  const order = [...text.pulls.keys()].sort((a, b) => Math.abs(text.pulls[b]) - Math.abs(text.pulls[a]));
-  const deciders = make("p", { className: "deciders" }, "Decided by ");
-  for (const token of [...new Set(order.map((j) => text.tokens[j]))].slice(0, DECIDERS)) {
-    const pull = text.pulls[text.tokens.indexOf(token)];
-    const button = make("button", { type: "button", className: `decider ${sideIn(text, pull)}` },
-      make("bdi", {}, data.tokens[token]), make("small", {}, `${fixed(Math.abs(pull) / 1000, 2)} ${directionIn(text, pull)}`));
-    button.onclick = () => (button.getAttribute("aria-expanded") === "true" ? close() : keep(token, place, button));
-    deciders.append(button);
-  }
   const head = make("h3", {}, make("span", { className: `tag ${right ? "good" : "bad"}` }, right ? "right" : "mistake"), ` Row ${fixed(text.row, 0)}`);
-  return make("article", { className: "text" }, make("div", { className: "text-head" }, head, said), words, ...(order.length ? [deciders] : []), place);
+  return make("article", { className: "text" }, make("div", { className: "text-head" }, head, said), words, decidersOf(text, place), place);
 }
 
 function drawTexts() {

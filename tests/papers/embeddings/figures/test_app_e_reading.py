@@ -122,8 +122,8 @@ def test_changes_are_chosen_by_key_or_by_words():
     assert list(chosen_changes(("1/sqrt(d) for p",), 64, "two")) == [READING, "p_only"]
     assert list(chosen_changes(("1/sqrt(d) for p",), 64, "one")) == [READING]
     assert [*chosen_changes((), 64, "two")] == [READING, *SCALES, *OPEN]
-    # At the paper's width, rate by scale: nine settings of two layers beside the reading, seven of one.
-    assert [len(chosen_changes(SCALES, 2048, depth)) for depth in ("two", "one")] == [10, 8]
+    # At the paper's width, rate by scale: ten settings of two layers beside the reading, eight of one.
+    assert [len(chosen_changes(SCALES, 2048, depth)) for depth in ("two", "one")] == [11, 9]
 
 
 def test_the_paper_s_study_crosses_rates_and_scales():
@@ -134,7 +134,7 @@ def test_the_paper_s_study_crosses_rates_and_scales():
     crossed = {(lr, where, "scaled") for lr in (1e-2, 3e-3, 1e-3) for where in ("none", "both")}
     alone = {(1e-2, where, "scaled") for where in ("p", "first")}
     torchs = {(1e-2, where, "torch") for where in ("none", "both")}
-    assert tried == crossed | alone | torchs
+    assert tried == crossed | alone | torchs | {(4e-3, "none", "scaled")}
     assert (paper.names, paper.others, paper.controls, paper.seeds) == (("imdb",), ("yelp",), tuple(CONTROLS), 3)
 
 

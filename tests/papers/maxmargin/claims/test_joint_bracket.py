@@ -68,6 +68,24 @@ def test_the_selection_beats_the_rest_exactly_where_its_risk_is_lower(aside, bea
     assert _Saturated(fig3(A), OPTIMAL, 1.0, 1e3, np.log(r))._beats_the_rest(float(above)) == beats
 
 
+@pytest.mark.parametrize(("R", "rate"), [(12.0, 8.0), (20.0, 8.0), (30.0, 2.0)])
+@pytest.mark.parametrize("third", [A, B])
+def test_the_radius_is_that_of_what_the_excess_leaves_open(third, rate, R):
+    """A p whose log-excess is within [below, above] has (eta/2) |p - p_0|^2 <= above - below; rounding adds little."""
+    data, log_r = fig3(third), np.log(rate * R)
+    found = joint_minimiser(data)
+    bracket, own = found.bracket(R, log_r), _Saturated(data, OPTIMAL, found.mixtures.clearance, R, log_r)
+    below, above = bracket.log_excess
+    beta = log_r + own.log_u[own.inputs] + np.log(own.gap)
+    logits = beta - own.rows @ bracket.point
+    eta = float(np.exp(logits - logsumexp(logits)) @ own.rows @ bracket.point) / R**2
+    assert above - below > 1e-8
+    open_ = eta / 2 * bracket.radius**2
+    assert above - below <= open_
+    assert open_ <= 1.01 * (above - below) + 1e-9
+    assert below <= logsumexp(logits) <= above  # the first order at p_0 itself is allowed
+
+
 @pytest.mark.parametrize("R", [1e3, 1e6])
 def test_the_unit_of_the_keys_scales_the_bracket(R):
     """At 1e6 the radius is all rounding, which is that of logits and so of no unit."""

@@ -274,6 +274,14 @@ class TestCertificates:
         assert certificate.verdict is PathVerdict.NOT_CERTIFIED
         assert not certificate.certified
 
+    def test_the_value_of_a_finite_path_is_its_last(self):
+        """Two inputs that pull against each other, one a little harder."""
+        keys, gamma = [[[1.0], [0.0]], [[0.0], [1.0]]], [[1.0, 0.0], [0.9, 0.0]]
+        path = regularization_path(EmbeddedSequences.from_scores(keys, gamma), logistic, (0.01, 0.1, 20.0))
+        assert path.is_bounded
+        assert path.values[0] > path.values[1] > path.values[2]
+        assert certify_path(path).path_loss == path.values[2]
+
     def test_too_small_a_radius_is_not_certified(self):
         certificate = certify_path(regularization_path(fig1c(), logistic, (1.0, 10.0, 20.0, 40.0)))
         assert certificate.verdict is PathVerdict.NOT_CERTIFIED

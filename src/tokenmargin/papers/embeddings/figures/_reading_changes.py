@@ -45,6 +45,7 @@ CHANGES = {
     AS_PRINTED: _fixed("formulas as printed", root_width="none"),
     "rate_0.003": _fixed("rate 0.003", lr=3e-3),
     "rate_0.001": _fixed("rate 0.001", lr=1e-3),
+    "as_printed_rate_0.004": _fixed("formulas as printed, rate 0.004", root_width="none", lr=4e-3),
     "as_printed_rate_0.003": _fixed("formulas as printed, rate 0.003", root_width="none", lr=3e-3),
     "as_printed_rate_0.001": _fixed("formulas as printed, rate 0.001", root_width="none", lr=1e-3),
     "p_only": _fixed("1/sqrt(d) for p only", root_width="p"),

@@ -41,6 +41,8 @@ class TrainingOutcome:
     first_epoch: int | None = field(metadata=words("first epoch at the paper's loss"))
     head_correlation: float = field(metadata=words("correlation of <E_s, v> with the posterior difference"))
     query_correlation: float = field(metadata=words("correlation of <E_s, p> with its distance to that of the corpus"))
+    query_scale: float = field(metadata=words("standard deviation of <E_s, p> over tokens"))
+    head_scale: float = field(metadata=words("standard deviation of <E_s, v> over tokens"))
     is_s: bool = field(metadata=words("mean <E_s, v> rises with the posterior difference (S)"))
     is_v: bool = field(
         metadata=words("mean <E_s, p> rises on both sides of that of the corpus, at equal count too (V)")
@@ -83,6 +85,8 @@ def training_outcome(tokens: Arrays, training: Arrays, log10_loss: float, positi
         first_epoch=_first_epoch(loss, 10.0**log10_loss),
         head_correlation=float(pearson(x, head)),
         query_correlation=float(pearson(np.abs(x - centre), query)),
+        query_scale=float(np.std(query)),
+        head_scale=float(np.std(head)),
         is_s=s.rises,
         is_v=left.rises and right.rises and as_frequent,
         s_step_down=s.worst_step_down,

@@ -99,6 +99,11 @@ def points_of_cone(axis: np.ndarray, mu: float, norms: np.ndarray, seed: int = 0
     return norms[:, None] * (np.cos(angle) * u + np.sin(angle) * aside)
 
 
+#: Descent along the axis, in units of the whole of it, that is rounding: weights are exponentials of logarithms, whose
+#: sums cancel to a few units of the last place.
+NO_DESCENT = 16 * np.finfo(float).eps
+
+
 @dataclass(frozen=True, eq=False)
 class DescentInCone:
     """Amounts by which descent at points of the cone misses what Step 3 of the proof needs, shape (s,); 0 for none.
@@ -123,7 +128,7 @@ def descent_in_cone(solution: MarginSolution, mu: float, points: np.ndarray, los
     D, c = risk.descent_directions(points)
     norms, epsilon = np.linalg.norm(points, axis=1), mu / 2
     along_p, along_axis = np.einsum("sd,sd->s", D, points) / norms, D @ solution.direction
-    uphill = along_axis <= 0
+    uphill = along_axis <= NO_DESCENT * np.linalg.norm(D, axis=1)
     safe = np.where(uphill, 1.0, along_axis)
     turn = np.where(uphill, np.inf, np.maximum(0.0, ((1 - epsilon) * along_p - along_axis) / safe))
     gain = np.log((mu - epsilon) / ((1 - epsilon) * (1 - mu))) + np.log(safe) - c

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._checks import check_fields, checked, whole_number
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray, ScalarJ
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import BatchSums, Model
@@ -46,7 +47,7 @@ LENGTH_STEP = 8
 SIZES = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12)}
 
 
-class VitParameters(eqx.Module):
+class VitParameters(Module):
     """The arrays of the model.
 
     Args:
@@ -72,7 +73,7 @@ class VitParameters(eqx.Module):
     head_bias: AnyArray
 
 
-class ImageBatch(eqx.Module):
+class ImageBatch(Module):
     """B pictures.
 
     Args:
@@ -84,7 +85,7 @@ class ImageBatch(eqx.Module):
     labels: ClassLabels
 
 
-class ClsAttention(eqx.Module):
+class ClsAttention(Module):
     """Queries and keys of the attention of [CLS]: one query and T keys for each layer, picture and head.
 
     Args:
@@ -106,7 +107,7 @@ class ClsAttention(eqx.Module):
         return jax.nn.softmax(self.logits, axis=-1)
 
 
-class Vit(Model, eqx.Module):
+class Vit(Model, Module):
     """The size of a vision transformer, and what of it is trained.
 
     Args:

@@ -1,0 +1,155 @@
+"""Next tokens: the log-loss flow per step beside the logistic one, (Graph-SVM) beside cvxpy, and descent beside torch.
+
+The peer of the descent is what the authors' repository does, written anew: normalised steps by autodiff in torch, in
+float64, on minus the log of the label's attention. Every pair is timed in turns in one process.
+
+    python -m benchmarks.next_token
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from benchmarks.alternating import alternate
+from tokenmargin import AttentionRisk, Flow, NextTokenRisk, NormalizedDescent, TokenGraph, compare, follow, graph_svm
+from tokenmargin.attention import follow_all, logistic
+from tokenmargin.data import EmbeddedSequences
+
+PROBLEMS, SEQUENCES, TOKENS, VOCABULARY, WIDTH, STEPS = 32, 6, 4, 6, 8, 4000
+
+
+def random_risk(seed: int, n: int = SEQUENCES, T: int = TOKENS, V: int = VOCABULARY, d: int = WIDTH) -> NextTokenRisk:
+    """Random sequences, labels among their tokens, and unit embeddings, as the paper draws them."""
+    rng = np.random.default_rng(seed)
+    sequences = np.array([rng.permutation(V)[:T] for _ in range(n)])
+    labels = sequences[np.arange(n), rng.integers(0, T, n)]
+    E = rng.normal(size=(V, d))
+    return NextTokenRisk(sequences, labels, E / np.linalg.norm(E, axis=1, keepdims=True))
+
+
+def flows_per_step() -> None:
+    """Time of a step of the flow with the log-loss over that with the logistic loss, same keys and scores."""
+    risks = [random_risk(seed) for seed in range(PROBLEMS)]
+    data = [EmbeddedSequences.from_scores(r.sequences.keys, r.sequences.tokens[:, :, 0]) for r in risks]
+    plain = [AttentionRisk(own, logistic) for own in data]
+    starts = [np.zeros(WIDTH * WIDTH)] * PROBLEMS
+    taken: dict[str, list[int]] = {"log": [], "logistic": []}
+
+    def by(kind: str):
+        def run() -> None:
+            runs = follow_all(risks if kind == "log" else plain, starts, Flow())
+            taken[kind] = [one.n_steps for one in runs]
+
+        return run
+
+    times = alternate("flow", by("log"), by("logistic"), 5)
+    per_step = {"log": np.median(times.ours) / sum(taken["log"])}
+    per_step["logistic"] = np.median(times.peer) / sum(taken["logistic"])
+    print(
+        f"flow, {PROBLEMS} problems: log-loss {1e6 * per_step['log']:.0f} us a step ({sum(taken['log'])} steps), "
+        f"logistic {1e6 * per_step['logistic']:.0f} us ({sum(taken['logistic'])} steps), "
+        f"ratio {per_step['log'] / per_step['logistic']:.2f} a step"
+    )
+
+
+def by_cvxpy(graph: TokenGraph, E: np.ndarray) -> float:
+    """(Graph-SVM) in the Frobenius norm by cvxpy with Clarabel."""
+    import cvxpy
+
+    W = cvxpy.Variable((E.shape[1],) * 2)
+    ask = [(E[a] - E[b]) @ W @ E[k] >= 1 for k, a, b in graph.apart]
+    tie = [(E[a] - E[b]) @ W @ E[k] == 0 for k, a, b in graph.ties]
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.norm(W, "fro")), [*ask, *tie])
+    return float(problem.solve(solver=cvxpy.CLARABEL))
+
+
+def margins() -> None:
+    """(Graph-SVM): small beside cvxpy, and of more than 10^5 constraints by constraint generation."""
+    risk = random_risk(0, n=60, V=20, d=24)
+    values: dict[str, float] = {}
+
+    def ours() -> None:
+        values["ours"] = graph_svm(risk.graph, risk.embeddings).value
+
+    def theirs() -> None:
+        values["cvxpy"] = by_cvxpy(risk.graph, risk.embeddings)
+
+    times = alternate("(Graph-SVM)", ours, theirs, 3)
+    apart, ties = len(risk.graph.apart), len(risk.graph.ties)
+    off = abs(values["ours"] / values["cvxpy"] - 1)
+    print(
+        f"(Graph-SVM), {apart} inequalities and {ties} ties: ours {1e3 * np.median(times.ours):.1f} ms, cvxpy with "
+        f"Clarabel {1e3 * np.median(times.peer):.1f} ms, values {off:.1e} apart"
+    )
+    rng = np.random.default_rng(0)
+    n, V, d = 24_000, 200, 16
+    E = rng.normal(size=(V, d)) / d**0.5
+    planted, sequences = rng.normal(size=(d, d)), rng.integers(0, V, (n, 8))
+    logits = np.einsum("ntd,de,ne->nt", E[sequences], planted, E[sequences[:, -1]])
+    begin = time.perf_counter()
+    graph = TokenGraph(sequences, sequences[np.arange(n), logits.argmax(axis=1)])
+    built = time.perf_counter()
+    found = graph_svm(graph, E)
+    print(
+        f"(Graph-SVM), {len(graph.apart):,} inequalities: graph {built - begin:.2f} s, solved in "
+        f"{time.perf_counter() - built:.1f} s, KKT residual {found.residuals.worst:.0e}"
+    )
+
+
+def by_torch(risk: NextTokenRisk, lr: float, steps: int) -> np.ndarray:
+    """Normalised descent by autodiff: what the authors' repository does."""
+    import torch
+
+    E = torch.tensor(risk.embeddings)
+    ids = torch.tensor(risk.rows.padded()[0])
+    labels = torch.tensor(risk.rows.labels)
+    X, z = E[ids], E[torch.tensor(risk.rows.last)]
+    W = torch.zeros(E.shape[1], E.shape[1], dtype=torch.float64, requires_grad=True)
+    on_label = (ids == labels[:, None]).double()
+    for _ in range(steps):
+        share = torch.softmax(torch.einsum("ntd,de,ne->nt", X, W, z), dim=1)
+        loss = -torch.log((share * on_label).sum(dim=1)).mean()
+        (gradient,) = torch.autograd.grad(loss, W)
+        with torch.no_grad():
+            W -= lr * gradient / (gradient.norm() + 2.2e-16)
+    return W.detach().numpy()
+
+
+def descents() -> None:
+    """4,000 normalised steps beside torch; and what the limit adds."""
+    risk = random_risk(1)
+    ends: dict[str, np.ndarray] = {}
+
+    def ours() -> None:
+        run = follow(risk, np.zeros((WIDTH, WIDTH)), NormalizedDescent(0.01), steps=STEPS, every=STEPS)
+        ends["ours"] = np.asarray(run.final)
+
+    def theirs() -> None:
+        ends["torch"] = by_torch(risk, 0.01, STEPS)
+
+    times = alternate("descent", ours, theirs, 3)
+    apart = np.linalg.norm(ends["ours"] - ends["torch"]) / np.linalg.norm(ends["torch"])
+    W = graph_svm(risk.graph, risk.embeddings).matrix
+
+    def correlation(a: np.ndarray) -> float:
+        return float((a * W).sum() / np.linalg.norm(a) / np.linalg.norm(W))
+
+    limit = follow(risk, np.zeros((WIDTH, WIDTH)), Flow()).limit
+    print(
+        f"descent, {STEPS} steps: ours {np.median(times.ours):.2f} s, torch {np.median(times.peer):.2f} s, ends "
+        f"{apart:.0e} apart; correlation with (Graph-SVM) there {correlation(ends['torch']):.5f}, of the limit "
+        f"1 - {compare(limit).velocity_error:.0e}"
+    )
+
+
+def main() -> None:
+    """Run all parts."""
+    flows_per_step()
+    margins()
+    descents()
+
+
+if __name__ == "__main__":
+    main()

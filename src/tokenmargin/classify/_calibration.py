@@ -1,0 +1,101 @@
+"""One scale for all values and a shift of each intercept, from documents that were not fitted.
+
+A strong ridge finds the direction of the values well and leaves them too short: rare tokens are kept small, and with
+them all. What is too short is told by documents that were held out, and by a number or two. With it,
+
+    margin = intercept + shift + scale (margin of the fit - intercept),
+
+so that candidates are judged by their direction, and the sum of contributions stays exact: values are multiplied.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tokenmargin.classify._objective import Parameters, losses_and_slopes
+
+#: A scale that is kept away from infinity where held-out documents are told apart without an error, and from 0 where
+#: nothing is told; shifts by the weight of one document.
+WEIGHT_OF_SCALE, LEAST_SCALE = 1e-3, 1e-2
+
+#: Steps of Newton's method, halvings of one, and the gain in the summed loss below which it ends.
+STEPS, HALVINGS, GAIN = 30, 20, 1e-6
+
+
+class Calibration(NamedTuple):
+    """A scale of the values, and what is added to each intercept, shape (c,)."""
+
+    scale: float
+    shift: np.ndarray
+
+    def applied(self, parameters: Parameters) -> Parameters:
+        """Parameters of the calibrated model."""
+        score, value, intercept = parameters
+        return Parameters(score, self.scale * value, intercept + self.shift)
+
+    def undone(self, parameters: Parameters) -> Parameters:
+        """And back."""
+        score, value, intercept = parameters
+        return Parameters(score, value / self.scale, intercept - self.shift)
+
+
+class Uncalibrated(NamedTuple):
+    """Held-out documents under a fit: sums of contributions and intercepts, (c, n) both, targets and weights, (n,)."""
+
+    sums: np.ndarray
+    intercepts: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def pooled(cls, parts: list[Uncalibrated]) -> Uncalibrated:
+        """Documents of several fits one after the other."""
+        return parts[0] if len(parts) == 1 else cls(*(np.concatenate(own, axis=-1) for own in zip(*parts, strict=True)))
+
+
+def calibrated(documents: Uncalibrated) -> tuple[Calibration, np.ndarray]:
+    """The calibration with the least loss on the documents, by Newton's method, and the loss of each under it."""
+    where = np.zeros(1 + len(documents.sums))
+    where[0] = 1.0
+    value, losses, gradient, curvature = _around(documents, where)
+    for _ in range(STEPS):
+        step = np.linalg.solve(curvature, -gradient)
+        for _ in range(HALVINGS):
+            trial = where + step
+            trial[0] = max(trial[0], LEAST_SCALE)
+            found = _around(documents, trial)
+            if found[0] <= value:
+                break
+            step = step / 2
+        else:
+            break
+        gain, where = value - found[0], trial
+        value, losses, gradient, curvature = found
+        if gain <= GAIN:
+            break
+    return Calibration(float(where[0]), where[1:]), losses
+
+
+def _around(documents: Uncalibrated, where: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """The summed loss with its penalty, the loss of each document, and the sum's first two derivatives."""
+    sums, intercepts, targets, weights = documents
+    margins = where[0] * sums + intercepts + where[1:, None]
+    losses, slopes = losses_and_slopes(margins, targets, weights)
+    pull = np.array([WEIGHT_OF_SCALE, *np.ones(len(sums))])
+    away = where - np.array([1.0, *np.zeros(len(sums))])
+    value = float(weights @ losses + (pull * away**2).sum() / 2)
+    gradient = np.concatenate([[(slopes * sums).sum()], slopes.sum(axis=1)]) + pull * away
+    if len(sums) == 1:
+        share = np.abs(slopes[0]) * (1 - np.abs(slopes[0]) / weights)  # w p (1 - p)
+        both = np.stack([sums[0], np.ones_like(share)])
+        return value, losses, gradient, (both * share) @ both.T + np.diag(pull)
+    shares = slopes.copy()
+    shares[targets, np.arange(len(targets))] += weights  # w p
+    apart = sums - (shares * sums).sum(axis=0) / weights
+    mixed = (shares * apart).sum(axis=1)
+    curvature = np.diag(np.concatenate([[(shares * sums * apart).sum()], shares.sum(axis=1)]))
+    curvature[1:, 1:] -= (shares / weights) @ shares.T
+    curvature[0, 1:] = curvature[1:, 0] = mixed
+    return value, losses, gradient, curvature + np.diag(pull)

@@ -1,0 +1,98 @@
+"""Random instances for the claims of [N] on sequences: uniform, with repeats and whole numbers, and planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tokenmargin.attention import Limit, NextTokenRisk
+from tokenmargin.papers.next_token._instances import SHAPE, NextTokenCase
+from tokenmargin.papers.next_token.claims.global_reach_retrieval import CLAIMS
+from tokenmargin.theory.law import NO_TRAINING, Law, orthogonal
+
+Stream = np.random.Generator
+
+
+def random_risk(rng: Stream, few_lasts: bool = False) -> NextTokenRisk:
+    """Sequences of different tokens and unit embeddings, as the official runs draw them."""
+    n, T, V, d = SHAPE
+    sequences = np.array([rng.permutation(V)[:T] for _ in range(n)])
+    if few_lasts:  # two last tokens, so that most graphs have a cycle
+        sequences = np.array([[*rng.permutation(np.arange(2, V))[: T - 1], rng.integers(2)] for _ in range(n)])
+    E = rng.normal(size=(V, d))
+    labels = sequences[np.arange(n), rng.integers(0, T, n)]
+    return NextTokenRisk(sequences, labels, E / np.linalg.norm(E, axis=1, keepdims=True))
+
+
+def uniform(rng: Stream) -> NextTokenCase:
+    """Labels drawn among the tokens, two last tokens in half of the cases; from a normal W."""
+    d = SHAPE[3]
+    return NextTokenCase(random_risk(rng, bool(rng.integers(2))), rng.normal(size=(d, d)))
+
+
+def whole(rng: Stream) -> NextTokenCase:
+    """Tokens with repeats, lengths from one to four, embeddings and starts of whole numbers: ties are frequent."""
+    n, T, V, d = SHAPE
+    sequences = rng.integers(0, V, (n, T))
+    lengths = rng.integers(1, T + 1, n)
+    lengths[0] = T
+    table = np.where(np.arange(T) < lengths[:, None], sequences, -1)
+    labels = sequences[np.arange(n), rng.integers(0, lengths)]
+    E = rng.integers(-2, 3, size=(V, d)).astype(float)
+    return NextTokenCase(NextTokenRisk(table, labels, E), rng.integers(-1, 2, size=(d, d)).astype(float))
+
+
+def planted(rng: Stream) -> NextTokenCase:
+    """Labels by the largest logit of a planted W, one in four drawn anew; embeddings of +1 and -1; from 0."""
+    n, T, V, d = SHAPE
+    E = rng.choice([-1.0, 1.0], size=(V, d))
+    W = rng.normal(size=(d, d))
+    sequences = np.array([[*rng.permutation(np.arange(2, V))[: T - 1], rng.integers(2)] for _ in range(n)])
+    logits = np.einsum("ntd,de,ne->nt", E[sequences], W, E[sequences[:, -1]])
+    best = np.where(rng.random(n) < 0.25, rng.integers(0, T, n), logits.argmax(axis=1))
+    return NextTokenCase(NextTokenRisk(sequences, sequences[np.arange(n), best], E), np.zeros((d, d)))
+
+
+DRAWS: dict[str, Callable[[Stream], NextTokenCase]] = {
+    "Six sequences of four different tokens out of six, labels among them, unit embeddings in 8 dimensions.": uniform,
+    "Tokens with repeats, one to four of them, embeddings of whole numbers from -2 to 2.": whole,
+    "Labels by a planted W, one in four drawn anew, embeddings of +1 and -1.": planted,
+}
+
+
+def _aside(_: Any, limit: Limit) -> Limit | None:
+    """The limit, turned to go at right angles; None where it goes nowhere."""
+    if not limit.velocity.any():
+        return None
+    return replace(limit, velocity=orthogonal(limit.velocity))
+
+
+def _not_trained(case: NextTokenCase, limit: Limit) -> Limit | None:
+    """W as it was drawn: all tokens keep attention, and nothing moves."""
+    if not limit.velocity.any():
+        return None
+    chosen = case.risk.sequences.mask.copy()
+    selection = type(limit.selection)(chosen)
+    start = case.start.reshape(-1)
+    return replace(limit, velocity=np.zeros_like(limit.velocity), selection=selection, finite_part=start)
+
+
+def _backwards(_: Any, limit: Limit) -> Limit | None:
+    """The limit, turned round; None where it goes nowhere."""
+    return replace(limit, velocity=-limit.velocity) if limit.velocity.any() else None
+
+
+#: What must not pass for a claim. Few preferences may hold at right angles by chance, none of them backwards.
+MUTATIONS: dict[str, dict[str, Any]] = {
+    "next_token-global": {"at right angles": _aside, NO_TRAINING: _not_trained},
+    "next_token-reach": {"backwards": _backwards, NO_TRAINING: _not_trained},
+    "next_token-retrieval": {NO_TRAINING: _not_trained},
+}
+
+
+LAWS = tuple(
+    Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()
+) + tuple(Law("next_token-convex", says, draw) for says, draw in DRAWS.items())

@@ -1,0 +1,1 @@
+"""Laws of random instances for the claims of [R]."""

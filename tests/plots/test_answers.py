@@ -1,0 +1,102 @@
+"""Pictures of answers, and what a notebook and a prompt show of them."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import tokenmargin as tm
+from tokenmargin.papers.maxmargin import toys
+from tokenmargin.theory import Evidence, plot_evidence
+
+Figure = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra figures)").Figure
+
+#: Characters that a prompt shows of an answer at most.
+SHORT = 400
+
+
+@pytest.fixture(scope="module")
+def answers():
+    data = toys.fig1b()
+    starts = np.stack(np.meshgrid(*[np.linspace(-1, 1, 9)] * 2), axis=-1).reshape(-1, 2)
+    run = tm.follow(tm.AttentionRisk(data), [0.0, -1.0], tm.Flow())
+    rng = np.random.default_rng(0)
+    wide = tm.EmbeddedSequences(rng.normal(size=(3, 4, 5)), [1, -1, 1], rng.normal(size=5))
+    far = tm.follow(tm.AttentionRisk(wide), np.zeros(5), tm.NormalizedDescent(0.1), steps=50)
+    law = tm.synthetic.KLevel(irrelevant=20, sizes=(2, 2), relevant_share=0.3, levels=(0.3, 0.02), T=16)
+    corpus = tm.synthetic.k_level(rng, n=32, law=law)
+    trained = tm.train(corpus, tm.OneLayer(width=4), tm.AdamW(lr=1e-2), epochs=2, key=jax.random.key(0))
+    return {
+        "run": run,
+        "limit": run.limit,
+        "agreement": tm.compare(run.limit),
+        "basins": tm.basin_map(data, starts),
+        "margin": tm.global_margin(data),
+        "wide run": far,
+        "wide margin": tm.global_margin(wide),
+        "training": trained,
+        "statistics": tm.token_statistics(corpus),
+    }
+
+
+DRAWN = ("run", "limit", "basins", "margin", "wide run", "wide margin", "training")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_it_draws_itself_on_a_figure_of_its_own(answers, name, tmp_path):
+    figure = answers[name].plot()
+    assert isinstance(figure, Figure)
+    (ax, *_) = figure.axes
+    assert ax.get_xlabel()
+    assert ax.lines or ax.patches or ax.collections
+    figure.savefig(tmp_path / "picture.pdf")
+    assert (tmp_path / "picture.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_it_draws_itself_on_given_axes(answers, name):
+    figure = Figure()
+    ax = figure.subplots()
+    assert answers[name].plot(ax=ax) is figure
+    assert ax.lines or ax.patches or ax.collections
+
+
+def test_the_path_drawn_is_the_path(answers):
+    (ax,) = answers["run"].plot().axes
+    assert any(np.array_equal(line.get_xydata(), answers["run"].points) for line in ax.lines)
+
+
+def test_the_attention_drawn_is_the_attention(answers):
+    run = answers["wide run"]
+    (ax,) = run.plot().axes
+    ends = [line.get_ydata()[-1] for line in ax.lines]
+    assert np.allclose(ends, run.risk.attention(run.final).max(axis=1))
+
+
+def test_starts_have_the_colour_of_their_limit(answers):
+    basins = answers["basins"]
+    (ax,) = basins.plot().axes
+    colours = ax.collections[0].get_facecolors()
+    for basin in np.unique(basins.basin):
+        assert len(np.unique(colours[basins.basin == basin], axis=0)) == 1
+    assert len(np.unique(colours, axis=0)) == len(np.unique(basins.basin)) > 1
+
+
+def test_evidence_is_drawn_by_law():
+    counts = {"drawn": 10, "inside": 8, "held": 6, "refuted": 1, "not_decided": 1}
+    found = [Evidence("a-thm1", "a law", 0, **counts, asked={}, failed={}, ratio=None, commit="", versions={})]
+    (ax,) = plot_evidence(found).axes
+    assert [bar.get_width() for bar in ax.patches] == [6, 1, 1]
+
+
+def test_what_a_prompt_shows_is_short(answers):
+    for name, answer in answers.items():
+        assert len(repr(answer)) <= SHORT, name
+
+
+def test_a_notebook_shows_sentences_and_escapes_them(answers):
+    for name in ("run", "limit", "agreement", "basins", "margin"):
+        html = answers[name]._repr_html_()
+        assert html.startswith(f"<div><strong>{type(answers[name]).__name__}</strong>")
+    assert "&gt;" in type("Odd", (type(answers["run"]).__mro__[-2],), {"explain": lambda self: "a > b"})()._repr_html_()
