@@ -31,7 +31,7 @@ def test_dropped_files_are_answered_and_nothing_is_loaded(browser, tmp_path):
     page.goto(path.as_uri())
     assert axe.Axe().run(page).response["violations"] == []
     page.set_input_files("#file", [str(file) for file in files])
-    # By locators: an expression given to `wait_for_function` is evaluated from a string, which the page's policy forbids.
+    # By locators: `wait_for_function` may evaluate a string, which the policy of the page forbids.
     lines = page.locator("#verdicts li")
     lines.nth(len(files) - 1).wait_for()
     lines.filter(has_text="...").first.wait_for(state="detached")
