@@ -107,6 +107,8 @@ def judged(tables: dict[str, np.ndarray]) -> tuple[list[Number], list[str]]:
         inside += len(seen)
         medians = np.median(seen, axis=0) if len(seen) else np.full(len(COLUMNS), np.nan)
         median = dict(zip(COLUMNS, medians, strict=True))
+        if not median["attention"] <= MISSED:  # W of other tokens than those that are kept has a direction of its own
+            median |= {name: float("nan") for name in COLUMNS[1:]}
         kept = int(np.nansum(seen[:, -1]))
         end = f"e^{LOOKS[-1]:g}"
         numbers += [

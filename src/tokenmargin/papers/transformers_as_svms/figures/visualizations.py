@@ -101,7 +101,7 @@ def judged(
     """The numbers and sentences of the end of W, and of those of K and Q with their margins in the nuclear norm."""
     best = best_tokens(data)
     frobenius, nuclear = (beside(data, W, norm, best).ratio for norm in ("l2", "nuclear"))
-    wrong = int((most_attended(data, W).chosen != best.chosen).any())
+    wrong = float((most_attended(data, W).indices != best.indices).sum()) if W.any() else float("nan")
     certain, apart = ends.duals <= 1 + EXCESS, ends.duals > 1 + 20 * EXCESS
     numbers = [
         Number.exact("W: attends to other tokens than those of highest score", wrong, at_most=0),
