@@ -18,8 +18,8 @@ import numpy as np
 from tokenmargin._precision import keep_precision
 from tokenmargin.attention import MatrixRisk
 
-#: log t at which a flow begins, which it has not left its start by then.
-BEGIN = -4.0
+#: log t at which a flow begins: by then it would have moved by e^-9 of a gradient.
+BEGIN = -9.0
 
 #: Errors of a step, of the coordinates and absolute.
 RELATIVE, ABSOLUTE = 1e-8, 1e-10
@@ -37,14 +37,14 @@ def flowed(risk: MatrixRisk, start: np.ndarray, log_times: np.ndarray) -> np.nda
     span = risk.in_span
     assert span is not None
     field, coordinates = span
-    flat = np.ravel(start)
+    flat, unit = np.ravel(start), coordinates.kappa**2  # of time: coordinates and gradients are both in units of keys
     path = solve_ivp(
-        lambda s, y: np.asarray(_velocity(field, s, y)),
+        lambda s, y: np.asarray(_velocity(field, unit, s, y)),
         (BEGIN, float(log_times[-1])),
         coordinates.inward(flat),
         method="Radau",
         t_eval=log_times,
-        jac=lambda s, y: np.asarray(_jacobian(field, s, y)),
+        jac=lambda s, y: np.asarray(_jacobian(field, unit, s, y)),
         rtol=RELATIVE,
         atol=ABSOLUTE,
     )
@@ -54,11 +54,11 @@ def flowed(risk: MatrixRisk, start: np.ndarray, log_times: np.ndarray) -> np.nda
 
 
 @eqx.filter_jit
-def _velocity(field: Any, s: Any, y: Any) -> Any:
+def _velocity(field: Any, unit: float, s: Any, y: Any) -> Any:
     descent = field.descent(y)[0].whole
-    return jnp.exp(s + descent.log_scale) * descent.direction
+    return unit * jnp.exp(s + descent.log_scale) * descent.direction
 
 
 @eqx.filter_jit
-def _jacobian(field: Any, s: Any, y: Any) -> Any:
-    return jax.jacfwd(lambda z: _velocity(field, s, z))(y)
+def _jacobian(field: Any, unit: float, s: Any, y: Any) -> Any:
+    return jax.jacfwd(lambda z: _velocity(field, unit, s, z))(y)
