@@ -466,6 +466,7 @@ def false_path(path: np.ndarray, kind: str) -> np.ndarray:
 
 def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Sequence[Place]], **fed: Any) -> Fed:
     """A figure whose models are what functions of a module follow, in places named in the order of the calls."""
+    compute = fed.pop("compute", module.compute)
     right: dict[Place, np.ndarray] = {}
     taken = {name: getattr(module, name) for name in names}
 
@@ -484,21 +485,32 @@ def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Seque
         with pytest.MonkeyPatch.context() as patch:
             for name in names:
                 patch.setattr(module, name, replayed(name))
-            return module.compute(config, KEY, silent).numbers
+            return compute(config, KEY, silent).numbers
 
     return Fed(numbers, tuple(place for places in names.values() for place in places), **fed)
 
 
 def attention_in_norms() -> Fed:
     """[O, conjecture]: every method, on all problems."""
-    config = replace(attention_margins.Settings.smoke(), problems=2)
-    places = {"followed": tuple(attention_margins.OWN)}
+    config = replace(attention_margins.Settings.smoke(), problems=4)
+    places = {"followed": tuple(attention_margins.methods(0.1))}
     return followed_paths(
         attention_margins,
         config,
         places,
         shown=frozenset({"Adam"}),  # too slow to be judged
+        needs_size=("that stay below",),
+    )
+
+
+def counterexamples() -> Fed:
+    """[O, counterexamples]: every method, on problems of three laws, of which three do not make a median."""
+    return followed_paths(
+        attention_margins,
+        attention_margins.Search.smoke(),
+        {"followed": tuple(attention_margins.searched(0.1))},
         needs_size=("that stay below", "Muon: median missing"),
+        compute=attention_margins.compute_search,
     )
 
 
@@ -604,6 +616,7 @@ FEEDS: dict[str, Callable[[], Fed]] = {
     "rates-exponents": exponents_of_t,
     "mirror_descent-bregman": mirrors,
     "optimiser_geometry-attention": attention_in_norms,
+    "optimiser_geometry-counterexamples": counterexamples,
     "mirror_descent-joint": joint_mirrors,
     "transformers_as_svms-local": local,
     "transformers_as_svms-rank": ranks,

@@ -148,23 +148,27 @@ def draw(result: Result) -> Any:
     with canvas.style():
         figure, (plane, duals) = canvas.panels(1, 2, 9.6, 4.0)
         reach = np.abs(found["tokens"]).max()
+        rays = (("nuclear", "-", 5.0, "nuclear solution"), ("l2", "-", 5.0, "Frobenius solution"))
         for tokens, z, colour in zip(found["tokens"], found["queries"], colours, strict=True):
             plane.scatter(*tokens.T, s=16, color=colour)
+            for name, look, width, label in rays:
+                shade = canvas.GREY if name == "l2" else canvas.GREEN
+                plane.plot(*_ray(found[name] @ z, reach), look, color=shade, lw=width, alpha=0.35, label=label)
             turns = found["path"] @ z
-            turns = turns * (reach / np.linalg.norm(turns, axis=1).max())
-            plane.plot(*turns.T, color=colour, lw=2, label="W z, scaled")
-            for name, look in (("l2", "--"), ("nuclear", ":")):
-                ray = found[name] @ z
-                plane.plot(
-                    *np.outer(ray / np.linalg.norm(ray) * reach, [0, 1]), look, color=colour, label=f"{name} solution"
-                )
+            plane.plot(*(turns * (reach / np.linalg.norm(turns, axis=1).max())).T, color=colour, lw=1.5, label="W z")
+            plane.plot(*_ray(found["products"][0] @ z, reach), "--", color=colour, lw=1.5, label="K Q' z")
         plane.set(aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
         plane.legend(*zip(*_first_of_each(plane), strict=True), frameon=False, fontsize=7)
         duals.scatter(found["duals"], found["ratios"], s=18, color=canvas.GREEN)
         duals.axvline(1.0, color=canvas.GREY, lw=0.8)
+        duals.set(xlim=(0.95, max(1.1, 1.05 * np.nanmax(found["duals"]))), ylim=(0.9, 1.01))
         duals.set(xlabel="largest singular value of the dual", ylabel="nuclear margin of K Q' over the largest")
         canvas.letter((plane, duals))
     return figure
+
+
+def _ray(vector: np.ndarray, reach: float) -> np.ndarray:
+    return np.outer(vector / np.linalg.norm(vector) * reach, [0, 1])
 
 
 def _first_of_each(ax: Any) -> list[tuple[Any, str]]:
