@@ -16,8 +16,16 @@ Stream = np.random.Generator
 _MUTATIONS: dict[str, Mutation] = {
     NO_TRAINING: lambda _, path: 0.0 * path,
     "twice as far at the end": lambda _, path: SEVERAL.mutate(path),
-    "without its finite part": lambda case, path: path - case.finite,
+    "without its finite part": lambda case, path: _level(case, path),
 }
+
+#: Least log-odds of kept tokens without which attention is no longer the predicted one.
+TOLD = 0.2
+
+
+def _level(case: Mixing, path: np.ndarray) -> np.ndarray | None:
+    """The path with kept tokens level; None where they are so, or nearly."""
+    return path - case.finite if np.abs(case.held_rows @ case.finite.ravel()).max() > TOLD else None
 
 
 def random_mixing(rng: Stream, data: CrossSequences, whole: bool = False) -> Mixing:
