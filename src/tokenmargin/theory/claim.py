@@ -167,6 +167,9 @@ class Claim(Generic[Instance, Observation]):
         of_problem: the claim's instance for a user's own problem that has what it needs.
         size: number that makes instances hard to decide: its letter in the paper, and a function of an instance inside
             the hypotheses; its evidence is then counted by decades of it.
+        ratio: (instance, observation) -> the stated bound over the computed quantity, for a claim that is an
+            inequality: from 1 on, and 1 where the bound is attained.
+        uses: keys of the claims that the paper's proof rests on.
     """
 
     key: str
@@ -186,6 +189,8 @@ class Claim(Generic[Instance, Observation]):
     needs: tuple[str, ...] = ("tokens",)
     of_problem: Callable[[Problem], Instance] | None = None
     size: tuple[str, Callable[[Instance], float]] | None = None
+    ratio: Callable[[Instance, Observation], float] | None = None
+    uses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a tolerance that every miss would pass, or none."""

@@ -247,6 +247,8 @@ THEOREM_1: Claim[PathCase, PathSeen] = Claim(
     "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
     "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
     of_problem=lambda problem: PathCase(given(problem.sequences)),
+    ratio=lambda _, seen: seen.looseness,
+    uses=("maxmargin-thm8",),
 )
 
 
@@ -314,6 +316,7 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     settled=lambda path: not np.isnan(converges_to_axis(path)),
     needs=("tokens", "selection"),
     of_problem=_around_a_selection,
+    uses=("maxmargin-thm7",),
 )
 
 
@@ -338,6 +341,7 @@ THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
     outside=_keys_on_a_line,
     needs=("tokens", "p"),
     of_problem=lambda problem: LocalPathCase(given(problem.sequences), given(problem.p)),
+    uses=("maxmargin-lemma8",),
 )
 
 CLAIMS: tuple[Claim[PathCase, PathSeen] | Claim[LocalPathCase, LocalPath], ...] = (
