@@ -21,7 +21,7 @@ from tokenmargin.theory.krawczyk import FinitePoint, proven_finite
 from tokenmargin.verify import verify
 
 #: The losses whose slopes the verifier knows.
-LOSSES = {
+LOSSES: dict[type, str] = {
     Logistic: "logistic",
     Exponential: "exponential",
     Correlation: "correlation",
