@@ -13,6 +13,7 @@ import pytest
 
 import tokenmargin as tm
 from tests.test_verify import resealed
+from tests.test_verify_norms import by_node
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import write_certificate
 from tokenmargin.theory.certificate_limits import LOSSES
@@ -287,6 +288,16 @@ def test_what_a_forger_makes_of_it_is_not_verified(law, way, genuine):
         verdict = verify(resealed(forged))
         assert not verdict.verified, verdict
         assert "is not what it should be" not in verdict.because, verdict
+
+
+def test_the_second_verifier_agrees_on_all_of_them(genuine, tmp_path):
+    contents = [content for found in genuine.values() for content in found]
+    true = len(contents)
+    for law, way in FORGERS:
+        contents.append(copy.deepcopy(genuine[law][len(contents) % 4]))
+        way(contents[-1])
+    texts = [json.dumps(resealed(content)) for content in contents]
+    assert by_node(texts, tmp_path) == [True] * true + [False] * len(FORGERS)
 
 
 def test_a_maximum_is_no_limit_whatever_is_said_of_its_hessian(genuine):
