@@ -394,7 +394,7 @@ def test_the_verifier_needs_no_solver_and_no_numpy():
     own = {"tokenmargin.errors", "tokenmargin.verify"}
     own |= {
         f"tokenmargin.verify.{name}"
-        for name in ("kernel", "lengths", "intervals", "stationary", "_parsing", "_trained", "_words")
+        for name in ("kernel", "lengths", "_intervals", "_stationary", "_parsing", "_trained", "_words")
     }
     folder = Path(tokenmargin.verify.__file__).parent
     assert all(beyond_the_standard_library(path) <= own for path in folder.glob("*.py"))
@@ -404,7 +404,7 @@ def test_the_verifier_needs_no_solver_and_no_numpy():
 def test_what_one_has_to_trust_is_read_in_one_sitting():
     assert len(Path(kernel.__file__).read_text().splitlines()) <= 210
     assert len(Path(kernel.__file__).with_name("lengths.py").read_text().splitlines()) <= 150
-    assert len(Path(kernel.__file__).with_name("stationary.py").read_text().splitlines()) <= 230
+    assert len(Path(kernel.__file__).with_name("_stationary.py").read_text().splitlines()) <= 230
 
 
 def test_what_has_no_certificate_is_refused_in_words_and_leaves_no_file(tmp_path):

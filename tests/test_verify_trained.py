@@ -16,11 +16,11 @@ from tests.test_verify import resealed
 from tests.test_verify_norms import by_node
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import write_certificate
-from tokenmargin.theory.certificate_limits import LOSSES
+from tokenmargin.theory._certificate_limits import LOSSES
 from tokenmargin.verify import verify
-from tokenmargin.verify.intervals import Grid
+from tokenmargin.verify._intervals import Grid
+from tokenmargin.verify._stationary import demand_rank
 from tokenmargin.verify.kernel import Refuted
-from tokenmargin.verify.stationary import demand_rank
 
 BITS = 192
 

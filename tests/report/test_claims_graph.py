@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tokenmargin.report.claims_graph import COLOURS, claims_graph, rows_of, standing
+from tokenmargin.report._claims_graph import COLOURS, claims_graph, rows_of, standing
 from tokenmargin.theory import Evidence, claims
 from tokenmargin.theory.law import NO_TRAINING
 

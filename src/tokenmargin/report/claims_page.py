@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from tokenmargin.report.claims_graph import claims_graph
+from tokenmargin.report._claims_graph import claims_graph
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.evidence import TOLD_APART, Evidence
 from tokenmargin.theory.law import NO_TRAINING

@@ -24,9 +24,9 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, Status
 from tokenmargin.margin.certificate import WholeRows
 from tokenmargin.norms import L2
+from tokenmargin.theory._certificate_limits import content_of_limit
 from tokenmargin.theory._certificate_problem import problem_of_keys, sealed, with_queries
 from tokenmargin.theory._exact_proof import Proof, bound, exact_proof, norm_name, norm_proof
-from tokenmargin.theory.certificate_limits import content_of_limit
 from tokenmargin.verify import verify
 
 #: A solution further than this from the exact one, relative to it, is not the one that would be proved: float64 leaves

@@ -20,9 +20,9 @@ from math import isqrt
 from typing import Any
 
 from tokenmargin.verify import _parsing, kernel
+from tokenmargin.verify._stationary import LOSSES, Box, Stationary, stationary
 from tokenmargin.verify._words import asked, between, bracket, root, vector_of
 from tokenmargin.verify.kernel import Direction, Point, Problem, demand, dot
-from tokenmargin.verify.stationary import LOSSES, Box, Stationary, stationary
 
 #: Logits at the stationary point are within this of those at p, or p is another point. Flows stop within 1e-7.
 LOGIT_LIMIT = Fraction(1, 10**6)

@@ -1,5 +1,5 @@
 // Statements on where training goes, for verify.js: a point where it stops, a part that stops, and v beside p.
-// What they say and what proves them is at the head of verify/_trained.py and verify/stationary.py. Intervals are
+// What they say and what proves them is at the head of verify/_trained.py and verify/_stationary.py. Intervals are
 // [least, largest], whole numbers over 2^bits, rounded outward.
 "use strict";
 globalThis.trainedStatements = (tools) => {

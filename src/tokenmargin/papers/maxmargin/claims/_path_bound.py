@@ -189,11 +189,6 @@ class PathSeen:
         """The same, had the minimisers been found twice as far off as they can be."""
         return replace(self, off=2 * self.bounds)
 
-    @property
-    def looseness(self) -> float:
-        """The bound over the distance of the minimiser found, at the level where they are nearest."""
-        return float((self.bounds / self.off).min()) if self.off.all() else float("inf")
-
     def miss(self, lower: float, upper: float) -> float:
         """Distance of a point outside the sandwich, in logs, or beyond its bound, as a share; 0 for none.
 

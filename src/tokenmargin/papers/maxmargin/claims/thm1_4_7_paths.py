@@ -247,7 +247,7 @@ THEOREM_1: Claim[PathCase, PathSeen] = Claim(
     "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
     "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
     of_problem=lambda problem: PathCase(given(problem.sequences)),
-    ratio=lambda _, seen: seen.looseness,
+    ratio=lambda _, seen: float((seen.bounds / seen.off).min()) if seen.off.all() else float("inf"),
     uses=("maxmargin-thm8",),
 )
 

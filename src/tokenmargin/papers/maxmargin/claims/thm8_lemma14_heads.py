@@ -312,7 +312,7 @@ THEOREM_8: Claim[HeadCase, PathSeen] = Claim(
     correction="As transcribed, the proof writes 'dist -> 0' twice where it supposes the contrary. It bounds log q_max "
     "of p_R by rho, which may be out of reach at every R, where it means that of the competitor.",
     of_problem=_head_case,
-    ratio=lambda _, seen: seen.looseness,
+    ratio=lambda _, seen: float((seen.bounds / seen.off).min()) if seen.off.all() else float("inf"),
     uses=("maxmargin-lemma14",),
 )
 

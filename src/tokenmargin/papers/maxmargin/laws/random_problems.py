@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -34,25 +33,14 @@ from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergenc
 from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint
 from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as heads
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
-from tokenmargin.theory.claim import Applies, Claim
+from tokenmargin.papers.maxmargin.laws._far_starts import FAR_SHAPES, applies_far_along
+from tokenmargin.papers.maxmargin.laws._scored import Stream, scored
+from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.law import Aside, Law, Mutation, orthogonal
 from tokenmargin.theory.problem import Problem
 
 #: (n, T, d) of the problems that are followed: few shapes, since each is compiled.
 SHAPES = ((1, 4, 2), (2, 3, 3))
-
-#: Starts so far along a direction are what a user would call far; problems in which Theorem 3 is asked about them.
-FAR, FAR_SHAPES = 1e8, ((2, 3, 3), (3, 4, 4), (5, 6, 8))
-
-Stream = np.random.Generator
-
-
-def scored(rng: Stream, n: int, T: int, d: int, gamma: np.ndarray | None = None) -> EmbeddedSequences:
-    """Keys N(0, I) of width d beside scores gamma, N(0, 1) when absent, and random labels."""
-    keys, labels = rng.normal(size=(n, T, d)), rng.choice([-1.0, 1.0], size=n)
-    values = rng.normal(size=(n, T)) if gamma is None else gamma
-    tokens = np.concatenate([keys, (labels[:, None] * values)[:, :, None]], axis=2)
-    return EmbeddedSequences(tokens, labels, np.eye(d + 1)[d], keys=keys)
 
 
 def _shape(rng: Stream) -> tuple[int, int, int]:
@@ -111,25 +99,6 @@ def _theorem_3(rng: Stream) -> Problem:
     norms = found.theorem_3 * rng.uniform(1.001, 10.0, size=1)
     start = points_of_cone(solution.direction, found.mu, norms, int(rng.integers(2**31)))[0]
     return Problem(sequences=data, selection=solution.selection, start=_numbers(start))
-
-
-def _far_along(rng: Stream, shape: tuple[int, int, int]) -> convergence.Run:
-    """A start at `FAR` times a locally optimal direction of a problem, any of them; the first problem that has one."""
-    while True:
-        data = scored(rng, *shape)
-        found = local_margins(data)
-        if found:
-            solution = found[int(rng.integers(len(found)))]
-            start = _numbers(FAR * solution.direction)
-            return convergence.THEOREM_3.instance_of(Problem(sequences=data, start=start, selection=solution.selection))
-
-
-def _applies_far_along(shape: tuple[int, int, int]) -> Aside:
-    return Aside(
-        f"From {FAR:.0e} times any of the locally optimal directions of problems of (n, T, d) = {shape} it applied on",
-        partial(_far_along, shape=shape),
-        lambda run: {Applies.YES: True, Applies.NO: False}.get(convergence.THEOREM_3.hypotheses(run)[0]),
-    )
 
 
 def _another_limit(_: Any, seen: convergence.InCone) -> convergence.InCone:
@@ -283,7 +252,7 @@ LAWS: tuple[Law, ...] = (
         _LOCAL + "(n, T, d) = (1, 4, 2) or (2, 3, 3), start on the border of its cone at 1 to 10 R.",
         _theorem_3,
         {"another direction": _another_limit},
-        tuple(_applies_far_along(shape) for shape in FAR_SHAPES),
+        tuple(applies_far_along(shape) for shape in FAR_SHAPES),
     ),
     _law(
         paths.THEOREM_4,

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
-from tokenmargin.verify.intervals import Grid, Interval, Rows, less, negative, size
+from tokenmargin.verify._intervals import Grid, Interval, Rows, less, negative, size
 from tokenmargin.verify.kernel import Point, Problem, Whole, demand, dot
 
 #: Bits that a file may ask for.
