@@ -100,6 +100,11 @@ def worst_of(misses: Iterable[float], tolerance: float = ROUNDING) -> float:
     return known if known > tolerance or len(found) == sum(not isnan(one) for one in found) else float("nan")
 
 
+def looseness(bounds: np.ndarray, found: np.ndarray) -> float:
+    """The least ratio of a bound to what it bounds; infinity where one of these vanishes."""
+    return float((bounds / found).min()) if found.all() else float("inf")
+
+
 def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:
     """The reason why a claim on gradients is not decided where scores exceed `LARGEST_SCORE`; None elsewhere."""
     longest = float(np.abs(np.where(sequences.mask, scores(sequences), 0.0)).max())

@@ -34,7 +34,7 @@ from tokenmargin.papers.maxmargin.claims._convex_heads import (
 )
 from tokenmargin.papers.maxmargin.claims._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
 from tokenmargin.papers.maxmargin.claims.assumption_d import AssumptionD, assumption_d
-from tokenmargin.theory.claim import Applies, Claim, largest
+from tokenmargin.theory.claim import Applies, Claim, largest, looseness
 from tokenmargin.theory.problem import Problem, given
 
 #: Points at which (85) is looked at for a violation, and their largest norm times the longest key difference: from
@@ -312,7 +312,7 @@ THEOREM_8: Claim[HeadCase, PathSeen] = Claim(
     correction="As transcribed, the proof writes 'dist -> 0' twice where it supposes the contrary. It bounds log q_max "
     "of p_R by rho, which may be out of reach at every R, where it means that of the competitor.",
     of_problem=_head_case,
-    ratio=lambda _, seen: float((seen.bounds / seen.off).min()) if seen.off.all() else float("inf"),
+    ratio=lambda _, seen: looseness(seen.bounds, seen.off),
     uses=("maxmargin-lemma14",),
 )
 
