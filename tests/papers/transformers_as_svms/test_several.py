@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tokenmargin.attention import MatrixRisk, QuadraticHead
+from tokenmargin.papers.transformers_as_svms._log_time import BEGIN, flowed
 from tokenmargin.papers.transformers_as_svms.claims.several_tokens import (
     SEVERAL,
     Mixing,
@@ -15,7 +16,6 @@ from tokenmargin.papers.transformers_as_svms.claims.several_tokens import (
     three_tokens,
 )
 from tokenmargin.papers.transformers_as_svms.laws.random_mixtures import random_mixing
-from tokenmargin.papers.transformers_as_svms.log_time import BEGIN, flowed
 from tokenmargin.papers.transformers_as_svms.problems import uneven_problem, unit_problem
 
 

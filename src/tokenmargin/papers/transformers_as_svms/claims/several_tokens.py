@@ -20,7 +20,7 @@ import numpy as np
 from tokenmargin.attention import MatrixRisk, QuadraticHead
 from tokenmargin.data import CrossSequences, Selection
 from tokenmargin.margin import MarginSolution, Status, att_svm
-from tokenmargin.papers.transformers_as_svms.log_time import flowed
+from tokenmargin.papers.transformers_as_svms._log_time import flowed
 from tokenmargin.theory.claim import Applies, Claim, largest
 
 #: log t at the three looks, of which the last two say how fast W moves.

@@ -1,4 +1,4 @@
-"""From random starts W goes to the Frobenius solution, and K Q' to the nuclear one, of what each selects [S].
+"""Convergence from random starts: of W to the Frobenius solution, of K Q' to the nuclear one, of what each selects [S].
 
 After the official notebook local_converge: it draws correlations with both solutions over a thousand steps of descent.
 K and Q are normalised together here, so that K'K - Q'Q moves little, and margins stand beside the correlations: those
