@@ -62,13 +62,17 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Every problem of every width."""
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     tables: dict[str, np.ndarray] = {}
-    for d in config.d:
+    for j, d in enumerate(config.d):
 
-        def measured(d: int = d) -> dict[str, np.ndarray]:
+        def followed(done: int, _: int | None, what: str, j: int = j) -> None:
+            progress(j * config.problems + done, len(config.d) * config.problems, what)
+
+        def measured(d: int = d, followed: Progress = followed) -> dict[str, np.ndarray]:
             streams = [np.random.default_rng([seed, d, k]) for k in range(config.problems)]
             cases = [random_mixing(rng, unit_problem(rng, config.n, config.T, d)) for rng in streams]
-            followed = [replace(case, run=path) for case, path in zip(cases, flows(cases, progress), strict=True)]
-            return {"rows": np.array([_row(case) for case in followed])}
+            paths = flows(cases, followed)
+            ended = [replace(case, run=path) for case, path in zip(cases, paths, strict=True)]
+            return {"rows": np.array([_row(case) for case in ended])}
 
         settings = (config.n, config.T, d, config.problems, seed)
         tables[f"{d}"] = store.part(config.resume, f"d{d}", settings, measured)["rows"]
