@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -25,22 +26,23 @@ _FEASIBILITY = 1e-10
 #: Numbers of a program above which the interior-point method is faster than the simplex method.
 _LARGE = 100_000
 
+#: A multiplier, and an entry, this near to 0, and an entry this near to its bound, relative to the largest, is there.
+_AT_BOUND = 1e-8
+
+Array = np.ndarray
+
 
 def largest_entry(problem: ScaledRows) -> Candidate:
     """min of the largest modulus of an entry."""
-    d = problem.rows.shape[1]
-    return _program(problem, [(-1.0, 1.0)] * d, parts=1)
+    return _at_its_vertex(problem, _program(problem, [(-1.0, 1.0)] * problem.rows.shape[1], parts=1))
 
 
 def sum_of_entries(problem: ScaledRows) -> Candidate:
     """min of the sum of the moduli of the entries: Y = (positive part) - (negative part)."""
-    d = problem.rows.shape[1]
-    return _program(problem, [(0.0, None)] * (2 * d), parts=2)
+    return _at_its_vertex(problem, _program(problem, [(0.0, None)] * (2 * problem.rows.shape[1]), parts=2))
 
 
 def _program(problem: ScaledRows, bounds: list[tuple[float, float | None]], parts: int) -> Candidate:
-    from scipy.optimize import linprog
-
     (m, d), q = problem.rows.shape, len(problem.ties)
     signs = [1.0, -1.0][:parts]
     above = np.hstack([*(-sign * problem.rows for sign in signs), problem.rhs[:, None]])
@@ -50,21 +52,44 @@ def _program(problem: ScaledRows, bounds: list[tuple[float, float | None]], part
         above = np.vstack([above, np.append(np.ones(2 * d), 0.0)])
         limit = np.append(limit, 1.0)
     gain = np.append(np.zeros(parts * d), -1.0)
-    found = linprog(
-        gain,
-        above,
-        limit,
-        level if q else None,
-        np.zeros(q) if q else None,
-        [*bounds, (0.0, None)],
-        method="highs-ipm" if above.size > _LARGE else "highs-ds",
-        options={"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY},
-    )
+    found = _solved(gain, above, limit, level, [*bounds, (0.0, None)])
     if found.x is None or not found.x[-1] > 0:
         return problem.start
     point = sum(sign * part for sign, part in zip(signs, np.split(found.x[:-1], parts), strict=True))
     tie_duals = found.eqlin.marginals if q else np.zeros(0)
-    return Candidate(np.asarray(point), -found.ineqlin.marginals[:m], np.asarray(tie_duals))
+    return Candidate(np.asarray(point) / found.x[-1], -found.ineqlin.marginals[:m], np.asarray(tie_duals))
+
+
+def _solved(gain: Array, above: Array, limit: Array, level: Array, bounds: list[tuple[float, float | None]]) -> Any:
+    """The program min gain'x, above x <= limit, level x = 0, within bounds, by HiGHS."""
+    from scipy.optimize import linprog
+
+    ties = (level, np.zeros(len(level))) if len(level) else (None, None)
+    method = "highs-ipm" if above.size > _LARGE else "highs-ds"
+    options = {"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY}
+    return linprog(gain, above, limit, *ties, bounds, method=method, options=options)
+
+
+def _at_its_vertex(problem: ScaledRows, found: Candidate) -> Candidate:
+    """The digits that a program leaves out: the point where the rows that carry multipliers are tight, and these.
+
+    With W = C y, where N(W) = c'y next to the point, it is A C y = b on these rows and ties, and C'A'lambda = c.
+    """
+    size = np.abs(found.point).max()
+    if isinstance(problem.norm, Max):
+        at_bound = np.abs(found.point) >= (1 - _AT_BOUND) * size
+        columns = np.vstack([np.where(at_bound, np.sign(found.point), 0.0), np.eye(len(at_bound))[~at_bound]]).T
+        slope = np.append(1.0, np.zeros(columns.shape[1] - 1))
+    else:
+        there = np.abs(found.point) > _AT_BOUND * size
+        columns, slope = np.eye(len(there))[:, there], np.sign(found.point[there])
+    carrying = found.duals > _AT_BOUND * found.duals.max()
+    level = np.concatenate([problem.rows[carrying], problem.ties]) @ columns
+    asked = np.concatenate([problem.rhs[carrying], np.zeros(len(problem.ties))])
+    multipliers, duals = np.linalg.lstsq(level.T, slope, rcond=None)[0], np.zeros(len(problem.rhs))
+    duals[carrying] = multipliers[: carrying.sum()]
+    point = columns @ np.linalg.lstsq(level, asked, rcond=None)[0]
+    return problem.best(problem.meeting(found), Candidate(point, duals, multipliers[carrying.sum() :]))
 
 
 def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray | None:
@@ -75,23 +100,14 @@ def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray
         value: the largest N(W).
         along: the direction, shape (d,).
     """
-    from scipy.optimize import linprog
-
-    d, q = problem.rows.shape[1], len(problem.ties)
+    d = problem.rows.shape[1]
     signs = [1.0] if isinstance(problem.norm, Max) else [1.0, -1.0]
     above, limit = np.hstack([-sign * problem.rows for sign in signs]), -problem.rhs
     if len(signs) == 2:
         above, limit = np.vstack([above, np.ones(2 * d)]), np.append(limit, value)
-    found = linprog(
-        -np.concatenate([sign * along for sign in signs]),
-        above,
-        limit,
-        np.hstack([sign * problem.ties for sign in signs]) if q else None,
-        np.zeros(q) if q else None,
-        [(-value, value)] * d if len(signs) == 1 else [(0.0, None)] * (2 * d),
-        method="highs-ipm" if above.size > _LARGE else "highs-ds",
-        options={"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY},
-    )
+    bounds: list[tuple[float, float | None]] = [(-value, value)] * d if len(signs) == 1 else [(0.0, None)] * (2 * d)
+    level = np.hstack([sign * problem.ties for sign in signs])
+    found = _solved(-np.concatenate([sign * along for sign in signs]), above, limit, level, bounds)
     if found.x is None:
         return None
     return np.asarray(sum(sign * part for sign, part in zip(signs, np.split(found.x, len(signs)), strict=True)))
@@ -110,8 +126,6 @@ _MISSED = 1e-9
 
 #: Ridges that keep a Hessian regular, and the share of the largest multiplier below which one that falls is held at 0.
 _RIDGES, _HELD = (1e-13, 1e-9, 1e-5), 1e-3
-
-Array = np.ndarray
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a step too long is infinitely bad, and not taken

@@ -71,6 +71,17 @@ class GivenRows:
         second = None if self.second is None else self.second[numbers]
         return GivenRows(self.first[numbers], second, self.tie_first, self.tie_second)
 
+    def levelled(self, numbers: np.ndarray, level: np.ndarray) -> GivenRows:
+        """Some of the rows; as ties all ties, and behind them other rows."""
+        few = self.of(numbers)
+        tied = [part[level] if tie is None else np.concatenate([tie, part[level]]) for part, tie in self._sides]
+        return GivenRows(few.first, few.second, *tied)
+
+    @property
+    def _sides(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Rows and ties of each side that there is."""
+        return [(self.first, self.tie_first), *([] if self.second is None else [(self.second, self.tie_second)])]
+
     def products(self, p: np.ndarray) -> np.ndarray:
         """Rows times p as if computed in twice the digits and then rounded (Ogita, Rump and Oishi's Dot2), (m,)."""
         exponent = self.exponent  # in units in which nothing over- or underflows

@@ -9,7 +9,7 @@ apply or to invert, and a step costs one linear system in the multipliers, howev
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -99,7 +99,10 @@ def nuclear(problem: ScaledRows) -> Candidate:
     def combined(x: Array) -> Array:
         return (x @ flat).reshape(both.shape[1:])
 
-    x = 0.5 * x / np.linalg.norm(combined(x), ord=2)
+    size = float(np.linalg.norm(combined(x), ord=2))
+    if not size > 0:  # the rows oppose each other up to rounding of the span: the Euclidean answer is all there is
+        return problem.start
+    x = 0.5 * x / size
 
     def parts(x: Array) -> _Barrier | None:
         return _Barrier.at(combined(x)) if (x[:m] > 0).all() else None
@@ -126,6 +129,8 @@ def spectral(problem: ScaledRows) -> Candidate:
     """min of the largest singular value, as max s over |Y| <= 1 and rows Y >= s b: W = Y/s."""
     rows, ties, flip = problem.tall
     m, q = len(rows), len(ties)
+    if np.isnan(problem.interior).any():
+        return problem.start
     flat = rows.reshape(m, -1)
     tie_flat = ties.reshape(q, flat.shape[1])
     first = problem.interior.reshape(problem.matrix_shape)
@@ -218,10 +223,10 @@ class _Path(NamedTuple):
 
 def _followed(problem: ScaledRows, x: Array, path: _Path) -> Candidate:
     """Follow the central path, and once more with shorter strides where its end was missed."""
-    best = problem.start
+    best = problem.meeting(problem.start)
     for factor in FACTORS:
         best = _followed_by(factor, problem, x, best, path)
-        if problem.gap(problem.meeting(best)) <= CAREFUL:
+        if problem.gap(best) <= CAREFUL:
             break
     return best
 
@@ -234,7 +239,7 @@ def _followed_by(factor: float, problem: ScaledRows, x: Array, best: Candidate, 
     """
     parts, objective, step, finish = path
     barrier, mu = parts(x), FIRST
-    least, most = problem.bracket(problem.meeting(best))
+    least, most = problem.bracket(best)
     passed: list[tuple[float, Array]] = []
     if barrier is None:  # no interior: rows of which 0 is asked can only be met with equality
         return best
@@ -267,12 +272,8 @@ def _followed_by(factor: float, problem: ScaledRows, x: Array, best: Candidate, 
             x, barrier = x + reach * move, ahead
         passed.append((mu, x))
         if mu <= FINISHED_FROM:
-            for found in finish(x, barrier, mu):
-                high, low = problem.bracket(problem.meeting(found))
-                if high < least:
-                    best, least = replace(best, point=found.point), high
-                if low > most:
-                    best, most = replace(best, duals=found.duals, tie_duals=found.tie_duals), low
+            best = problem.best(best, *finish(x, barrier, mu))
+            least, most = problem.bracket(best)
         mu *= factor
     return best
 

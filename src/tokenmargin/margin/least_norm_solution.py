@@ -44,6 +44,7 @@ class LeastNormSolution(Solution):
     unique: Unique = field(default=Unique.YES, repr=False)  #: whether no other p is as short; in L2 none ever is
     other: Vector | None = field(default=None, repr=False)  #: another p as short, which proves that p is not unique
     is_least: bool = field(default=True, repr=False)  #: whether none as short is known to have less Euclidean length
+    spread: float = field(default=0.0, repr=False)  #: each p as short is within this share of |p|; inf: not proved
     least: float = field(default=0.0, repr=False)  #: where it is undecided: no p that meets the constraints is shorter
 
     @property
