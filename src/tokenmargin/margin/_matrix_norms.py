@@ -27,12 +27,15 @@ FACTORS, CAREFUL = (0.1, 0.3), 1e-10
 #: The weight from which on a point is near enough to the optimum to finish it, and the relative gap that is enough.
 FINISHED_FROM, ENOUGH = 1e-3, 1e-12
 
+#: The weight from which on points of the path are exact enough to foretell others.
+EXACT_FROM = 1e-2
+
 #: Newton steps for each weight, and the decrements below which the next weight, and a whole step, is taken; below the
 #: last one a decrement that no longer falls by half is rounding.
 STEPS, CENTRED, NEAR, EXHAUSTED = 50, 1e-7, 0.25, 1e-4
 
 #: Points of the central path by which the next one is guessed, and shares of the way there that are tried.
-AHEAD, SHARES = 2, (1.0, 0.95, 0.8)
+AHEAD, SHARES = 3, (1.0, 0.95, 0.8)
 
 #: Points of the central path of which its end is extrapolated: the more, the nearer, until rounding is what is seen.
 POINTS = (1, 2, 3, 4, 6)
@@ -232,50 +235,69 @@ def _followed(problem: ScaledRows, x: Array, path: _Path) -> Candidate:
 
 
 def _followed_by(factor: float, problem: ScaledRows, x: Array, best: Candidate, path: _Path) -> Candidate:
-    """Follow the central path by damped Newton steps, finish its points, and return what brackets the value best.
+    """Follow the central path, finish its points, and return what brackets the value best."""
+    barrier, mu = path.parts(x), FIRST
+    least, most = problem.bracket(best)
+    passed: list[tuple[float, Array]] = []
+    if barrier is None:  # no interior that floats know
+        return best
+    at = _At(x, barrier, path.objective(x, barrier, mu))
+    while mu >= LAST and not 1 - most / least <= ENOUGH:
+        at = _centred(path, _guessed(path, at, passed, mu), mu)
+        passed.append((mu, at.x))
+        if mu <= FINISHED_FROM:
+            best = problem.best(best, *path.finish(at.x, at.barrier, mu))
+            least, most = problem.bracket(best)
+        mu *= factor
+    return best
+
+
+class _At(NamedTuple):
+    """A point inside, with its barrier and its objective."""
+
+    x: Array
+    barrier: _Barrier
+    gain: float
+
+
+def _at(path: _Path, x: Array, mu: float) -> _At | None:
+    """The point x if it is inside."""
+    barrier = path.parts(x)
+    return None if barrier is None else _At(x, barrier, path.objective(x, barrier, mu))
+
+
+def _guessed(path: _Path, at: _At, passed: list[tuple[float, Array]], mu: float) -> _At:
+    """The point of the path for the next weight, as those before foretell it, if this gains."""
+    here = at._replace(gain=path.objective(at.x, at.barrier, mu))
+    if len(passed) < AHEAD:
+        return here
+    towards = _along(passed[-AHEAD:], mu) - at.x
+    tried = (_at(path, at.x + share * towards, mu) for share in SHARES)
+    return next((ahead for ahead in tried if ahead is not None and ahead.gain > here.gain), here)
+
+
+def _centred(path: _Path, at: _At, mu: float) -> _At:
+    """The point of the central path, by damped Newton steps.
 
     The barriers are self-concordant: with a decrement below `NEAR` a whole step is safe, and a share of
     1/(1 + decrement) of a step always is, where rounding hides what a longer one would gain.
     """
-    parts, objective, step, finish = path
-    barrier, mu = parts(x), FIRST
-    least, most = problem.bracket(best)
-    passed: list[tuple[float, Array]] = []
-    if barrier is None:  # no interior: rows of which 0 is asked can only be met with equality
-        return best
-    while mu >= LAST and not 1 - most / least <= ENOUGH:
-        if len(passed) >= AHEAD:
-            towards, here = _along(passed[-AHEAD:], mu) - x, objective(x, barrier, mu)
-            for share in SHARES:
-                ahead = parts(x + share * towards)
-                if ahead is not None and objective(x + share * towards, ahead, mu) > here:
-                    x, barrier = x + share * towards, ahead
-                    break
-        last = np.inf
-        for _ in range(STEPS):
-            move, slope = step(x, barrier, mu)
-            promised = float(slope @ move)
-            decrement = np.sqrt(max(promised, 0.0) / mu)
-            if decrement <= CENTRED or (decrement < EXHAUSTED and decrement > last / 2):  # rounding is what is left
-                break
-            last = decrement
-            here, reach, safe = objective(x, barrier, mu), 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
-            while reach > safe:
-                ahead = parts(x + reach * move)
-                if ahead is not None and objective(x + reach * move, ahead, mu) > here + GAINED * reach * promised:
-                    break
-                reach *= 0.5
-            reach = max(reach, safe)
-            ahead = parts(x + reach * move)
-            if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
-                break
-            x, barrier = x + reach * move, ahead
-        passed.append((mu, x))
-        if mu <= FINISHED_FROM:
-            best = problem.best(best, *finish(x, barrier, mu))
-            least, most = problem.bracket(best)
-        mu *= factor
-    return best
+    last, enough = np.inf, CENTRED if mu <= EXACT_FROM else NEAR
+    for _ in range(STEPS):
+        move, slope = path.step(at.x, at.barrier, mu)
+        promised = float(slope @ move)
+        decrement = np.sqrt(max(promised, 0.0) / mu)
+        if decrement <= enough or (decrement < EXHAUSTED and decrement > last / 2):  # rounding is what is left
+            return at
+        last, reach, safe = decrement, 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
+        ahead = _at(path, at.x + move, mu)
+        while reach > safe and (ahead is None or ahead.gain <= at.gain + GAINED * reach * promised):
+            reach = max(reach / 2, safe)
+            ahead = _at(path, at.x + reach * move, mu)
+        if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
+            return at
+        at = ahead
+    return at
 
 
 # --- The last digits of a nuclear solution ----------------------------------------------------------------------------

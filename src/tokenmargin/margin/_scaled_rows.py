@@ -12,7 +12,7 @@ from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin.margin._forced_rows import ForcedRows
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
-from tokenmargin.margin.solution import REACH, Residuals
+from tokenmargin.margin.solution import REACH, Residuals, Status
 from tokenmargin.norms import Norm
 
 #: Directions of the span of the rows below this fraction of the largest are rounding.
@@ -46,6 +46,7 @@ class Candidate:
 class _Units:
     """What `ScaledRows` was made of: which rows and ties, and in which units."""
 
+    solve: Solve
     given: GivenRows
     asked: np.ndarray  #: of the given rows
     exponent: int  #: rows were taken in units of two to this power
@@ -103,7 +104,7 @@ class ScaledRows:
         kept, level = there[is_row], there[~is_row]
         multipliers = np.concatenate([euclidean.duals, euclidean.tie_duals]) * sizes
         start = Candidate(p / unit, multipliers[kept], multipliers[level])
-        units = _Units(given, rhs, exponent, unit, sizes, forced, kept, level)
+        units = _Units(solve, given, rhs, exponent, unit, sizes, forced, kept, level)
         return cls(both[kept], asked[kept], both[level], norm, shape, start, forced.interior, units)
 
     def value(self, point: np.ndarray) -> float:
@@ -132,12 +133,13 @@ class ScaledRows:
 
         Two lengths are tried: that of all rows of which floats tell, and that of those of which most is asked.
         """
+        levels = (UNLIKE,) if self.rhs.min() * UNLIKE >= self.rhs.max() else (1.0, REACH)
         found = []
-        for asking in {tuple(self.rhs * reach >= self.rhs.max()) for reach in (1.0, REACH)}:
-            rows = np.array(asking)
-            worst = float((self.rows[rows] @ point / self.rhs[rows]).min())
+        for level in levels:
+            asking = self.rhs * level >= self.rhs.max()
+            worst = float((self.rows[asking] @ point / self.rhs[asking]).min())
             moved = point / worst if worst > 0 else point
-            missed = float((self.rhs - self.rows @ moved + np.where(self._row_sizes > 0, ROUNDED, 0.0)).max())
+            missed = float((self.rhs - self.rows @ moved + self._unsure).max())
             is_met = missed <= ROUNDED or np.isnan(self.interior).any()
             found.append(moved if is_met else moved + (missed + ROUNDED) * self.interior)
         return found[0] if len(found) == 1 else min(found, key=self._met_value)
@@ -169,6 +171,11 @@ class ScaledRows:
         most = met[int(np.argmax([low for _, low in brackets]))]
         return replace(shortest, duals=most.duals, tie_duals=most.tie_duals)
 
+    @cached_property
+    def _unsure(self) -> np.ndarray:
+        """Room that is left to rows of which floats do not tell what is asked."""
+        return np.where(self._row_sizes > 0, ROUNDED, 0.0)
+
     def gap(self, one: Candidate) -> float:
         """Relative gap between N(W) and the dual value, for a candidate that meets every row."""
         high, low = self.bracket(one)
@@ -187,6 +194,14 @@ class ScaledRows:
             complementarity=float(np.abs(one.duals * slack).max()) / value,
             gap=self.gap(one),
         )
+
+    def euclidean(self, scale: np.ndarray) -> Candidate | None:
+        """The W of least |W/scale|, with its multipliers; None where it is not decided."""
+        ties = self.ties * scale if len(self.ties) else None
+        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), self.rhs)
+        if answer.status is not Status.OPTIMAL:
+            return None
+        return Candidate(answer.p * scale, np.ldexp(answer.duals, answer.dual_exponent), answer.tie_duals)
 
     def missed(self, p: np.ndarray) -> float:
         """The largest share of what is asked that a row misses, of those of which `residuals` does not tell it."""
