@@ -96,7 +96,7 @@ def on_its_face(problem: ScaledRows, one: Candidate) -> OnFace:
     )
     if other is None and free.shape[1]:
         other, reach = _another(problem, one, free, excess)
-        spread = np.hypot(spread, reach)
+        spread = float(np.hypot(spread, reach))
     if other is None and outside is None and spread <= DIFFERENT:
         return OnFace(one, Unique.YES, spread=spread)
     is_least = least is not None or (not free.shape[1] and spread <= DIFFERENT)

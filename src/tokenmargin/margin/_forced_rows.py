@@ -16,6 +16,9 @@ from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import Status
 
+#: A weight below this share of the largest is rounding.
+DEBRIS = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class ForcedRows:
@@ -32,12 +35,17 @@ class ForcedRows:
 
     @classmethod
     def among(
-        cls, given: GivenRows, sizes: np.ndarray, solve: Callable[[GivenRows, np.ndarray], LeastNormSolution]
+        cls,
+        given: GivenRows,
+        rhs: np.ndarray,
+        sizes: np.ndarray,
+        solve: Callable[[GivenRows, np.ndarray], LeastNormSolution],
     ) -> ForcedRows:
         """The forced rows of a problem that has a solution.
 
         Args:
             given: rows and ties.
+            rhs: what is asked of the rows; only those of which 0 is asked may be forced.
             sizes: lengths of the rows in units of two to the power `given.exponent`.
             solve: `least_norm_of`.
         """
@@ -51,11 +59,15 @@ class ForcedRows:
                 interior = np.ldexp(answer.p, given.exponent)
             if answer.weights is None or answer.tie_weights is None:
                 break
+            shares = answer.weights * sizes[free]
+            carrying = (shares > DEBRIS * shares.max()) & (rhs[free] == 0)
+            if not carrying.any():
+                break
             weights = np.zeros(m + n_ties)
-            weights[free], weights[m:] = answer.weights, answer.tie_weights[:n_ties]
+            weights[free], weights[m:] = np.where(carrying, answer.weights, 0.0), answer.tie_weights[:n_ties]
             weights[level] = answer.tie_weights[n_ties:]
             cancelling.append(weights)
-            forced[free[answer.weights > 0]] = True
+            forced[free[carrying]] = True
         return cls(forced, tuple(cancelling), interior)
 
     @property

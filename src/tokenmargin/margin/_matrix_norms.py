@@ -122,8 +122,9 @@ def nuclear(problem: ScaledRows) -> Candidate:
         return _solved(hessian, slope), slope * mu
 
     def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
-        point, duals, tie_duals = factored_newton(rows, problem.rhs, ties, mu * barrier.gradient, x[:m], x[m:])
-        return [Candidate(problem.lifted(point.T if flip else point), duals, tie_duals)]
+        near = mu * barrier.gradient, x[:m], x[m:]
+        found = factored_newton(rows, problem.rhs, ties, *near), near  # where many duals are optimal Newton finds none
+        return [Candidate(problem.lifted(W.T if flip else W), duals, tie_duals) for W, duals, tie_duals in found]
 
     return _followed(problem, x, _Path(parts, objective, step, finish))
 
@@ -145,10 +146,8 @@ def spectral(problem: ScaledRows) -> Candidate:
     asking = problem.rhs > 0
     x = np.append(inner.ravel(), 0.5 * float((reach[asking] / problem.rhs[asking]).min()))
 
-    level = np.linalg.qr(tie_flat.T)[0]
-
     def levelled(line: Array) -> Array:
-        return np.asarray(line - level @ (level.T @ line))
+        return np.asarray(line - tie_flat.T @ (tie_flat @ line))
 
     def slack(x: Array) -> Array:
         return np.asarray(flat @ x[:-1] - x[-1] * problem.rhs)
@@ -185,7 +184,7 @@ def spectral(problem: ScaledRows) -> Candidate:
     def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
         duals = mu / slack(x)
         left_over = mu * barrier.gradient.ravel() - duals @ flat
-        tie_duals = np.linalg.lstsq(tie_flat.T, left_over, rcond=None)[0] if q else np.zeros(0)
+        tie_duals = tie_flat @ left_over
         if passed and passed[-1][0] < mu:
             passed.clear()  # the path begins anew
         passed.append((mu, np.concatenate([x[:-1] / x[-1], duals, tie_duals])))

@@ -55,11 +55,12 @@ class _Units:
     forced: ForcedRows
     kept: np.ndarray  #: numbers of the rows that are rows here
     level: np.ndarray  #: numbers, among rows and the ties behind them, of those that are ties here
+    ties: np.ndarray  #: these, of length 1
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """min N(W) s.t. rows W >= rhs, ties W = 0, rows and ties of length 1; those of length 0 are left out."""
+    """min N(W) s.t. rows W >= rhs, ties W = 0; rows of length 1, those of length 0 left out, and orthonormal ties."""
 
     rows: np.ndarray
     rhs: np.ndarray
@@ -98,14 +99,15 @@ class ScaledRows:
         unit = length(p)
         asked = rhs / (np.where(sizes[:m] > 0, sizes[:m], 1.0) * unit)
         forced = ForcedRows.none(m, p / (unit * asked.min())) if asked.min() * UNLIKE >= asked.max() else None
-        forced = ForcedRows.among(given, sizes[:m], solve) if forced is None else forced
+        forced = ForcedRows.among(given, rhs, sizes[:m], solve) if forced is None else forced
         there = np.flatnonzero(sizes > 0)
         is_row = (there < m) & ~np.isin(there, forced.numbers)
         kept, level = there[is_row], there[~is_row]
         multipliers = np.concatenate([euclidean.duals, euclidean.tie_duals]) * sizes
-        start = Candidate(p / unit, multipliers[kept], multipliers[level])
-        units = _Units(solve, given, rhs, exponent, unit, sizes, forced, kept, level)
-        return cls(both[kept], asked[kept], both[level], norm, shape, start, forced.interior, units)
+        ties = _range(both[level].T).T if len(level) else both[level]
+        start = Candidate(p / unit, multipliers[kept], ties @ (both[level].T @ multipliers[level]))
+        units = _Units(solve, given, rhs, exponent, unit, sizes, forced, kept, level, both[level])
+        return cls(both[kept], asked[kept], ties, norm, shape, start, forced.interior, units)
 
     def value(self, point: np.ndarray) -> float:
         """N(W)."""
@@ -123,7 +125,7 @@ class ScaledRows:
         """The candidate with ties kept, every row met, as short as may be, and multipliers >= 0 with N_*(G) = 1."""
         point = one.point
         if len(self.ties):
-            point = point - np.linalg.lstsq(self.ties, self.ties @ point, rcond=SPAN_TOLERANCE)[0]
+            point = point - self.ties.T @ (self.ties @ point)
         moved = replace(one, point=self._met(point), duals=np.maximum(one.duals, 0.0))
         size = self.dual_value(self.pull(moved))
         return replace(moved, duals=moved.duals / size, tie_duals=moved.tie_duals / size) if size > 0 else moved
@@ -219,7 +221,9 @@ class ScaledRows:
         units, m = self.units, len(self.units.forced.is_forced)
         multipliers = np.zeros(len(units.sizes))
         multipliers[units.kept] = one.duals / units.sizes[units.kept]
-        multipliers[units.level] = one.tie_duals / units.sizes[units.level]
+        if len(units.level):
+            own = np.linalg.lstsq(units.ties.T, one.tie_duals @ self.ties, rcond=SPAN_TOLERANCE)[0]
+            multipliers[units.level] = own / units.sizes[units.level]
         multipliers = np.ldexp(units.forced.signed(multipliers), -units.exponent)
         return self.in_units(one.point), multipliers[:m], multipliers[m:]
 
