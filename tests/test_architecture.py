@@ -333,6 +333,7 @@ SOLVER = (
     "_other_norms",
     "_entry_norms",
     "_matrix_norms",
+    "_factored_newton",
     "_face",
 )
 

@@ -79,11 +79,11 @@ def _at_its_vertex(problem: ScaledRows, found: Candidate) -> Candidate:
     size = np.abs(found.point).max()
     if isinstance(problem.norm, Max):
         at_bound = np.abs(found.point) >= (1 - _AT_BOUND) * size
-        columns = np.vstack([np.where(at_bound, np.sign(found.point), 0.0), np.eye(len(at_bound))[~at_bound]]).T
+        columns = np.column_stack([np.where(at_bound, np.sign(found.point), 0.0), unit_columns(~at_bound)])
         slope = np.append(1.0, np.zeros(columns.shape[1] - 1))
     else:
         there = np.abs(found.point) > _AT_BOUND * size
-        columns, slope = np.eye(len(there))[:, there], np.sign(found.point[there])
+        columns, slope = unit_columns(there), np.sign(found.point[there])
     carrying = found.duals > _AT_BOUND * found.duals.max()
     level = np.concatenate([problem.rows[carrying], problem.ties]) @ columns
     asked = np.concatenate([problem.rhs[carrying], np.zeros(len(problem.ties))])
@@ -91,6 +91,14 @@ def _at_its_vertex(problem: ScaledRows, found: Candidate) -> Candidate:
     duals[carrying] = multipliers[: carrying.sum()]
     point = columns @ np.linalg.lstsq(level, asked, rcond=None)[0]
     return problem.best(problem.meeting(found), Candidate(point, duals, multipliers[carrying.sum() :]))
+
+
+def unit_columns(chosen: Array) -> Array:
+    """The unit vectors of the chosen entries, as columns."""
+    places = np.flatnonzero(chosen)
+    columns = np.zeros((len(chosen), len(places)))
+    columns[places, np.arange(len(places))] = 1.0
+    return columns
 
 
 def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmargin.margin._daqp import active_set
-from tokenmargin.margin._entry_norms import farthest
+from tokenmargin.margin._entry_norms import farthest, unit_columns
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 from tokenmargin.margin.solution import Unique
 from tokenmargin.norms import Lp, Max, Nuclear, Spectral, Sum
@@ -272,9 +272,9 @@ def _entries(problem: ScaledRows, one: Candidate, touches: float) -> Array:
     """Unit vectors, as columns, of the entries of W that G leaves free in the max norm or in the sum norm, (d, k)."""
     pull = np.abs(problem.pull(one))
     if isinstance(problem.norm, Max):  # entries of G that are 0 leave those of W free between their bounds
-        return np.eye(len(pull))[:, pull <= touches * pull.max()]
+        return unit_columns(pull <= touches * pull.max())
     assert isinstance(problem.norm, Sum)  # entries of G below their bound hold those of W at 0
-    return np.eye(len(pull))[:, pull >= (1 - touches) * pull.max()]
+    return unit_columns(pull >= (1 - touches) * pull.max())
 
 
 def _singular_directions(problem: ScaledRows, one: Candidate, touches: float) -> Array:

@@ -73,14 +73,12 @@ class GivenRows:
 
     def levelled(self, numbers: np.ndarray, level: np.ndarray) -> GivenRows:
         """Some of the rows; as ties all ties, and behind them other rows."""
-        few = self.of(numbers)
-        tied = [part[level] if tie is None else np.concatenate([tie, part[level]]) for part, tie in self._sides]
-        return GivenRows(few.first, few.second, *tied)
-
-    @property
-    def _sides(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Rows and ties of each side that there is."""
-        return [(self.first, self.tie_first), *([] if self.second is None else [(self.second, self.tie_second)])]
+        few, more = self.of(numbers), self.of(level)
+        first = more.first if self.tie_first is None else np.concatenate([self.tie_first, more.first])
+        second = more.second
+        if second is not None and self.tie_second is not None:
+            second = np.concatenate([self.tie_second, second])
+        return GivenRows(few.first, few.second, first, second)
 
     def products(self, p: np.ndarray) -> np.ndarray:
         """Rows times p as if computed in twice the digits and then rounded (Ogita, Rump and Oishi's Dot2), (m,)."""

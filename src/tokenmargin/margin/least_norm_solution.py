@@ -135,5 +135,5 @@ def no_point(
     """The answer without a vector: weights on rows and ties that prove it, or the reason why it is undecided."""
     own, tie_own = weights or (None, None)
     nowhere, duals, tie_duals = np.full(width, np.nan), np.zeros(n_rows), np.zeros(n_ties)
-    told = {"exact": exact, "reason": reason, "unique": Unique.NOT_DECIDED}
-    return LeastNormSolution(status, NO_POINT, nowhere, duals, tie_duals, own, tie_own, **told)
+    parts = status, NO_POINT, nowhere, duals, tie_duals, own, tie_own
+    return LeastNormSolution(*parts, exact=exact, reason=reason, unique=Unique.NOT_DECIDED)
