@@ -227,6 +227,20 @@ def test_a_text_that_is_typed_is_classified_and_explained(browser, fitted, tmp_p
     assert logged == []
 
 
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_no_violation_in_an_answer(browser, fitted, tmp_path, colours):
+    axe_module = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)"
+    )
+    (tmp_path / "report.html").write_text(module.fit_files(fitted)["report.html"], encoding="utf-8")
+    page, _, _ = opened(browser, tmp_path, color_scheme=colours, bypass_csp=True)
+    page.fill("#box-text", "A superb film, not dull.")
+    results = axe_module.Axe().run(page, context="#box-part")
+    assert [violation["id"] for violation in results.response["violations"]] == []
+    assert len(results.response["passes"]) > 5, "axe looked at the box"
+    page.context.close()
+
+
 def test_a_page_without_its_model_says_so(browser, fitted, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PAGE_BYTES", 0)
     (tmp_path / "report.html").write_text(module.fit_files(fitted)["report.html"], encoding="utf-8")

@@ -34,7 +34,7 @@ def what_was_learnt(
     confused: Sequence[ConfusedPair] = (),
     has_runs: bool = False,
 ) -> tuple[str, ...]:
-    """Sentences that say how well the model does, what it is, and which tokens decide.
+    """Sentences that say how well the model does and what it is; of many classes, those that it does worst on.
 
     Args:
         table: words and phrases, or tokens.
@@ -56,16 +56,20 @@ def what_was_learnt(
         f"{metrics['tokens']:,} tokens{runs}: how much attention it gets, and what it then says.",
     ]
     if len(table.classes) > MOST_CLASSES:
-        return (*sentences, *_on_many_classes(evaluation, confused))
-    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
-    for name in table.classes:
-        rows = table.towards(name, top)
-        if rows:
-            told = ", ".join(f"“{name}”" for name in dict.fromkeys(shown_as(table, row) for row in rows))
-            sentences.append(f"What decides for {name} above all: {told}.")
-        else:
-            sentences.append(f"No token decides for {name} beyond what chance would explain.")
+        sentences.extend(_on_many_classes(evaluation, confused))
     return tuple(sentences)
+
+
+def what_decides(table: TokenTable) -> tuple[tuple[str, dict[str, int]], ...]:
+    """The classes with the tokens that decide most for each, as people write them, and their rows; none of many."""
+    if len(table.classes) > MOST_CLASSES:
+        return ()
+    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
+    found: tuple[tuple[str, dict[str, int]], ...] = tuple((name, {}) for name in table.classes)
+    for name, rows in found:
+        for row in table.towards(name, top):
+            rows.setdefault(shown_as(table, row), row)  # Of two that people write in the same way the first one counts.
+    return found
 
 
 def _labels(classes: Sequence[str]) -> str:

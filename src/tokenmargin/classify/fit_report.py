@@ -65,7 +65,8 @@ class FitReport:
 
     title: str
     classes: tuple[str, ...]
-    sentences: tuple[str, ...]  #: sentences that say what was learnt
+    facts: tuple[str, ...]  #: sentences that say how well it does and what was learnt
+    deciding: tuple[tuple[str, dict[str, int]], ...]  #: tokens of each class, and their rows; () of many classes
     trust: tuple[str, ...]  #: sentences that say how far to trust it
     tokens: TokenTable
     documents: tuple[DocumentView, ...]  #: worst mistakes first; empty where texts must not leave
@@ -81,3 +82,14 @@ class FitReport:
     command: str
     definitions: dict[str, Definition]
     has_runs: bool = False  #: True if the model reads runs of characters, which are counted with their words
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was learnt, in sentences: the facts, then the tokens of each class."""
+        tokens = (
+            f"What decides for {name} above all: {', '.join(f'“{token}”' for token in rows)}."
+            if rows
+            else f"No token by itself decides for {name} beyond what chance would explain."
+            for name, rows in self.deciding
+        )
+        return (*self.facts, *tokens)
