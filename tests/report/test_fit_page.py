@@ -107,7 +107,8 @@ def test_every_text_is_inert(tiny):
     )
     report = replace(
         report,
-        command=evil, facts=(evil,), deciding=((evil, {evil: 0}),), trust=(evil,), reading=(evil,), rows_left_out=((evil, 1, evil),),
+        command=evil, facts=(evil,), deciding=((evil, {evil: 0}),), trust=(evil,), reading=(evil,),
+        rows_left_out=((evil, 1, evil),),
         manifest={evil: evil}, claims=({**report.claims[0], "statement": evil, "because": evil},),
         definitions=dict.fromkeys(report.definitions, Definition(evil, evil)),
     )  # fmt: skip

@@ -19,7 +19,8 @@ NAMED = 8
 #: With more classes than this the sentence names fewer tokens of each.
 MANY_CLASSES = 3
 
-#: Classes that are named in a sentence at most, and the share below which a class is rare.
+#: Classes that are named in a sentence at most, and the share below which a class is rare, if it is below half of an
+#: equal share as well.
 MOST_CLASSES, RARE = 8, 0.2
 
 #: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
@@ -106,7 +107,9 @@ def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
     there = evaluation.confusion.sum(axis=1)
     rarest = int(there.argmin())
     name = evaluation.classes[rarest]
-    if 0 < there[rarest] < RARE * there.sum() and len(evaluation.classes) <= MOST_CLASSES:
+    # Of seven equal classes each has a seventh, and none is rare.
+    few = min(RARE, 0.5 / len(there)) * there.sum()
+    if 0 < there[rarest] < few and len(evaluation.classes) <= MOST_CLASSES:
         own = evaluation.per_class[name]
         yield (
             f"{name} is rare ({percent(there[rarest] / there.sum())} of the texts): of its texts "

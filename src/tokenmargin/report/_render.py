@@ -48,7 +48,7 @@ def _base64(content: bytes | str) -> str:
 
 def _breakable(name: str) -> Markup:
     """A name with places where a line may end, which names of classes often lack."""
-    return Markup("<wbr>").join(re.split(r"(?<=[_./])", visible(name)))
+    return Markup("<wbr>").join(re.split(r"(?<=[_./])|(?<=[a-z])(?=[A-Z])", visible(name)))
 
 
 def _policy_hash(content: str) -> str:

@@ -12,9 +12,11 @@ async function unpackedModel(packed) {
   const size = new DataView(content.buffer).getUint32(0, true);
   const text = (from, to) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(from, to));
   const about = JSON.parse(text(4, 4 + size));
-  const V = about.tokens, c = about.intercept.length, Numbers = about.digits === 64 ? Float64Array : Float32Array;
+  const V = about.tokens, c = about.intercept.length;
   const sharedAt = 4 + size, namesAt = sharedAt + V, numbersAt = namesAt + about.bytes_of_names;
-  const numbers = new Numbers(content.slice(numbersAt).buffer);
+  const stored = content.slice(numbersAt).buffer; // float64, or whole numbers of steps: one for scores, one for values
+  const [ofScore, ofValue] = about.steps ?? [1, 1], whole = about.steps ? new Int32Array(stored) : new Float64Array(stored);
+  const numbers = Float64Array.from(whole, (n, j) => n * (j < V ? ofScore : ofValue));
   const names = [];
   // A name is told by how much of the one before it shares, and the rest.
   text(namesAt, numbersAt).split("\n").forEach((rest, j) => {
