@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tokenmargin.classify.fit_report import ConfusedPair, DocumentView, FitReport, Mark
+from tokenmargin.classify.fit_report import ConfusedPair, Deciding, DocumentView, FitReport, Mark
 from tokenmargin.classify.token_definitions import definitions_for
 from tokenmargin.classify.token_table import TokenTable
 
@@ -52,7 +52,7 @@ def fake_report(
             "It listens to few words: in half of the reviews a tenth of the words has most of the attention.",
         ),
         deciding=tuple(
-            (name, {str(tokens.token[row]): row for row in tokens.towards(name, 8)})
+            Deciding(name, {str(tokens.token[row]): row for row in tokens.towards(name, 8)}, True)
             for name in (classes if len(classes) <= 8 else ())
         ),
         trust=(

@@ -13,6 +13,7 @@ import pytest
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
 from tokenmargin._sentences import ABSENT
+from tokenmargin.classify.fit_report import Deciding
 from tokenmargin.classify.token_definitions import Definition
 from tokenmargin.report import fit_page
 
@@ -107,7 +108,7 @@ def test_every_text_is_inert(tiny):
     )
     report = replace(
         report,
-        command=evil, facts=(evil,), deciding=((evil, {evil: 0}),), trust=(evil,), reading=(evil,),
+        command=evil, facts=(evil,), deciding=(Deciding(evil, {evil: 0}, False),), trust=(evil,), reading=(evil,),
         rows_left_out=((evil, 1, evil),),
         manifest={evil: evil}, claims=({**report.claims[0], "statement": evil, "because": evil},),
         definitions=dict.fromkeys(report.definitions, Definition(evil, evil)),

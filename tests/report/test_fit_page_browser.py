@@ -306,7 +306,7 @@ def test_many_classes_start_with_each_tokens_own_and_a_card_names_five(browser, 
 def test_the_tokens_of_the_first_screen_open_their_cards(browser, pages):
     with opened(browser, pages, "seven") as page:
         assert page.locator(".telling dt").all_inner_texts() == list("abcdefg")
-        for name, rows in pages[1]["seven"].deciding:
+        for name, rows, _ in pages[1]["seven"].deciding:
             assert page.locator(".telling > div", has=page.get_by_text(name, exact=True)).locator(
                 "button"
             ).all_inner_texts() == list(rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenmargin._sentences import listed, percent
 from tokenmargin.classify.evaluation import Evaluation
-from tokenmargin.classify.fit_report import ConfusedPair
+from tokenmargin.classify.fit_report import ConfusedPair, Deciding
 from tokenmargin.classify.token_table import TokenTable
 
 #: Tokens named for each class.
@@ -61,16 +61,18 @@ def what_was_learnt(
     return tuple(sentences)
 
 
-def what_decides(table: TokenTable) -> tuple[tuple[str, dict[str, int]], ...]:
-    """The classes with the tokens that decide most for each, as people write them, and their rows; none of many."""
+def what_decides(table: TokenTable) -> tuple[Deciding, ...]:
+    """The tokens that decide most for each class, or those that nearly do; none where classes are many."""
     if len(table.classes) > MOST_CLASSES:
         return ()
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
-    found: tuple[tuple[str, dict[str, int]], ...] = tuple((name, {}) for name in table.classes)
-    for name, rows in found:
-        for row in table.towards(name, top):
+    found = []
+    for name in table.classes:
+        sure, rows = table.towards(name, top), {}
+        for row in sure or table.nearly_sure(name, top // 2):
             rows.setdefault(shown_as(table, row), row)  # Of two that people write in the same way the first one counts.
-    return found
+        found.append(Deciding(name, rows, len(sure) > 0))
+    return tuple(found)
 
 
 def _labels(classes: Sequence[str]) -> str:

@@ -349,5 +349,6 @@ def _show(fitted: FittedTexts, out: Path) -> None:
     rows = (
         fitted.tokens.shown(min(MOST_ROWS, room // n_classes)) if room >= 2 * n_classes else fitted.tokens.leading(room)
     )
-    _console.table(*rows, fold=False)
+    if rows[1]:
+        _console.table(*rows, fold=False)
     _console.line(f"page: {out / 'report.html'}")
