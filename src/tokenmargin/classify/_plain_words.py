@@ -68,7 +68,8 @@ def what_decides(table: TokenTable) -> tuple[Deciding, ...]:
     top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
     found = []
     for name in table.classes:
-        sure, rows = table.towards(name, top), {}
+        sure = table.towards(name, top)
+        rows: dict[str, int] = {}
         for row in sure or table.nearly_sure(name, top // 2):
             rows.setdefault(shown_as(table, row), row)  # Of two that people write in the same way the first one counts.
         found.append(Deciding(name, rows, len(sure) > 0))

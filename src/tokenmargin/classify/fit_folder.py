@@ -66,10 +66,10 @@ def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> int:
     """Write as many rows as a table may have bytes, one at least, and return their number."""
     cells = ([_cell(value) for value in values.tolist()] for values in columns.values())
     lines = map(_line, [tuple(columns), *zip(*cells, strict=True)])
-    sizes, kept = 0, []
+    size, kept = 0, list[str]()
     for line in lines:
-        sizes += len(line.encode())
-        if sizes > TABLE_BYTES and len(kept) > 1:
+        size += len(line.encode())
+        if size > TABLE_BYTES and len(kept) > 1:
             break
         kept.append(line)
     with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
