@@ -113,7 +113,8 @@ function drawAxes(pen, panel) {
   const along = ticks(panel.west, panel.east, width < 380 ? 4 : 6);
   for (const value of along.found) {
     line(panel.x(value), EDGE.top, panel.x(value), bottom, Math.abs(value) < 1e-9 ? "axis" : "line");
-    pen.fillText(`${fixed(value, along.decimals, true)}%`, panel.x(value), bottom + 6);
+    const words = `${fixed(value, along.decimals, true)}%`;
+    pen.fillText(words, Math.min(panel.x(value), width - pen.measureText(words).width / 2), bottom + 6);
   }
   pen.textAlign = "right";
   pen.textBaseline = "middle";
@@ -151,18 +152,26 @@ function drawNames(pen, panel) {
   const free = ([x, y, w, h]) => x >= panel.left && x + w <= panel.width - 2 && y >= EDGE.top && y + h <= panel.height - EDGE.bottom
     && taken.every(([a, b, c, d]) => x + w <= a || a + c <= x || y + h <= b || b + d <= y);
   panel.named = new Set();
-  for (const i of heavy) {
+  // The token that is looked at comes first: where its name has no place, it will stand beside the ring all the same.
+  for (const i of state.token < 0 ? heavy : [state.token, ...heavy.filter((j) => j !== state.token)]) {
     if (panel.named.size === LABELS) break;
     const words = short(data.tokens[i]);
     const w = pen.measureText(words).width, h = 14, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + (i === state.token ? RING : 0) + 3;
     const box = [[x + r, y - h / 2], [x - r - w, y - h / 2], [x - w / 2, y - r - h], [x - w / 2, y + r],
       [x + 0.7 * r, y - 0.7 * r - h], [x - 0.7 * r - w, y - 0.7 * r - h], [x + 0.7 * r, y + 0.7 * r], [x - 0.7 * r - w, y + 0.7 * r]]
       .map(([a, b]) => [a, b, w, h]).find(free);
+    if (!box && i === state.token) taken.push([besideRing(panel, i, 1.1 * w) - GAP, y - 10, 1.1 * w + 2 * GAP, 20]);
     if (!box) continue;
     taken.push([box[0] - GAP, box[1], w + 2 * GAP, h]);
     panel.named.add(i);
     write(pen, words, box[0], box[1] + h / 2, palette.ink);
   }
+}
+
+/** Where a name of some width begins beside the ring of a token: on the right, or on the left where that has no room. */
+function besideRing(panel, i, w) {
+  const x = panel.xs[i], r = panel.rs[i] + RING + 7;
+  return x + r + w < panel.width ? x + r : Math.max(6, x - r - w);
 }
 
 /** Words with a rim of the paper's colour, so that marks below do not blur them. */
@@ -223,7 +232,7 @@ function drawOver(panel) {
   if (panel.named.has(i) && !searching) return; // Its name is there already.
   pen.font = "700 14px system-ui, sans-serif";
   const words = short(data.tokens[i]), w = pen.measureText(words).width;
-  const at = x + r + 7 + w < panel.width ? x + r + 7 : Math.max(6, x - r - 7 - w);
+  const at = besideRing(panel, i, w);
   // A ground of its own: below it are other names and marks.
   pen.fillStyle = palette.card;
   pen.fillRect(at - 4, y - 10, w + 8, 20);
