@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file, complete_folder, write_text
+from tokenmargin._atomic import HALVES, complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._plain_json import write_json
@@ -63,7 +63,7 @@ def write_fit(fitted: FittedTexts, folder: Path, pages: Mapping[str, str] | None
 
 def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
     cells = ([_cell(value) for value in values.tolist()] for values in columns.values())
-    with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
+    with complete_file(path) as staging, staging.open("w", encoding="utf-8", errors=HALVES, newline="") as file:
         write_rows(file, [tuple(columns), *zip(*cells, strict=True)])
 
 
