@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jax
 import numpy as np
+from safetensors.numpy import save_file
 
 import tokenmargin as tm
 from tests.probe import small_models
@@ -55,6 +57,8 @@ def text_entries() -> Entries:
     columns = {"path": table, "text": "text", "label": "label"}
     texts = sources.table(**columns)
     selection, stars = sources.YelpSelection(), _table("yelp", "text,stars", ("5", "1"))
+    (pictures := folder() / "pictures").mkdir(exist_ok=True)
+    (pictures / "test_batch.bin").write_bytes(bytes(3073 * 2))
     parted = folder() / "parted.csv"
     parted.write_text("text,label,part\n" + "".join(f"{t},{n},a\n" for t, n in zip(TEXTS, NAMES, strict=True)))
     split_texts = sources.table(parted, text="text", label="label", split="part")
@@ -75,7 +79,7 @@ def text_entries() -> Entries:
         ),
         "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": stars, "selection": selection}),
         "yelp_counts": (sources.yelp_counts, {"path": stars, "selection": selection}),
-        "cifar10": (cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
+        "cifar10": (cifar10, {"path": pictures, "split": "test", "some": 2, "verify": False}),
         "YelpSelection": (
             sources.YelpSelection,
             {"shortest": 1, "longest": 10, "balanced": False, "at_most": None, "seed": 0},
@@ -148,6 +152,9 @@ def probe_entries() -> Entries:
     vit = Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
     parameters = vit.initial(jax.random.key(0), 2)
     bert = {"weights": small_models.weights(np.random.default_rng(0)), "config": small_models.CONFIG}
+    (place := folder() / "bert").mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(small_models.CONFIG))
+    save_file(bert["weights"], place / "model.safetensors")
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     return {
         "AttentionMaps": (probe.AttentionMaps, reading),
@@ -178,7 +185,7 @@ def probe_entries() -> Entries:
             AttentionProbe,
             {"model": vit, "images": np.zeros((2, 8, 8, 3), np.uint8), "epochs": None, "kept": 0, "layers": ()},
         ),
-        "BertModel.load": (probe.BertModel.load, {"folder": folder() / "model"}),
+        "BertModel.load": (probe.BertModel.load, {"folder": place}),
         "BertModel.from_weights": (probe.BertModel.from_weights, bert),
         "bert_attention": (
             lambda model, batches: list(probe.bert_attention(model, batches)),
