@@ -141,6 +141,8 @@ def test_a_sum_of_many_terms_may_be_rounded_in_any_order():
         size = n * u * (np.abs(terms).sum() if found.radius.ndim == 1 else np.abs(found.middle))
         assert (found.radius >= size).all()
         assert (found.radius <= 20 * size + 1e-300).all()
+    deep = Enclosure.exactly(terms[None])
+    assert ((deep @ deep.transposed).radius >= 64 * u * terms @ terms.T).all()
 
 
 def long_doubles(field, p0, rows, c):
@@ -209,3 +211,41 @@ def test_a_box_of_which_something_may_leave_is_no_proof():
     assert near.is_proven
     assert 1e-7 <= near.radius <= 2e-6
     assert not _tested(problem, Enclosure.exactly(np.array([1e-2, 0.7])), np.eye(1, 2)).is_proven
+
+
+def ratios(array):
+    return [Fraction(float(x)) for x in np.ravel(array)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wide_intervals_hold_every_last_digit(seed):
+    """Around 0 rounding of the middle hides nothing: what is computed of radii has to be rounded up."""
+    rng = np.random.default_rng(seed)
+    x, y = (Enclosure(np.zeros((1, 64)), rng.uniform(0.1, 1.0, (1, 64))) for _ in range(2))
+    a, b = ratios(x.radius), ratios(y.radius)
+    wide = Enclosure(np.ones(64), rng.uniform(0.5, 0.99, 64))
+    products = [p * q for p, q in zip(a, b, strict=True)]
+    for found, exact in (
+        (x.most, a),
+        ((x + y).radius, [p + q for p, q in zip(a, b, strict=True)]),
+        ((x * y).radius, products),
+        ((x @ y.transposed).radius, [sum(products)]),
+        (x.sum(1).radius, [sum(a)]),
+        (wide.inverse().radius, [1 / (1 - p) - 1 for p in ratios(wide.radius)]),
+    ):
+        assert all(mine >= true for mine, true in zip(ratios(found), exact, strict=True))
+        np.testing.assert_allclose(np.ravel(found), [float(true) for true in exact], rtol=1e-9)
+
+
+def test_wide_exponentials_hold_both_ends():
+    from decimal import Decimal, localcontext
+
+    x = Enclosure(np.linspace(-3.0, 3.0, 64), np.linspace(1.0, 9.0, 64))
+    found = x.exp()
+    with localcontext() as context:
+        context.prec = 60
+        ends = [(Decimal(m) + Decimal(r)).exp() for m, r in zip(x.middle.tolist(), x.radius.tolist(), strict=True)]
+        assert all(
+            Decimal(m) + Decimal(r) >= end
+            for m, r, end in zip(found.middle.tolist(), found.radius.tolist(), ends, strict=True)
+        )
