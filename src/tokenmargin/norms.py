@@ -20,13 +20,16 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
-from tokenmargin._checks import checked
-from tokenmargin.errors import InvalidInputError
+from tokenmargin._checks import bounded, checked, shown
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 __all__ = ["L2", "NAMES", "Lp", "Max", "Norm", "Nuclear", "Spectral", "Sum", "as_norm"]
 
 #: Singular values below this fraction of the largest are rounding: they belong to no direction of the spectral step.
 RANK_TOLERANCE = 1e-12
+
+#: Kinds of a dtype of real numbers.
+NUMBERS = ("f", "i", "u", "b")
 
 #: Powers beyond this one of numbers below 2 may be no floats: the largest is taken out first.
 LARGE_POWER = 500.0
@@ -281,6 +284,9 @@ def as_norm(norm: Norm | str) -> Norm:
 
 def _functions(array: Any) -> Any:
     """The functions of the array's own library: NumPy's, or those of jax.numpy for a JAX array."""
+    if getattr(getattr(array, "dtype", None), "kind", None) not in NUMBERS or not hasattr(array, "__array_namespace__"):
+        raise WrongTypeError(f"a norm is one of an array of numbers, got {type(array).__name__}: {shown(array)}.")
+    bounded(array, "the array")
     return array.__array_namespace__()
 
 
