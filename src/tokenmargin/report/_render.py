@@ -11,9 +11,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tokenmargin.errors import visible
-
 from tokenmargin._atomic import HALVES
+from tokenmargin.errors import visible
 
 
 def render(template: str, **values: Any) -> str:
