@@ -46,6 +46,8 @@ def label_lines(reports: Mapping[str, FitReport], most: int) -> tuple[tuple[str,
     for name, report in list(reports.items())[:most]:
         words = (report.tokens.as_written(row)[0] for row in report.tokens.towards(name, WORDS // 2))
         rows.append((name, *class_scores(report.metrics["per_class"][name]), ", ".join(words)))
+    if len(reports) > most:
+        rows.append((f"{len(reports) - most} more on the page", *[""] * 5))
     return ("label", "recall", "precision", "F1", "AUC", "words that decide for it"), rows
 
 
