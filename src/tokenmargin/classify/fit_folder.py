@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file, complete_folder, write_text
+from tokenmargin._atomic import HALVES, complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._plain_json import write_json
@@ -68,11 +68,11 @@ def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> int:
     lines = map(_line, [tuple(columns), *zip(*cells, strict=True)])
     size, kept = 0, list[str]()
     for line in lines:
-        size += len(line.encode())
+        size += len(line.encode(errors=HALVES))
         if size > TABLE_BYTES and len(kept) > 1:
             break
         kept.append(line)
-    with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
+    with complete_file(path) as staging, staging.open("w", encoding="utf-8", errors=HALVES, newline="") as file:
         file.writelines(kept)
     return len(kept) - 1
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, picked_numbers
 from tokenmargin._intervals import NORMAL_95
 from tokenmargin.classify.gathering import Deeds, deeds
 from tokenmargin.classify.token_definitions import DEFINITIONS
@@ -59,9 +59,10 @@ class TokenTable:
         """Number of tokens."""
         return len(self.token)
 
+    @checked
     def only(self, rows: Sequence[int]) -> TokenTable:
         """Some of the rows, in the order given."""
-        own = np.asarray(rows, dtype=np.int64)
+        own = picked_numbers(rows, len(self), "rows", "rows") if len(rows) else np.zeros(0, np.int64)
         arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("classes", "words")}
         kept: dict[str, Any] = {name: None if array is None else array[own] for name, array in arrays.items()}
         return TokenTable(self.classes, words=tuple(self.words[row] for row in own.tolist()), **kept)
@@ -87,8 +88,11 @@ class TokenTable:
             sizes = sign * self.pull[:, column] / (self.pull_high - self.pull_low)[:, column]
         return [int(row) for row in np.argsort(-np.nan_to_num(sizes), kind="stable")[:top] if sizes[row] > 0]
 
+    @checked
     def as_written(self, row: int) -> tuple[str, str]:
         """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
+        if not -len(self) <= row < len(self):
+            raise InvalidInputError(f"there is no row {row}: the table has {len(self)}.")
         token, words = str(self.token[row]), self.words[row]
         bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
         return (words, "") if bare == token else (token, words)
@@ -174,8 +178,10 @@ def deciding_tokens(
             f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
             f"got targets of shape {targets.shape} and {len(vocabulary)} names."
         )
-    if again is not None and any(len(own) != V for own in again):
-        raise InvalidInputError(f"what fits to resampled texts say has {len(again[0])} rows: give {V}, one a token.")
+    if again is not None and [len(own) for own in again] != [V] * len(AGAIN):
+        raise InvalidInputError(f"what fits to resampled texts say are four arrays with a row for each of {V} tokens.")
+    if within is not None and within.shape != (V, V):
+        raise InvalidInputError(f"within has shape {within.shape}: give one of ({V}, {V}), a row and a column a token.")
     probabilities = model.probabilities(counts)
     predicted = probabilities.argmax(axis=1)
     done = deeds(model, counts, predicted, within)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tokenmargin._atomic import HALVES
 from tokenmargin.errors import visible
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def complaint(words: str) -> None:
 
 def data(text: str) -> None:
     """Print what a program may read, byte for byte; on a terminal what it would obey is made visible."""
-    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+    whole = text.encode(errors=HALVES).decode()
+    sys.stdout.write(visible(whole) if sys.stdout.isatty() else whole)
 
 
 def highlighted(parts: Iterable[tuple[str, float]]) -> None:

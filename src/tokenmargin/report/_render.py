@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tokenmargin._atomic import HALVES
 from tokenmargin.errors import visible
 
 
@@ -43,7 +44,7 @@ def _environment() -> Environment:
 
 def _base64(content: bytes | str) -> str:
     """Base64 text for a data URI; none of its characters has a meaning in HTML."""
-    return b64encode(content if isinstance(content, bytes) else content.encode()).decode()
+    return b64encode(content if isinstance(content, bytes) else content.encode(errors=HALVES)).decode()
 
 
 def _breakable(name: str) -> Markup:
@@ -53,9 +54,9 @@ def _breakable(name: str) -> Markup:
 
 def _policy_hash(content: str) -> str:
     """Name by which a content-security policy allows an inline script or style: nothing else runs."""
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
+    return f"sha256-{b64encode(sha256(content.encode(errors=HALVES)).digest()).decode()}"
 
 
 def _file_size(content: str) -> str:
-    n_bytes = len(content.encode())
+    n_bytes = len(content.encode(errors=HALVES))
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(1, round(n_bytes / 1e3))} kB"
