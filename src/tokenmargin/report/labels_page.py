@@ -35,7 +35,7 @@ def labels_page(title: str, reports: Mapping[str, FitReport]) -> str:
 
 
 def reading_of_all(reports: Mapping[str, FitReport]) -> list[str]:
-    """What was read and left out, without what is said of one label alone."""
+    """Lines about what was read and left out, without those about one label alone."""
     first, *others = (report.reading for report in reports.values())
     return [line for line in first if all(line in other for other in others)]
 
