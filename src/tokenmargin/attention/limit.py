@@ -114,8 +114,8 @@ class Limit(LimitVerdict, Told):
 
         Where the label has all attention, the squared loss is exp(-2 gap) and not exp(-gap): half the gap will do.
         """
-        loss = getattr(self.risk, "loss", None)
-        if not isinstance(loss, Loss) or not loss.is_flat:
+        loss, head = (getattr(self.risk, name, None) for name in ("loss", "head"))
+        if not isinstance(loss, Loss) or not loss.is_flat or head is not None:  # behind a head scores are relative
             return np.ones(self.sequences.n_inputs)
         reached = scores(self.sequences)[np.arange(self.sequences.n_inputs), self.selection.representatives]
         return 1.0 / np.asarray(loss.order(reached), dtype=np.float64)
