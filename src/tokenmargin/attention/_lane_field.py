@@ -22,7 +22,14 @@ from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
 from tokenmargin.attention.method import Excess, Gradient
-from tokenmargin.attention.pair_field import KeyField, PairField, Separation, in_their_orders, pair_excess, tokens_behind
+from tokenmargin.attention.pair_field import (
+    KeyField,
+    PairField,
+    Separation,
+    in_their_orders,
+    pair_excess,
+    tokens_behind,
+)
 from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]

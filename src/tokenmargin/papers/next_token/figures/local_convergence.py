@@ -44,6 +44,7 @@ class Settings(Config):
     """Steps of normalised descent, as in the official runs."""
     lr: float = 0.1
     """Their length."""
+
     @classmethod
     def smoke(cls) -> Settings:
         """Four data sets."""
@@ -79,7 +80,12 @@ def general_head(seed: int) -> tuple[NextTokenRisk, MatrixRisk]:
     words = np.concatenate([plain.rows.labels[:, None], others], axis=1)
     values = np.einsum("ntd,nkd->ntk", E[ids], E[words])
     read = CrossSequences(
-        E[ids], queries=E[plain.rows.last], labels=np.ones(len(ids)), head=np.ones(len(E)), mask=data.mask, values=values
+        E[ids],
+        queries=E[plain.rows.last],
+        labels=np.ones(len(ids)),
+        head=np.ones(len(E)),
+        mask=data.mask,
+        values=values,
     )
     return plain, MatrixRisk(read, label_squared, SoftmaxOfFirst(len(E)))
 
