@@ -131,23 +131,8 @@ class _Ends:
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
         keys, signed, order = _in_their_orders(systems[0], stacked.keys, logits, scores, signed)
-        return cls(
-            risks,
-            systems,
-            coordinates,
-            p,
-            y,
-            keys,
-            present,
-            logits,
-            force,
-            jacobian,
-            signed,
-            scores,
-            order,
-            norm,
-            speed=np.linalg.norm(force, axis=1),
-        )
+        told = risks, systems, coordinates, p, y, keys, present, logits, force, jacobian, signed, scores, order, norm
+        return cls(*told, speed=np.linalg.norm(force, axis=1))
 
     @property
     def most_spread(self) -> np.ndarray:

@@ -180,13 +180,6 @@ class KeyField(Field):
         """G(p) and its derivative J(p), shape (d, d)."""
         return self.force(p), jax.jacfwd(self.force)(p)
 
-    def in_their_orders(
-        self, seen: Seen, signed: AnyArray, reach: AnyArray, speed: AnyArray
-    ) -> tuple[AnyArray, AnyArray, AnyArray]:
-        """Weights, speeds and their common speed as they are: no slope vanishes, unless overridden."""
-        del seen
-        return signed, reach, speed
-
     def separation(self, p: VectorJ) -> Separation:
         """Distance of p from separating tokens at one speed, and how far it may move before others join in."""
         sign, log_w = self.log_pair_weights(p)
@@ -195,7 +188,9 @@ class KeyField(Field):
         field = pulled(self.keys, jnp.sum(signed, axis=-1))
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
-        signed, reach, mean_gap = self.in_their_orders(seen, signed, reach, mean_gap)
+        if self.has_fixed_scores:
+            outputs = attended_score(seen.log_attention, seen.scores)
+            signed, reach, mean_gap = in_their_orders(getattr(self, "loss", None), outputs, signed, reach, mean_gap)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
         spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
@@ -215,14 +210,14 @@ class KeyField(Field):
 
 
 def in_their_orders(
-    loss: Loss, outputs: AnyArray, signed: AnyArray, reach: AnyArray, speed: AnyArray
+    loss: Any, outputs: AnyArray, signed: AnyArray, reach: AnyArray, speed: AnyArray
 ) -> tuple[AnyArray, AnyArray, AnyArray]:
     """(weights, speeds, common speed) with each input in units of the margin that it asks for, 1/order of the loss.
 
     An input of order k has weights that fall like exp(-k gap). It is one of order 1 whose keys are k times as long, and
     whose weights are 1/k of what they are. Inputs along the first axis.
     """
-    if not loss.is_flat:
+    if not (isinstance(loss, Loss) and loss.is_flat):
         return signed, reach, speed
     order = loss.order(outputs)
     signed, reach = signed / order[:, None, None], reach * order[:, None]
@@ -292,12 +287,6 @@ class PairField(KeyField):
         """Attention and slopes at p; the scores are what they are."""
         log_s = self.log_attention(p)
         return Seen(log_s, self.loss.log_slope_of(log_s, jnp.exp(log_s), self.scores), self.scores)
-
-    def in_their_orders(
-        self, seen: Seen, signed: AnyArray, reach: AnyArray, speed: AnyArray
-    ) -> tuple[AnyArray, AnyArray, AnyArray]:
-        """Weights, speeds and their common speed, each input in units of the margin that the loss asks of it."""
-        return in_their_orders(self.loss, attended_score(seen.log_attention, seen.scores), signed, reach, speed)
 
     def value(self, p: VectorJ) -> ScalarJ:
         """L(p) = (1/n) sum_i l(f_i) [M, (ERM)]."""

@@ -42,8 +42,11 @@ HALF_WIDTHS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 PROVEN = "exactly one stationary point, a strict minimum, is inside"
 
-#: Most Newton steps in floats before the test, and the step, relative to 1 + |p|, after which there is no next one.
-NEWTON_STEPS, LAST_STEP = 12, 1e-14
+#: Most Newton steps in floats before the test.
+NEWTON_STEPS = 12
+
+#: Newton step, relative to 1 + |p|, after which there is no next one: rounding is all that it would move by.
+LAST_STEP = 1e-14
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,7 +55,7 @@ def test_the_jacobian_is_that_of_autodiff_where_attention_underflows(ahead):
         W = np.zeros((4, 4))
         W[:, 3] = [ahead, 1.0, 0.0, 0.5]
         y = jnp.asarray(coordinates.inward(W.reshape(-1)))
-        force, jacobian = jax.jit(lambda x: field.force_and_jacobian(x))(y)
+        _, jacobian = jax.jit(lambda x: field.force_and_jacobian(x))(y)
         expected = jax.jit(jax.jacfwd(lambda x: field.force(x)))(y)
     assert np.abs(expected).max() > 0.01
     np.testing.assert_allclose(jacobian, expected, atol=1e-10)

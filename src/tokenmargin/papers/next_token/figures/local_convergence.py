@@ -1,8 +1,8 @@
 """[N], official runs of local convergence: with the squared loss, W goes to the margin of what it came to select.
 
-The loss is that of the official runs: (1 - q_y)^2 with q = softmax(C X's) over the vocabulary and C = E. As |C X's| is of
-order one, q_y stays below 1/2 and the slope never vanishes: every input asks the margin 1. That is not so of the squared
-loss of attention itself; see `claims/squared_loss.py`.
+The loss is that of the official runs: (1 - q_y)^2 with q = softmax(C X's) over the vocabulary and C = E. As C X's is
+of order one, q_y stays away from 1 and the slope never vanishes: every input asks the margin 1. That is not so of the
+squared loss of attention itself; see `claims/squared_loss.py`.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def compute(config: Settings, key: Any, progress: Any) -> Result:
         arrays={"runs": {"of_graph": of_graph, "local": local, "as_there": as_there}},
         numbers=numbers,
         sentences=(
-            "The loss is that of the official runs: the label's probability under a softmax over the vocabulary of what "
-            "attention reads. Their step is g/(|g| + 2.2e-16): once logit gaps pass 36, where exp(-gap) is 2.2e-16, it "
+            "The loss is that of the official runs: of the label's probability under a softmax over the vocabulary. "
+            "Their step is g/(|g| + 2.2e-16): once logit gaps pass 36, where exp(-gap) is 2.2e-16, it "
             "shrinks and W stands still, so that the printed correlations fall short of the limit.",
             "The squared loss of attention itself asks half the margin of inputs whose label has all attention: claim "
             "next_token-squared.",
