@@ -105,8 +105,8 @@ SQUARED: Claim[SquaredCase, Limit] = Claim(
     label="Abstract",
     statement="Where gradient flow of the squared loss of the label's attention diverges, wholly or in part, it goes "
     "in the direction of the shortest W that keeps the tokens it selects level and ahead of every other of another "
-    "score, by 1/2 in inputs whose label has all attention and by 1 in others (statement of ours; one margin for all is "
-    "what the log-loss asks).",
+    "score, by 1/2 in inputs whose label has all attention and by 1 in others (statement of ours; one margin for all "
+    "is what the log-loss asks).",
     tolerance=SAME_DIRECTION,
     tolerance_reason="limits are certified to it",
     hypotheses=_applies,
