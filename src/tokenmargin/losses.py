@@ -7,7 +7,7 @@ log|l'(u)| and its derivative l''/l'. Losses are values: compare, hash and pass 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -35,8 +35,22 @@ __all__ = [
 ]
 
 
+#: A label whose attention is within this of 1 has all of it: what is left is that of tokens that are ruled out.
+ALL_OF_IT = 1e-9
+
+
 class Loss(Module):
     """A strictly decreasing loss l: R -> R of the signed output u = Y f(X)."""
+
+    #: True if the slope vanishes at an output that attention can reach: inputs may then differ in `order`.
+    is_flat: ClassVar[bool] = False
+
+    def order(self, u: AnyArray) -> AnyArray:
+        """k where l(u - h) - l(u) falls like h^k, elementwise: 1 unless the slope vanishes at u.
+
+        With an output of u - exp(-gap) the loss falls like exp(-k gap): this input asks for 1/k of the margin.
+        """
+        return jnp.ones_like(_real(u))
 
     def value(self, u: AnyArray) -> AnyArray:
         """l(u), elementwise."""
@@ -70,8 +84,12 @@ class Loss(Module):
         del log_share
         return self.log_slope(jnp.sum(share * scores, axis=1))
 
-    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
-        """Derivative of log|l'| by the logit of each token: (l''/l') s_t sum_u s_u (gamma_t - gamma_u)."""
+    def log_slope_shares(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Derivative of log|l'| by the logit of each token: (l''/l') s_t sum_u s_u (gamma_t - gamma_u).
+
+        The logarithms may be off by a constant for each input.
+        """
+        del log_share
         apart = scores[:, :, None] - scores[:, None]
         rising = share * jnp.sum(share[:, None] * apart, axis=2)
         return self.log_slope_derivative(jnp.sum(share * scores, axis=1))[:, None] * rising
@@ -150,14 +168,19 @@ class _OfLabel(Loss):
         raise NotImplementedError
 
     def _log_marked(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
-        """Logarithm of that share for each input."""
+        """Logarithm of each token's part of that share."""
         marked = self._marked(scores)
-        log_marked = jnp.where(marked > 0, jnp.log(jnp.where(marked > 0, marked, 1.0)), -jnp.inf)
-        return jax.nn.logsumexp(log_share + log_marked, axis=1)
+        return log_share + jnp.where(marked > 0, jnp.log(jnp.where(marked > 0, marked, 1.0)), -jnp.inf)
 
-    def _marked_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
-        """Derivative of the logarithm of that share by the logit of each token."""
-        own = share * self._marked(scores)
+    def _log_total(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Logarithm of that share for each input."""
+        return jax.nn.logsumexp(self._log_marked(log_share, scores), axis=1)
+
+    def _marked_shares(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
+        """Derivative of the logarithm of that share by the logit of each token: also where it underflows."""
+        parts = self._log_marked(log_share, scores)
+        largest = jnp.max(parts, axis=1, keepdims=True)
+        own = jnp.exp(parts - jnp.where(jnp.isfinite(largest), largest, 0.0))
         total = jnp.sum(own, axis=1, keepdims=True)
         return jnp.where(total > 0, own / jnp.where(total > 0, total, 1.0), 0.0) - share
 
@@ -182,16 +205,16 @@ class LabelLog(_OfLabel):
 
     def value_of(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
         """-log u, also where u underflows."""
-        return -self._log_marked(log_share, scores)
+        return -self._log_total(log_share, scores)
 
     def log_slope_of(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
         """-log u, also where u underflows."""
         del share
-        return -self._log_marked(log_share, scores)
+        return -self._log_total(log_share, scores)
 
-    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+    def log_slope_shares(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
         """s_t minus the share of token t in u."""
-        return -self._marked_shares(share, scores)
+        return -self._marked_shares(log_share, share, scores)
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """Both are largest at the left end."""
@@ -202,7 +225,16 @@ class LabelLog(_OfLabel):
 
 
 class LabelSquared(_OfLabel):
-    """l(u) = (1 - u)^2 / 2, of the attention u that the label token gets."""
+    """l(u) = (1 - u)^2 / 2, of the attention u that the label token gets.
+
+    Its slope vanishes where the label has all attention: an input there asks for half the margin of others.
+    """
+
+    is_flat: ClassVar[bool] = True
+
+    def order(self, u: AnyArray) -> AnyArray:
+        """2 where u is 1, and 1 elsewhere."""
+        return jnp.where(1.0 - _real(u) <= ALL_OF_IT, 2.0, 1.0)
 
     def _marked(self, scores: AnyArray) -> AnyArray:
         return 1.0 - scores
@@ -221,16 +253,16 @@ class LabelSquared(_OfLabel):
 
     def value_of(self, log_share: AnyArray, scores: AnyArray) -> AnyArray:
         """(1 - u)^2 / 2, with 1 - u as the attention of all others."""
-        return 0.5 * jnp.exp(2.0 * self._log_marked(log_share, scores))
+        return 0.5 * jnp.exp(2.0 * self._log_total(log_share, scores))
 
     def log_slope_of(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
         """Logarithm of the attention of all others, also where it underflows."""
         del share
-        return self._log_marked(log_share, scores)
+        return self._log_total(log_share, scores)
 
-    def log_slope_shares(self, share: AnyArray, scores: AnyArray) -> AnyArray:
+    def log_slope_shares(self, log_share: AnyArray, share: AnyArray, scores: AnyArray) -> AnyArray:
         """The share of token t in 1 - u, minus s_t."""
-        return self._marked_shares(share, scores)
+        return self._marked_shares(log_share, share, scores)
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """l'' = 1, and |l'| is largest at the left end."""

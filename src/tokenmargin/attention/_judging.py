@@ -116,6 +116,7 @@ class _Ends:
     jacobian: np.ndarray
     signed: np.ndarray
     scores: np.ndarray
+    order: np.ndarray  #: of the loss where each input is, shape (B, n); its keys are so many times as long here
     norm: np.ndarray  #: |p| in units of 1/longest key difference
     speed: np.ndarray  #: |G|
 
@@ -129,22 +130,9 @@ class _Ends:
         norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
-        return cls(
-            risks,
-            systems,
-            coordinates,
-            p,
-            y,
-            stacked.keys,
-            present,
-            logits,
-            force,
-            jacobian,
-            signed,
-            scores,
-            norm,
-            speed=np.linalg.norm(force, axis=1),
-        )
+        keys, signed, order = _in_their_orders(systems[0], stacked.keys, logits, scores, signed)
+        told = risks, systems, coordinates, p, y, keys, present, logits, force, jacobian, signed, scores, order, norm
+        return cls(*told, speed=np.linalg.norm(force, axis=1))
 
     @property
     def most_spread(self) -> np.ndarray:
@@ -156,6 +144,20 @@ class _Ends:
         own_scale = np.where(longest < OTHER_SCALE * lengths.max(axis=1), longest, 1.0)
         rounding = ROUNDING_FACTOR * eps * self.norm * own_scale**3 / np.maximum(self.speed, 1e-150) ** 2
         return np.maximum(SPREAD_TOLERANCE, np.minimum(rounding, LARGEST_SPREAD))
+
+
+def _in_their_orders(
+    system: Any, keys: np.ndarray, logits: np.ndarray, scores: np.ndarray, signed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(keys, weights, orders) with each input in units of the margin that the loss asks of it; see `pair_field`."""
+    order = np.ones(logits.shape[:2])
+    if not (system.has_fixed_scores and system.loss.is_flat):
+        return keys, signed, order
+    share = np.exp(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
+    order = np.asarray(system.loss.order((share * scores).sum(axis=2)))
+    signed = signed / order[:, :, None, None]
+    total = np.abs(signed).sum(axis=(1, 2, 3), keepdims=True) / 2
+    return keys * order[:, :, None, None], signed / np.where(total > 0, total, 1.0), order
 
 
 def _judged(ends: _Ends) -> list[Limit]:
@@ -184,7 +186,7 @@ def _judged(ends: _Ends) -> list[Limit]:
             limits.append(parts)
             continue
         diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
-        support, weights = along.support(b) if diverging else ((), np.zeros(0))
+        support, weights = along.support(b, ends.order[b]) if diverging else ((), np.zeros(0))
         limits.append(
             Limit(
                 kind,
@@ -277,12 +279,12 @@ class _Separation:
     adverse: np.ndarray
     above: np.ndarray  #: tokens of higher score than the selected, no further behind than the mean, shape (B, n, T)
 
-    def support(self, b: int) -> tuple[tuple[tuple[int, int, int], ...], np.ndarray]:
-        """The weighted pairs (input, selected, other) of point b, and their weights."""
+    def support(self, b: int, order: np.ndarray) -> tuple[tuple[tuple[int, int, int], ...], np.ndarray]:
+        """The weighted pairs (input, selected, other) of point b, and their weights beside keys as they are."""
         held = self.held_back[b] > WEIGHT_FLOOR
         selected = self.chosen[b].argmax(axis=1).tolist()
         pairs = tuple((i, selected[i], t) for i, t in np.argwhere(held).tolist())
-        weights = self.held_back[b][held]
+        weights = (self.held_back[b] * order[:, None])[held]
         return pairs, weights / weights.sum()
 
 
@@ -329,7 +331,7 @@ def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
     Unless inputs that share tokens pull the same difference the other way, and more.
     """
     i, t = np.nonzero(along.above[b])
-    j, s, u = np.array(along.support(b)[0], dtype=np.int64).reshape(-1, 3).T
+    j, s, u = np.array(along.support(b, np.ones(len(keys)))[0], dtype=np.int64).reshape(-1, 3).T
     rows = keys[i, along.chosen[b].argmax(axis=1)[i]] - keys[i, t]
     apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
     return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())

@@ -22,7 +22,14 @@ from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
 from tokenmargin.attention.method import Excess, Gradient
-from tokenmargin.attention.pair_field import KeyField, PairField, Separation, pair_excess, tokens_behind
+from tokenmargin.attention.pair_field import (
+    KeyField,
+    PairField,
+    Separation,
+    in_their_orders,
+    pair_excess,
+    tokens_behind,
+)
 from tokenmargin.losses import Loss
 
 LaneKeys = Float[Array | np.ndarray, "n T d lanes"]
@@ -126,10 +133,10 @@ class LaneField(eqx.Module):
         With c_t the coefficient of key t in grad log|l'| - 2 xbar, b_i = sum_t c_it x_it and m the weighted mean of
         grad log w, J = sum_it x_it (sum_u C_itu x_iu + (C 1)_it (x_it + b_i - m))': one outer product a token.
         """
-        pairs, share, _, _ = self._pairs(p)
+        pairs, share, log_share, _ = self._pairs(p)
         T = self.keys.shape[1]
         net, load = jnp.sum(pairs, axis=2), jnp.sum(jnp.abs(pairs), axis=2)
-        bend = self.loss.log_slope_shares(share, self.scores) - 2.0 * share
+        bend = self.loss.log_slope_shares(log_share, share, self.scores) - 2.0 * share
         felt = load + 0.5 * jnp.sum(load, axis=1, keepdims=True) * bend
         shift = jnp.sum(self.keys * bend[:, :, None], axis=1) - self._pulled(felt)[None]
         reached = self.keys + shift[:, None]
@@ -143,6 +150,8 @@ class LaneField(eqx.Module):
         force = self._pulled(jnp.sum(pairs, axis=2))
         reach = self._along(force)
         mean_gap = jnp.sum(force**2, axis=0)
+        outputs = jnp.sum(share * self.scores, axis=1)
+        pairs, reach, mean_gap = in_their_orders(self.loss, outputs, pairs, reach, mean_gap)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         uneven = jnp.abs(jnp.sign(pairs) * _apart(reach) - mean_gap[None, None, None])
         spread = jnp.sum(jnp.abs(pairs) * uneven, axis=(0, 1, 2)) / 2 / unit

@@ -24,6 +24,7 @@ from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.blocks import Role, by_block
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
+from tokenmargin.losses import Loss
 from tokenmargin.norms import L2, Norm
 
 #: A run whose margin is within this share of the largest goes to it: steps of .1 are so near after some 20,000 of them.
@@ -108,6 +109,18 @@ class Limit(LimitVerdict, Told):
     onward: np.ndarray | None = None  #: of the array of logits over the second half of the run; None: `velocity`
 
     @cached_property
+    def asked(self) -> Vector:
+        """Margin that each input asks of its selected tokens, shape (n,): 1, and 1/k where the loss has order k there.
+
+        Where the label has all attention, the squared loss is exp(-2 gap) and not exp(-gap): half the gap will do.
+        """
+        loss, head = (getattr(self.risk, name, None) for name in ("loss", "head"))
+        if not isinstance(loss, Loss) or not loss.is_flat or head is not None:  # behind a head scores are relative
+            return np.ones(self.sequences.n_inputs)
+        reached = scores(self.sequences)[np.arange(self.sequences.n_inputs), self.selection.representatives]
+        return 1.0 / np.asarray(loss.order(reached), dtype=np.float64)
+
+    @cached_property
     def margin_interval(self) -> tuple[float, float]:
         """(low, high) around the largest margin of the selection in the norm: what the run proves without a solver.
 
@@ -119,7 +132,7 @@ class Limit(LimitVerdict, Told):
         if self.norm is None or weights is None:
             return float("nan"), float("nan")
         point = self.risk.logit_point(self.point)
-        return margin_interval(self.sequences, self.selection, point, weights, self.norm)
+        return margin_interval(self.sequences, self.selection, point, weights, self.norm, self.asked)
 
     @property
     def margin_ratio(self) -> float:
@@ -135,7 +148,7 @@ class Limit(LimitVerdict, Told):
         """Least logit gap of the selection over the norm: of the last point, and of the way over the second half."""
         onward = self.risk.logit_point(self.velocity) if self.onward is None else self.onward
         last, later = (
-            margin_of(self.sequences, self.selection, array, norm)
+            margin_of(self.sequences, self.selection, array, norm, self.asked)
             for array in (self.risk.logit_point(self.point), onward)
         )
         return last, later
@@ -191,13 +204,12 @@ class Limit(LimitVerdict, Told):
         if any(block.role is Role.HEAD for block in self.risk.blocks.values()):
             return felt
         felt = with_one_score_a_key(felt)
-        if not self.mixed:
-            return _without_tied(felt, self.selection.chosen)
-        gamma = np.where(felt.mask, scores(felt), 0.0)
-        share = np.where(self.selection.chosen, self.risk.attention(self.point), 0.0)
-        together = (share * gamma).sum(axis=1) / share.sum(axis=1)
-        gamma = np.where(self.selection.chosen, together[:, None], gamma)
-        return felt.rescored(gamma)
+        if self.mixed:
+            gamma = np.where(felt.mask, scores(felt), 0.0)
+            share = np.where(self.selection.chosen, self.risk.attention(self.point), 0.0)
+            together = (share * gamma).sum(axis=1) / share.sum(axis=1)
+            felt = felt.rescored(np.where(self.selection.chosen, together[:, None], gamma))
+        return _without_tied(felt, self.selection.chosen)
 
     def __repr__(self) -> str:
         """The kind, the selected tokens and the reason."""

@@ -188,6 +188,9 @@ class KeyField(Field):
         field = pulled(self.keys, jnp.sum(signed, axis=-1))
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
+        if self.has_fixed_scores:
+            outputs = attended_score(seen.log_attention, seen.scores)
+            signed, reach, mean_gap = in_their_orders(getattr(self, "loss", None), outputs, signed, reach, mean_gap)
         unit = jnp.where(mean_gap > 0, mean_gap, 1.0)
         gaps = jnp.sign(signed) * (reach[:, :, None] - reach[:, None, :])
         spread = jnp.sum(jnp.abs(signed) * jnp.abs(gaps - mean_gap)) / 2 / unit
@@ -204,6 +207,22 @@ class KeyField(Field):
         load = jnp.sum(jnp.abs(signed), axis=-1)
         told = tokens_behind(falls, feels, behind, load, jnp.exp(seen.log_attention))
         return Separation(spread, *told[:-1], told[-1] / unit)
+
+
+def in_their_orders(
+    loss: Any, outputs: AnyArray, signed: AnyArray, reach: AnyArray, speed: AnyArray
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """(weights, speeds, common speed) with each input in units of the margin that it asks for, 1/order of the loss.
+
+    An input of order k has weights that fall like exp(-k gap). It is one of order 1 whose keys are k times as long, and
+    whose weights are 1/k of what they are. Inputs along the first axis.
+    """
+    if not (isinstance(loss, Loss) and loss.is_flat):
+        return signed, reach, speed
+    order = loss.order(outputs)
+    signed, reach = signed / order[:, None, None], reach * order[:, None]
+    total = jnp.sum(jnp.abs(signed), axis=(0, 1, 2)) / 2
+    return signed, reach, speed / jnp.where(total > 0, total, 1.0)
 
 
 class Separation(Module):
@@ -286,9 +305,9 @@ class PairField(KeyField):
         if isinstance(self.keys, OuterKeys):  # those of a matrix are followed in their span, where they are arrays
             return super().force_and_jacobian(p)
         signed, _ = self.pair_weights(p)
-        s = jnp.exp(self.log_attention(p))
-        mean_key = jnp.einsum("nt,ntd->nd", s, self.keys)
-        bend = self._log_slope_gradient(s) - 2.0 * mean_key
+        log_s = self.log_attention(p)
+        mean_key = jnp.einsum("nt,ntd->nd", jnp.exp(log_s), self.keys)
+        bend = self._log_slope_gradient(log_s) - 2.0 * mean_key
         net = jnp.sum(signed, axis=-1)
         force = jnp.einsum("nt,ntd->nd", net, self.keys)
         load = jnp.sum(jnp.abs(signed), axis=-1)
@@ -298,9 +317,10 @@ class PairField(KeyField):
         jacobian = jnp.einsum("ntc,ntd->cd", self.keys, mixed) + force.T @ bend - jnp.outer(field, mean_change)
         return field, jacobian
 
-    def _log_slope_gradient(self, s: TokenNumbersJ) -> InputVectorsJ:
+    def _log_slope_gradient(self, log_s: TokenNumbersJ) -> InputVectorsJ:
         """grad_p log|l'(f_i)|, shape (n, d)."""
-        return jnp.einsum("nt,ntd->nd", self.loss.log_slope_shares(s, self.scores), self.keys)
+        bends = self.loss.log_slope_shares(log_s, jnp.exp(log_s), self.scores)
+        return jnp.einsum("nt,ntd->nd", bends, self.keys)
 
 
 def pair_excess(

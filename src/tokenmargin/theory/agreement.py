@@ -26,6 +26,7 @@ from tokenmargin.margin import (
     rate_direction,
     selected_label_svm,
 )
+from tokenmargin.margin.att_svm import att_svm_with_margins
 from tokenmargin.norms import L2, NAMES, Lp, Norm, as_norm
 from tokenmargin.theory.finite_part import FinitePart, finite_part
 from tokenmargin.theory.margin_agreement import MarginRatio, RunVerdict, is_unique, margin_ratio
@@ -204,7 +205,8 @@ def compare(limit: Any, norm: Norm | str | None = None) -> Agreement:
 
     For next tokens it is (Graph-SVM) of their token graph and, for the part that stays, the minimiser among tokens that
     compete. For p alone this is (ATT-SVM), with the scores that the flow feels in the limit behind a nonlinear head;
-    tokens that keep sharing their input's attention, where part of p converges, are asked level. Where v is trained too
+    tokens that keep sharing their input's attention, where part of p converges, are asked level, and an input at whose
+    selected score the loss is flat for half the margin (`Limit.asked`). Where v is trained too
     it is (SVM) for v, and for p what the ratio of their speeds makes of (ATT-SVM); see `rate_direction`.
 
     A limit that the dynamics certify in the Euclidean norm is compared by its direction. A run by steps that is not so
@@ -233,7 +235,7 @@ def compare(limit: Any, norm: Norm | str | None = None) -> Agreement:
     if roles == [Role.QUERY] or limit.onward is not None:
         if type(asked) not in map(type, (*NAMES.values(), Lp(2))):
             return Agreement(limit, {}, missing=f"no solver here knows the norm {asked.name}. {limit.reason}")
-        return compared_with(limit, att_svm(limit.sequences, limit.selection, asked))
+        return compared_with(limit, att_svm_with_margins(limit.sequences, limit.selection, limit.asked, asked))
     if roles == [Role.HEAD, Role.QUERY]:
         return _with_head(limit)
     names = " and ".join(limit.risk.blocks)

@@ -42,8 +42,11 @@ HALF_WIDTHS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 PROVEN = "exactly one stationary point, a strict minimum, is inside"
 
-#: Newton steps in floats before the test.
+#: Most Newton steps in floats before the test.
 NEWTON_STEPS = 12
+
+#: Newton step, relative to 1 + |p|, after which there is no next one: rounding is all that it would move by.
+LAST_STEP = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +105,8 @@ def proven_stationary(field: PairField, point: Vector) -> FinitePoint:
         at = Enclosure.exactly(at.middle + rows.T @ move)
         if not np.isfinite(at.middle).all():
             return FinitePoint(point, float("nan"), len(rows), "Newton's method left the numbers")
+        if float(np.linalg.norm(rows.T @ move)) <= LAST_STEP * (1.0 + float(np.linalg.norm(at.middle))):
+            break
     return _tested(problem, at, columns, units)
 
 
@@ -118,6 +123,8 @@ def _tested(problem: _Problem, at: Enclosure, columns: np.ndarray, units: np.nda
     step = Y @ gradient[:, None]
     one = Enclosure.exactly(np.eye(len(units)))
     for half in HALF_WIDTHS:
+        if half <= step.most.max():
+            continue  # the point itself may move by as much
         _, over_box = problem.derivatives(at, np.full(len(units), half))
         left = (one - Y @ over_box).most
         reach = (step.most[:, 0] + left.sum(axis=1) * half * ENLARGED) * ENLARGED

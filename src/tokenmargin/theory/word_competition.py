@@ -24,7 +24,7 @@ from tokenmargin.theory.agreement import compare
 from tokenmargin.theory.finite_part import finite_part
 
 #: Sequences of one last word beyond which a sample is solved: the numbers of dimensions stay as they are.
-MOST_SEQUENCES = 4000
+MOST_SEQUENCES = 2000
 
 #: Sequences times words up to which the flow is followed: about a minute.
 FOLLOWED = 50_000

@@ -65,7 +65,10 @@ class WordGraphs:
             "stands in the window, so that attention can choose it; the rest of the corpus says nothing here.",
             f"{100 * self.tied_share:.1f}% of {self.n_edges:,} distinct preferences join words that compete for ever; "
             f"the largest of {self.n_components:,} components holds {self.component_sizes[0]:,} words, and "
-            f"{self.alone:,} hold one.",
+            f"{self.alone:,} hold one."
+            if not self.is_acyclic
+            else f"None of {self.n_edges:,} distinct preferences joins words that compete for ever: one word wins in "
+            "every window.",
         ]
         followed = [one for one in self.competitions if one.training is not None]
         for one in followed:

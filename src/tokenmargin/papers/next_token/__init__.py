@@ -21,7 +21,12 @@ PAPER = Paper(
 }
 """,
     package=__name__,
-    claims=("claims.global_reach_retrieval", "claims.linear_contexts", "claims.convex_markov"),
+    claims=(
+        "claims.global_reach_retrieval",
+        "claims.linear_contexts",
+        "claims.convex_markov",
+        "claims.squared_loss",
+    ),
     laws=("laws.random_sequences", "laws.random_contexts"),
     figures=("figures.global_acyclic_convergence", "figures.local_convergence"),
     errata_file="errata.toml",

@@ -28,9 +28,11 @@ def accepted(seed: int, cyclic: bool | None, few_lasts: bool = False) -> NextTok
     raise AssertionError("no such data set was drawn")
 
 
-def descended(risks: Sequence[MatrixRisk], starts: np.ndarray, lr: float, steps: int, every: int) -> np.ndarray:
+def descended(
+    risks: Sequence[MatrixRisk], starts: np.ndarray, method: NormalizedDescent, steps: int, every: int
+) -> np.ndarray:
     """W along normalised descent, shape (data sets, 1 + steps / every, d, d)."""
-    runs = follow_all(risks, list(starts), NormalizedDescent(lr), steps=steps, every=every, keep_path=True)
+    runs = follow_all(risks, list(starts), method, steps=steps, every=every, keep_path=True)
     return np.stack([run.points.reshape(-1, *starts.shape[1:]) for run in runs])
 
 

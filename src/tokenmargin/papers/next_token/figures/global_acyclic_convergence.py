@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenmargin.attention import NormalizedDescent
 from tokenmargin.experiments import Config, Experiment, Number, Result
 from tokenmargin.margin import graph_svm
 from tokenmargin.papers.next_token.figures._datasets import accepted, cosines, descended, ended
@@ -49,7 +50,8 @@ def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> R
     official = -(-config.datasets // 2)  # as drawn there; the others have two last tokens, so that more compete
     risks = [accepted(seed, cyclic, cyclic and seed >= official) for seed in range(config.datasets)]
     d = risks[0].embeddings.shape[1]
-    paths = descended(risks, np.zeros((len(risks), d, d)), config.lr, config.steps, config.steps // config.points)
+    method, every = NormalizedDescent(config.lr), config.steps // config.points
+    paths = descended(risks, np.zeros((len(risks), d, d)), method, config.steps, every)
     progress(1, 2, "descents")
     limits = ended(risks, paths[:, -1])
     progress(2, 2, "limits")

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.attention import Limit, NextTokenRisk
+from tokenmargin.attention import Flow, Limit, NextTokenRisk, follow
 from tokenmargin.papers.next_token._instances import SHAPE, NextTokenCase
 from tokenmargin.papers.next_token.claims.global_reach_retrieval import CLAIMS
+from tokenmargin.papers.next_token.claims.squared_loss import SQUARED, SquaredCase, with_one_margin
 from tokenmargin.theory.law import NO_TRAINING, Law, orthogonal
 
 Stream = np.random.Generator
@@ -93,6 +94,25 @@ MUTATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-LAWS = tuple(
-    Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()
-) + tuple(Law("next_token-convex", says, draw) for says, draw in DRAWS.items())
+#: Norm to which the log-loss is followed before the squared loss takes over: tokens are then as good as selected.
+HANDED_OVER = 30.0
+
+
+def _squared(draw: Callable[[Stream], NextTokenCase]) -> Callable[[Stream], SquaredCase]:
+    """A drawn case under the squared loss, from where the log-loss leads: from elsewhere it often selects no label."""
+
+    def drawn(rng: Stream) -> SquaredCase:
+        case = draw(rng)
+        start = follow(case.risk, case.start, Flow(until_norm=HANDED_OVER), keep_path=False).final
+        return SquaredCase.of(case.risk, np.asarray(start))
+
+    return drawn
+
+
+_OF_SQUARED = {"one margin for all": with_one_margin, "at right angles": _aside, NO_TRAINING: _not_trained}
+
+LAWS = (
+    *(Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()),
+    *(Law("next_token-convex", says, draw) for says, draw in DRAWS.items()),
+    *(Law(SQUARED.key, f"{says} The squared loss.", _squared(draw), _OF_SQUARED) for says, draw in DRAWS.items()),
+)
