@@ -14,8 +14,10 @@ Subclass `Norm` to bring your own:
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 from tokenmargin._checks import bounded, checked, shown
@@ -108,16 +110,20 @@ class Lp(Norm):
 
     def __post_init__(self) -> None:
         """Refuse a q at which the norm has corners, which have classes of their own."""
-        if not (isinstance(self.q, float | int) and 1 < self.q < float("inf")):
+        if not isinstance(self.q, Real) or isinstance(self.q, bool) or not 1 < self.q < float("inf"):
             raise InvalidInputError(
                 f"Lp needs 1 < q < inf, got {self.q!r}: below 1 it is no norm, q = 1 is norms.Sum() and q = inf is "
                 "norms.Max()."
             )
+        object.__setattr__(self, "q", float(self.q))
+        if not self.q / (self.q - 1) > 1:
+            raise InvalidInputError(f"Lp(q) of q = {self.q:g} has no dual norm in floats: use norms.Max() instead.")
 
     @property
     def name(self) -> str:
         """The name "l1.75" for q = 1.75."""
-        return f"l{self.q:g}"
+        short = f"{self.q:g}"
+        return f"l{short if float(short) == self.q else repr(self.q)}"
 
     @property
     def dual(self) -> Lp:
@@ -258,17 +264,22 @@ NAMES: dict[str, Norm] = {
 
 @checked
 def as_norm(norm: Norm | str) -> Norm:
-    """The norm of this name, or the norm itself.
+    """The norm of this name, or the norm itself; "l1.75" is `Lp(1.75)`.
 
     Raises:
         InvalidInputError: no norm has this name; the error lists those that exist.
     """
     if isinstance(norm, Norm):
         return norm
-    if norm.lower() not in NAMES:
+    name = norm.lower()
+    if name not in NAMES and re.fullmatch(r"l[0-9]+(\.[0-9]+)?", name, re.ASCII):
+        return Lp(float(name[1:]))
+    if name not in NAMES:
         named = ", ".join(map(repr, NAMES))
-        raise InvalidInputError(f"There is no norm {norm!r}. The norms are {named}, and norms.Lp(q) for 1 < q < inf.")
-    return NAMES[norm.lower()]
+        raise InvalidInputError(
+            f"There is no norm {norm!r}. The norms are {named}, and norms.Lp(q) for 1 < q < inf, 'l1.75' for q = 1.75."
+        )
+    return NAMES[name]
 
 
 def _functions(array: Any) -> Any:

@@ -55,6 +55,17 @@ def folder(found, tmp_path_factory):
     return place
 
 
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_table_cuts_names_and_never_numbers(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = [(name * 12, name * 9, "12.3%", "-1.25 to +120.75") for name in ("class", "很好", "x")]
+    _console.table(("class", "token", "decides", "95% interval"), rows, fold=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(rows)
+    assert lines[0].split() == ["class", "┃", "token", "┃", "decides", "┃", "95%", "interval"]
+    assert all(line.rstrip().endswith("12.3%   │ -1.25 to +120.75") for line in lines[2:])
+
+
 def test_what_a_terminal_obeys_is_made_visible():
     assert visible(EVIL) == r"\u001b]0;owned\u0007\u001b[2J\u009b31m\u007f\u000d\u202egpj.exe"
     assert visible("a\tb\nc é 中 😀") == "a\tb\nc é 中 😀"

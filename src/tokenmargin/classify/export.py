@@ -190,11 +190,12 @@ def _metrics(metrics: Mapping[str, Any] | None) -> list[str]:
         said += f", and always the largest class {others[1]}."
     classes = sorted((metrics.get("per_class") or {}).items(), key=lambda pair: pair[1].get("f1") or 0.0)
     rows = [
-        f"| {_cell(name)} | {percent(own['precision'])} | {percent(own['recall'])} | {own['documents']:,} |"
+        f"| {_cell(name)} | {percent(own['f1'])} | {percent(own['precision'])} | {percent(own['recall'])} "
+        f"| {own['documents']:,} |"
         for name, own in classes[:LISTED]
     ]
-    head = "| class, the worst first | precision | recall | texts |"
-    return [said, *(["\n".join([head, "|---|---|---|---|", *rows])] if rows else [])]
+    head = "| class, the worst first | F1 | precision | recall | texts |"
+    return [said, *(["\n".join([head, "|---|---|---|---|---|", *rows])] if rows else [])]
 
 
 def _limits(model: TextModel) -> list[str]:

@@ -80,6 +80,14 @@ class TokenTable:
         share = self.decides_for[:, self.classes.index(name)]
         return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
 
+    def nearly_sure(self, name: str, top: int = 10) -> list[int]:
+        """Rows of the tokens that pull to a class most in units of their intervals, whether sure or not."""
+        k = self.classes.index(name)
+        sign, column = (1 if k else -1, 0) if len(self.classes) == 2 else (1, k)
+        with np.errstate(invalid="ignore"):
+            sizes = sign * self.pull[:, column] / (self.pull_high - self.pull_low)[:, column]
+        return [int(row) for row in np.argsort(-np.nan_to_num(sizes), kind="stable")[:top] if sizes[row] > 0]
+
     @checked
     def as_written(self, row: int) -> tuple[str, str]:
         """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
@@ -96,7 +104,7 @@ class TokenTable:
 
     def leading(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of the tokens that decide most, each for its own class."""
-        names = [self.classes[k] for k in self.decides_for[:top].argmax(axis=1)]
+        names = [self.classes[k] for k in self.decides_for[: min(top, int((self.decides > 0).sum()))].argmax(axis=1)]
         return HEADS, [self._line(row, name) for row, name in enumerate(names)]
 
     def _line(self, row: int, name: str) -> tuple[str, ...]:
@@ -189,9 +197,10 @@ def deciding_tokens(
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
     signs = class_signs(targets, len(classes))
     decides = _hardest(done, np.abs(pull) > half, predicted, len(classes))
-    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
+    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first; where
+    # nothing is sure, as where tokens always occur together and share what they say, the one that pulls more.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
-    order = np.lexsort((-sure, -decides.max(axis=1)))
+    order = np.lexsort((-np.abs(pull).max(axis=1) * documents, -sure, -decides.max(axis=1)))
     if within is not None:
         order = order[(np.diff(within.indptr) + documents)[order] > 0]
     columns = {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from tokenmargin._atomic import HALVES
+from tokenmargin.errors import visible
 
 
 def render(template: str, **values: Any) -> str:
@@ -29,13 +32,24 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"base64": _base64, "file_size": _file_size, "policy_hash": _policy_hash}
+    environment.filters |= {
+        "base64": _base64,
+        "breakable": _breakable,
+        "file_size": _file_size,
+        "policy_hash": _policy_hash,
+        "visible": visible,
+    }
     return environment
 
 
 def _base64(content: bytes | str) -> str:
     """Base64 text for a data URI; none of its characters has a meaning in HTML."""
     return b64encode(content if isinstance(content, bytes) else content.encode(errors=HALVES)).decode()
+
+
+def _breakable(name: str) -> Markup:
+    """A name with places where a line may end, which names of classes often lack."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_./])|(?<=[a-z])(?=[A-Z])", visible(name)))
 
 
 def _policy_hash(content: str) -> str:

@@ -18,7 +18,7 @@ def fit_files(fitted: FittedTexts) -> dict[str, str]:
     page = fit_page(fitted.report, box)
     if box.why_not:
         return {"report.html": page}
-    packed = packed_model(fitted.model, Precision.SINGLE)
+    packed = packed_model(fitted.model, Precision.STEPS)
     if len(page.encode(errors=HALVES)) + len(packed) <= PAGE_BYTES:
         return {"report.html": fit_page(fitted.report, text_box(fitted.model, packed))}
     return {"report.html": page, "model.js": f'globalThis.tokenmarginModel = "{packed}";\n'}
