@@ -142,6 +142,10 @@ def test_a_sum_of_many_terms_may_be_rounded_in_any_order():
         size = n * u * (np.abs(terms).sum() if found.radius.ndim == 1 else np.abs(found.middle))
         assert (found.radius >= size).all()
         assert (found.radius <= 20 * size + 1e-300).all()
+    two = Enclosure.exactly(np.array([[1.0, 3 * 2.0**-54]])).sum(1)
+    assert two.radius[0] >= abs(Fraction(3, 2**54) + 1 - Fraction(float(two.middle[0])))
+    tiny = Enclosure.exactly(np.array([1e-200]))
+    assert (tiny * tiny).radius[0] > 0  # the product is no 0, but the float is
     deep = Enclosure.exactly(terms[None])
     assert ((deep @ deep.transposed).radius >= 64 * u * terms @ terms.T).all()
 
