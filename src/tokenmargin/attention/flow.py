@@ -40,6 +40,9 @@ from tokenmargin.norms import L2
 #: and for their matrices to stay in a core's cache.
 LANES = 32
 
+#: Most tokens, those of all inputs, of a problem whose numbers are laid out beside those of others.
+FEW_TOKENS = 48
+
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
 
@@ -146,7 +149,9 @@ def integrate(
     systems: Sequence[KeyField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
 ) -> Iterator[tuple[int, FlowEnd]]:
     """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
-    lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
+    few = min(LANES, 1 << (len(systems) - 1).bit_length())
+    # Small problems run alone or in all lanes: an idle one costs less than a program for every number of lanes.
+    lanes = LANES if few > 1 and _is_small(systems[0]) else few
     waiting = iter(range(len(systems)))
     owner = np.full(lanes, -1)
     paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -230,10 +235,12 @@ def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Tr
 
 def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
     """True if problems are many and small enough to be laid out along the last axis: then sums are written out."""
-    if not systems.has_fixed_scores or lanes < LANES:
-        return False
-    n, T, d = systems.keys.shape[1:]
-    return d <= WRITTEN_OUT and n * T <= WRITTEN_OUT
+    return lanes >= LANES and _is_small(systems)
+
+
+def _is_small(system: KeyField) -> bool:
+    n, T, d = system.keys.shape[-3:]
+    return system.has_fixed_scores and d <= WRITTEN_OUT and n * T <= FEW_TOKENS
 
 
 def _moved_axis(batch: _Batch, source: int, target: int) -> _Batch:

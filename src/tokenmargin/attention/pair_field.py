@@ -39,6 +39,7 @@ from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
 from tokenmargin.attention._outer_keys import FieldKeys, OuterKeys, behind, in_span, pulled
 from tokenmargin.attention._pulls import Pulls
+from tokenmargin.attention._size_classes import in_size_class
 from tokenmargin.attention.field import Field
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.losses import Loss
@@ -116,6 +117,10 @@ class KeyField(Field):
         """The same field with keys in the span of their differences, in units of the longest one."""
         keys, coordinates = in_span(self.keys, np.isfinite(np.asarray(self.log_multiplicity)))
         return replace(self, keys=keys.astype(self.keys.dtype)), coordinates
+
+    def in_size_class(self) -> KeyField:
+        """A field of the same orbits, with arrays of a shape that many problems share; itself where none is known."""
+        return self
 
     def pulls(self, p: VectorJ) -> Pulls:
         """-grad L(p) as a sum over tokens, each relative to the top token * of its input.
@@ -259,6 +264,16 @@ class PairField(KeyField):
     log_multiplicity: TokenNumbersJ
     loss: Loss
     has_fixed_scores: ClassVar[bool] = True
+
+    def in_size_class(self) -> KeyField:
+        """The field with tokens, inputs and coordinates added that pull on nothing; of one problem or a stack."""
+        if not self.has_fixed_scores or isinstance(self.keys, OuterKeys):
+            return self
+        given = self.keys, self.scores, self.log_multiplicity
+        arrays = in_size_class(*map(np.asarray, given))
+        if arrays[0].shape == self.keys.shape:
+            return self
+        return eqx.tree_at(lambda field: (field.keys, field.scores, field.log_multiplicity), self, arrays)
 
     def log_attention(self, p: VectorJ) -> TokenNumbersJ:
         """log s_it, shape (n, T)."""
