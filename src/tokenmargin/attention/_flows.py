@@ -26,6 +26,7 @@ from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention.flow import AWAY, Flow, integrate
 from tokenmargin.attention.limit import Limit
+from tokenmargin.attention.pair_field import in_shared_shapes
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory
 
@@ -93,7 +94,7 @@ def _in_spans(risks: list[Any], points: list[np.ndarray], method: Flow, keep_pat
 def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]) -> Flows:
     """The same for starts whose logits are known, each to a norm of its own, or `AWAY` from its start."""
     reduced = [risk.in_span for risk in risks]
-    systems = [system.in_size_class() for system, _ in reduced]
+    systems = in_shared_shapes([system for system, _ in reduced])
     for members in alike(systems):
         inside = [widened(reduced[j][1].inward(points[j]).astype(points[j].dtype), systems[j]) for j in members]
         norms = [float(lengths(start)) for start in inside]
@@ -126,7 +127,7 @@ def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float
     if parts is None or not parts.attracts:
         return run
     inner = coordinates.within(parts.free)
-    rest = parts.rest.in_size_class()
+    (rest,) = in_shared_shapes([parts.rest])
     (_, end), *_ = integrate([rest], [widened(inner.inward(run.points[-1]), rest)], [until], method, record=True)
     passed = parts.whole(end.path[:, : parts.free.shape[1]])
     onward, times = coordinates.outward(passed, run.points[-1]), coordinates.times(end.times)

@@ -21,6 +21,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
+from tokenmargin.attention._size_classes import Shape, is_small, shared_shapes
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.attention.pair_field import KeyField, PairField, Separation, pair_excess, tokens_behind
 from tokenmargin.losses import Loss
@@ -67,12 +68,12 @@ class LaneField(eqx.Module):
         size = jnp.sum(jnp.abs(coefficient), axis=(0, 1)) / 2
         net = coefficient / jnp.where(size > 0, size, 1.0)[None, None]
         total = ScaledVector(self._summed(coefficient), log_scale)
-        pulls = jax.vmap(self._pulls, -1, -1)(
-            self.keys, self.scores, self.log_multiplicity, self._log_more, p
-        )
+        pulls = jax.vmap(self._pulls, -1, -1)(self.keys, self.scores, self.log_multiplicity, self._log_more, p)
         return Gradient((total,), pulls, net), Excess(*self.log_excess(p))
 
-    def _pulls(self, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, more: AnyArray, p: AnyArray) -> Pulls:
+    def _pulls(
+        self, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, more: AnyArray, p: AnyArray
+    ) -> Pulls:
         """The pulls of tokens in one lane, of which `more` is the logarithm of what a mean over fewer inputs adds."""
         told = PairField(keys=keys, scores=scores, log_multiplicity=log_multiplicity, loss=self.loss).pulls(p)
         return Pulls(told.keys, told.top, told.sign, told.log_weight + more, told.log_scale + more)
@@ -260,12 +261,13 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
     return list(groups.values())
 
 
-def evaluated(systems: KeyField, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
+def evaluated(systems: KeyField, points: np.ndarray, shape: Shape | None = None) -> tuple[np.ndarray, ...]:
+    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time, in a shape."""
     n, T, d = systems.keys.shape[1:]
-    systems = systems.in_size_class()
+    systems = systems.filled_up(shape or shared_shapes([(n, T, d)])[0])
     points = widened(points, systems)
-    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
+    several = EVALUATED if is_small(systems.keys.shape[1:]) else 1 << (len(points) - 1).bit_length()
+    size = min(EVALUATED, several) if len(points) > 1 else 1
     parts = []
     for begin in range(0, len(points), size):
         rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point

@@ -6,11 +6,59 @@ every key: nothing pulls along it, and no other number changes but by rounding.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import numpy as np
+
+#: n, T, d.
+Shape = tuple[int, int, int]
 
 #: Sizes up to here keep the two leading digits of their binary number, 1 2 3 4 6 8 12 ...; beyond, where the time goes
 #: into the problem and not into the compiler, three: 40 48 56 64 80 ...
 FEW_CLASSES = 32
+
+#: A problem is small up to so many tokens of all inputs and so many coordinates: its numbers are then laid out beside
+#: those of others, and what is added to it costs little.
+FEW_TOKENS, FEW_COORDINATES = 48, 32
+
+#: Fewer small problems than this join those of a larger class: a program takes two seconds to compile, and a problem a
+#: millisecond more in a larger one.
+WORTH_A_PROGRAM = 1000
+
+
+def is_small(shape: Shape) -> bool:
+    """True if problems of this shape are laid out side by side."""
+    n, T, d = shape
+    return n * T <= FEW_TOKENS and d <= FEW_COORDINATES
+
+
+def shared_shapes(shapes: Sequence[Shape]) -> list[Shape]:
+    """The shape in which each of these problems runs: its size class, or one that small classes share."""
+    own = [(size_class(n), size_class(T), size_class(d)) for n, T, d in shapes]
+    left, place, settled = Counter(own), {one: one for one in own}, set[Shape]()
+    while waiting := sorted(set(left) - settled, key=_volume):
+        here = waiting[0]
+        unions = [(_union(here, one), one) for one in left if one != here]
+        unions = [
+            (both, one) for both, one in unions if is_small(both) and (both == one or left[one] < WORTH_A_PROGRAM)
+        ]
+        if left[here] >= WORTH_A_PROGRAM or not unions:
+            settled.add(here)
+            continue
+        both, other = min(unions, key=lambda pair: (_volume(pair[0]), pair))
+        left[both] += sum(left.pop(one) for one in {here, other} - {both})
+        place = {one: both if at in (here, other) else at for one, at in place.items()}
+    return [place[one] for one in own]
+
+
+def _union(a: Shape, b: Shape) -> Shape:
+    return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2])
+
+
+def _volume(shape: Shape) -> tuple[int, Shape]:
+    """Numbers of a problem, and an order of those that have as many."""
+    return shape[0] * shape[1] * shape[2], shape
 
 
 def size_class(size: int) -> int:
@@ -19,10 +67,12 @@ def size_class(size: int) -> int:
     return -(-size // unit) * unit
 
 
-def in_size_class(keys: np.ndarray, scores: np.ndarray, log_multiplicity: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Keys (..., n, T, d), scores and log multiplicity (..., n, T) of one problem or a stack, in their size class."""
+def filled_up(
+    keys: np.ndarray, scores: np.ndarray, log_multiplicity: np.ndarray, wanted: Shape
+) -> tuple[np.ndarray, ...]:
+    """Keys (..., n, T, d), scores and log multiplicity (..., n, T) of one problem or a stack, in a larger shape."""
     *beside, n, T, d = keys.shape
-    shape = (*beside, *(size_class(size) for size in (n, T, d)))
+    shape = (*beside, *wanted)
     if shape == keys.shape:
         return keys, scores, log_multiplicity
     wide, present = np.zeros(shape, keys.dtype), np.full(shape[:-1], -np.inf, log_multiplicity.dtype)

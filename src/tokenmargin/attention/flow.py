@@ -23,7 +23,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField, side_by_side
+from tokenmargin.attention._lane_field import LaneField, side_by_side
 from tokenmargin.attention._rosenbrock import (
     FIRST_STEP,
     PASSED,
@@ -33,15 +33,13 @@ from tokenmargin.attention._rosenbrock import (
     rodas_step,
     rosenbrock_step,
 )
+from tokenmargin.attention._size_classes import is_small
 from tokenmargin.attention.pair_field import LIGHT, KeyField
 from tokenmargin.norms import L2
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
 #: and for their matrices to stay in a core's cache.
 LANES = 32
-
-#: Most tokens, those of all inputs, of a problem whose numbers are laid out beside those of others.
-FEW_TOKENS = 48
 
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
@@ -239,8 +237,7 @@ def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
 
 
 def _is_small(system: KeyField) -> bool:
-    n, T, d = system.keys.shape[-3:]
-    return system.has_fixed_scores and d <= WRITTEN_OUT and n * T <= FEW_TOKENS
+    return system.has_fixed_scores and is_small(system.keys.shape[-3:])
 
 
 def _moved_axis(batch: _Batch, source: int, target: int) -> _Batch:

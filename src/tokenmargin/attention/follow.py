@@ -16,7 +16,7 @@ from tokenmargin.attention._lane_field import alike, in_lanes, widened
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.method import Method
-from tokenmargin.attention.pair_field import KeyField
+from tokenmargin.attention.pair_field import KeyField, in_shared_shapes
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.runs import Runs
 from tokenmargin.attention.trajectory import Outcome, Trajectory
@@ -61,10 +61,10 @@ def follow(
 ) -> Any:
     """Follow `risk` from `start`; or many risks, each from one start or many, by many methods.
 
-    Problems of many shapes run in few compiled programs: sizes are rounded up, by tokens and inputs that pull on nothing.
+    Problems of many shapes run in few compiled programs: they are filled up by tokens and inputs that pull on nothing.
 
     Args:
-        risk: risk that is descended: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own; or a list.
+        risk: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own; or a list of them.
         start: a point of the risk, such as p of shape (d,) or a tuple (v, p). Many starts have one axis more, such as
             shape (s, d), or are a list of tuples. For a list of risks, a list with the start or the starts of each.
         method: `Descent(lr)`, `NormalizedDescent(lr)`, any `Method` of your own, or `Flow()`; or a list.
@@ -215,7 +215,9 @@ def _descents(
         for point, span in zip(points, spans, strict=True)
     ]
     paths: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
-    shared = [_shared(field, method) for field in fields]
+    # A method of the user's own is given the problem as it is.
+    fits = isinstance(method, Descent | NormalizedDescent) and all(isinstance(field, KeyField) for field in fields)
+    shared = in_shared_shapes(fields) if fits else fields
     for members in alike(shared):
         known = [getattr(fields[j], "n_outputs", 1) for j in members]
         lanes = in_lanes([shared[j] for j in members], known)
@@ -227,11 +229,6 @@ def _descents(
             whole[0] = points[j]
             paths[j] = whole, None if weights is None else weights[lane][(..., *map(slice, fields[j].keys.shape[:2]))]
     return [paths[j] for j in range(len(risks))]
-
-
-def _shared(field: Any, method: Method) -> Any:
-    """The field in a shape that many problems share, for a method that takes it as it is."""
-    return field.in_size_class() if isinstance(method, Descent | NormalizedDescent) and isinstance(field, KeyField) else field
 
 
 def _checked_steps(method: object, steps: int | None, every: int | None) -> int:

@@ -47,7 +47,7 @@ class Runs(Told, Sequence[Any]):
 
     @property
     def limits(self) -> np.ndarray:
-        """The limit of each, as an array of `Limit`; judged together, at a fraction of the time that one by one takes."""
+        """The limit of each, as an array of `Limit`; judged together, which is quicker than one by one."""
         judge_together(self.trajectories.ravel())
         return self._of_each(lambda run: run.limit)
 

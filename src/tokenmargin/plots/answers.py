@@ -98,6 +98,23 @@ def draw_bars(names: Sequence[str], values: np.ndarray, what: str, ax: Any) -> A
     return figure
 
 
+def draw_heat(
+    share: np.ndarray, x: tuple[str, Sequence[Any]], y: tuple[str, Sequence[Any]], what: str, ax: Any
+) -> Any:
+    """Shares as a heat map, with the values of y from the bottom up, and each number in its cell."""
+    with style():
+        figure, ax = on_axes(ax, 1.4 + 0.55 * len(x[1]), 1.0 + 0.42 * len(y[1]))
+        image = ax.imshow(share, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
+        for i, j in np.ndindex(share.shape):
+            text = f"{share[i, j]:.2f}" if np.isfinite(share[i, j]) else "?"
+            ax.text(j, i, text, ha="center", va="center", fontsize=7, color="black" if share[i, j] > 0.5 else "white")
+        ax.set_xticks(range(len(x[1])), [str(value) for value in x[1]])
+        ax.set_yticks(range(len(y[1])), [str(value) for value in y[1]])
+        ax.set(xlabel=x[0], ylabel=y[0])
+        figure.colorbar(image, ax=ax, label=what)
+    return figure
+
+
 def draw_epochs(curves: Mapping[str, np.ndarray], ax: Any) -> Any:
     """Loss of every epoch on a logarithmic scale and, on a second axis, the shares."""
     with style():
