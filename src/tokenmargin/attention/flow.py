@@ -41,6 +41,9 @@ from tokenmargin.norms import L2
 #: and for their matrices to stay in a core's cache.
 LANES = 32
 
+#: Up to so many problems run in as many lanes, and each as it would alone.
+FEW = 4
+
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
 
@@ -147,9 +150,9 @@ def integrate(
     systems: Sequence[KeyField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
 ) -> Iterator[tuple[int, FlowEnd]]:
     """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
-    few = min(LANES, 1 << (len(systems) - 1).bit_length())
-    # Small problems run alone or in all lanes: an idle one costs less than a program for every number of lanes.
-    lanes = LANES if few > 1 and _is_small(systems[0]) else few
+    lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
+    if lanes > FEW and _is_small(systems[0]):  # idle lanes cost less than a program for every number of them
+        lanes = LANES
     waiting = iter(range(len(systems)))
     owner = np.full(lanes, -1)
     paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
