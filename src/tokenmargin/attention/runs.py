@@ -48,7 +48,7 @@ class Runs(Told, Sequence[Any]):
     @property
     def limits(self) -> np.ndarray:
         """The limit of each, as an array of `Limit`; judged together, which is quicker than one by one."""
-        judge_together(self.trajectories.ravel())
+        judge_together(self.trajectories.ravel().tolist())
         return self._of_each(lambda run: run.limit)
 
     @property

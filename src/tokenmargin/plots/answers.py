@@ -98,9 +98,7 @@ def draw_bars(names: Sequence[str], values: np.ndarray, what: str, ax: Any) -> A
     return figure
 
 
-def draw_heat(
-    share: np.ndarray, x: tuple[str, Sequence[Any]], y: tuple[str, Sequence[Any]], what: str, ax: Any
-) -> Any:
+def draw_heat(share: np.ndarray, x: tuple[str, Sequence[Any]], y: tuple[str, Sequence[Any]], what: str, ax: Any) -> Any:
     """Shares as a heat map, with the values of y from the bottom up, and each number in its cell."""
     with style():
         figure, ax = on_axes(ax, 1.4 + 0.55 * len(x[1]), 1.0 + 0.42 * len(y[1]))
