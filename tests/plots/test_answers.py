@@ -8,6 +8,7 @@ import pytest
 
 import tokenmargin as tm
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.parallel import PhaseDiagram
 from tokenmargin.theory import Evidence, plot_evidence
 
 Figure = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra figures)").Figure
@@ -36,11 +37,13 @@ def answers():
         "wide run": far,
         "wide margin": tm.global_margin(wide),
         "training": trained,
+        "path": tm.regularization_path(data, radii=(1.0, 10.0, 100.0)),
+        "diagram": PhaseDiagram(("d", (2, 4)), ("T", (3,)), 20, np.array([[5, 19]]), np.array([[0, 1]])),
         "statistics": tm.token_statistics(corpus),
     }
 
 
-DRAWN = ("run", "limit", "basins", "margin", "wide run", "wide margin", "training")
+DRAWN = ("run", "limit", "basins", "margin", "wide run", "wide margin", "training", "path", "diagram")
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -13,6 +13,7 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
 from tokenmargin.attention._lane_field import alike, in_lanes, widened
+from tokenmargin.attention.attention_risk import as_risk
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.method import Method
@@ -64,7 +65,8 @@ def follow(
     Problems of many shapes run in few compiled programs: they are filled up by tokens and inputs that pull on nothing.
 
     Args:
-        risk: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own; or a list of them.
+        risk: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own; or a list of them. A data set
+            stands for its `AttentionRisk` with the logistic loss.
         start: a point of the risk, such as p of shape (d,) or a tuple (v, p). Many starts have one axis more, such as
             shape (s, d), or are a list of tuples. For a list of risks, a list with the start or the starts of each.
         method: `Descent(lr)`, `NormalizedDescent(lr)`, any `Method` of your own, or `Flow()`; or a list.
@@ -77,7 +79,7 @@ def follow(
         A trajectory with its `limit`; or `Runs`, an array of them, with an axis for each argument that was a list:
         problems, starts, methods.
     """
-    risks = list(risk) if isinstance(risk, list | tuple) else [risk]
+    risks = [as_risk(one) for one in (risk if isinstance(risk, list | tuple) else [risk])]
     methods = list(method) if isinstance(method, list | tuple) else [method]
     points, shape = _grid(risk, risks, start)
     if isinstance(method, list | tuple):
@@ -98,8 +100,6 @@ def follow(
 
 def _grid(given: Any, risks: list[Any], start: Any) -> tuple[list[list[np.ndarray]], tuple[int, ...]]:
     """(the starts of each risk, the axes that they and the risks have)."""
-    for one in risks:
-        check_risk(one)
     if not isinstance(given, list | tuple):
         points, many = risks[0].starts(start)
         return [points], (len(points),) if many else ()
@@ -132,8 +132,7 @@ def follow_all(
 
     Risks of one structure and shape run together in one compiled batch.
     """
-    for risk in risks:
-        check_risk(risk)
+    risks = [as_risk(risk) for risk in risks]
     if len(risks) != len(starts):
         raise InvalidInputError(f"{len(risks)} risks but {len(starts)} starts: give one start for each.")
     if every is not None and not keep_path:
@@ -165,15 +164,6 @@ def continued(run: Trajectory, method: Flow | None = None) -> Trajectory:
             "short steps follow the gradient; or ask for the flow by follow(run.risk, run.final, Flow())."
         )
     return follow_all([run.risk], [run.final], onward, keep_path=True)[0]
-
-
-def check_risk(risk: object) -> None:
-    """Raise unless this can be followed."""
-    if not isinstance(risk, Risk):
-        raise InvalidInputError(
-            f"risk must be a Risk, such as an AttentionRisk, a HeadRisk or a JointRisk, got {type(risk).__name__}: "
-            "wrap your data as AttentionRisk(sequences)."
-        )
 
 
 @keep_precision
