@@ -225,8 +225,8 @@ def checked(function: Checked) -> Checked:
             expected.update(_hints(function))
         hint = expected.get(name, Any)
         if value is not defaults.get(name, Parameter.empty) and not _fits(value, hint):
-            name, value, hint = _culprit(name, value, hint)
-            words = _in_words(hint)
+            words, inside = _in_words(hint), get_args(hint)
+            words += f", each {_in_words(inside[0])}" if isinstance(value, list) and len(inside) == 1 else ""
             remedy = next((says for kind, says in REMEDIES.items() if f"{name}: {words}".endswith(kind)), "")
             raise WrongTypeError(f"{name} must be {words}, got {type(value).__name__}: {shown(value)}.{remedy}")
         bounded(value, name)
@@ -251,16 +251,6 @@ def checked(function: Checked) -> Checked:
         return function(*args, **kwargs)
 
     return wrapped  # type: ignore[return-value]
-
-
-def _culprit(name: str, value: Any, hint: Any) -> tuple[str, Any, Any]:
-    """What is wrong with an argument: itself, or the first item of another type where a list is what was asked for."""
-    inside = get_args(hint)
-    if isinstance(value, list | tuple) and len(inside) == 1 and isclass(get_origin(hint)):
-        for place, one in enumerate(value) if isinstance(value, get_origin(hint)) else ():
-            if not _fits(one, inside[0]):
-                return f"{name}[{place}]", one, inside[0]
-    return name, value, hint
 
 
 def check_fields(value: Any) -> None:

@@ -63,7 +63,7 @@ def alone_by_exact_shapes(risks, starts, monkeypatch):
 @pytest.mark.parametrize("count", [pytest.param(24), pytest.param(240, marks=pytest.mark.long)], ids=["few", "many"])
 def test_mixed_shapes_together_end_where_each_ends_alone_in_its_own_shape(rng, count, monkeypatch):
     risks, starts = drawn(rng, count, exponential if count < 100 else logistic)
-    some = range(count) if count > 100 else [1, 2, 4, 9]  # alone, each shape compiles
+    some = range(count) if count > 100 else [1, 4]  # alone, each shape compiles
     together = follow(risks, starts, Flow())
     assert together.shape == (count,)
     kinds = set(together.kinds.tolist())
@@ -128,7 +128,7 @@ def test_the_columns_are_those_of_the_limits(rng):
     np.testing.assert_array_equal(runs.velocities, [limit.velocity for limit in limits])
     assert runs.limits[0] is runs[0].limit
     assert f"{(runs.kinds == LimitKind.DIVERGES.value).sum()} diverges" in runs.explain()
-    nonlinear = HeadRisk(fig1c(), QuadraticHead(np.eye(2), np.ones(2)))
+    nonlinear = HeadRisk(fig1c(), QuadraticHead(np.eye(3), np.ones(3)))
     assert follow([risk, nonlinear], starts[:2], Flow()).limits[0].kind is limits[0].kind
 
 

@@ -52,7 +52,7 @@ def test_it_draws_itself_on_a_figure_of_its_own(answers, name, tmp_path):
     assert isinstance(figure, Figure)
     (ax, *_) = figure.axes
     assert ax.get_xlabel()
-    assert ax.lines or ax.patches or ax.collections
+    assert ax.lines or ax.patches or ax.collections or ax.images
     figure.savefig(tmp_path / "picture.pdf")
     assert (tmp_path / "picture.pdf").read_bytes().startswith(b"%PDF")
 
@@ -62,7 +62,7 @@ def test_it_draws_itself_on_given_axes(answers, name):
     figure = Figure()
     ax = figure.subplots()
     assert answers[name].plot(ax=ax) is figure
-    assert ax.lines or ax.patches or ax.collections
+    assert ax.lines or ax.patches or ax.collections or ax.images
 
 
 def test_the_path_drawn_is_the_path(answers):

@@ -76,9 +76,9 @@ def test_maps_of_a_transformer_encoder_are_those_that_its_layers_compute(batch_f
         list(torch_attention(model, 5))
 
 
-def test_an_error_names_the_item_of_a_list_that_is_of_another_type():
+def test_an_error_about_a_list_says_what_its_items_should_be():
     @checked
     def takes(batches: Iterable[Mapping[str, int]]) -> None: ...
 
-    with pytest.raises(WrongTypeError, match=r"batches\[1\] must be a Mapping, got int"):
+    with pytest.raises(WrongTypeError, match="batches must be an Iterable, each a Mapping, got list"):
         takes([{}, 3])

@@ -21,6 +21,7 @@ from tokenmargin.classify.packed_model import (
     why_not_in_javascript,
 )
 from tokenmargin.classify.text_model import TextModel
+from tokenmargin.classify.torch_model import MODULE
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text.character_tables import character_tables
 
@@ -51,10 +52,11 @@ class Form(Enum):
     JS = "scorer.js: a scorer for Node.js and browsers, model inside"
     ONNX = "model.onnx: from counted tokens to probabilities and contributions; vocabulary.txt numbers the tokens"
     JSON = "model.json: everything, for a reader of your own"
+    TORCH = "torch_model.py: a module of PyTorch from counted tokens on, with model.json for its numbers"
 
 
 #: All that an export may hold.
-FILES = (MANIFEST, CARD, "scorer.js", "model.onnx", "vocabulary.txt", "model.json")
+FILES = (MANIFEST, CARD, "scorer.js", "model.onnx", "vocabulary.txt", "model.json", "torch_model.py")
 
 
 @checked
@@ -128,6 +130,7 @@ _WRITERS: dict[Form, Callable[[TextModel], dict[str, bytes]]] = {
     Form.JS: _javascript,
     Form.ONNX: _onnx,
     Form.JSON: _json,
+    Form.TORCH: lambda model: _json(model) | {"torch_model.py": MODULE.encode()},
 }
 
 

@@ -35,7 +35,7 @@ def selects_best(limit: Limit) -> bool | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PhaseDiagram(Told):
-    """How often something happened, for each value of y (rows) and of x (columns)."""
+    """Counts of how often something happened, for each value of y (rows) and of x (columns)."""
 
     x: tuple[str, tuple[Any, ...]]  #: name and values of the columns
     y: tuple[str, tuple[Any, ...]]  #: name and values of the rows
@@ -110,7 +110,7 @@ def phase_diagram(
     folder: str | Path | None = None,
     progress: Progress = silent,
 ) -> PhaseDiagram:
-    """How often something happens in random problems, for every pair of two settings: shares with intervals.
+    """Ask how often something happens in random problems, for every pair of two settings: shares with intervals.
 
         def problem(d, scale, seed):
             rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def phase_diagram(
 
 @dataclass(frozen=True)
 class _Study:
-    """What is asked of every cell."""
+    """Questions to every cell."""
 
     make: Callable[..., Any]
     problems: int

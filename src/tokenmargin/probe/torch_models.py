@@ -17,9 +17,9 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.probe._torch_layers import attended
 from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
-from tokenmargin.probe.torch_layers import attended
 
 #: Names of the modules for queries and keys where nothing is done to their outputs but cutting them into heads.
 #: Models that turn them by their position (q_proj, k_proj) are not among them: their attention would come out wrong.
