@@ -10,7 +10,14 @@ from tests.instances import fig1c
 from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, Flow, JointRisk, LimitKind, NormalizedDescent, follow
 from tokenmargin.attention import HeadRisk, QuadraticHead, Runs, exponential, limits_of, logistic
 from tokenmargin.attention import flow as flow_module
-from tokenmargin.attention._size_classes import WORTH_A_PROGRAM, filled_up, is_small, shared_shapes, size_class
+from tokenmargin.attention._size_classes import (
+    WORTH_A_PROGRAM,
+    filled_up,
+    in_shape,
+    is_small,
+    shared_shapes,
+    size_class,
+)
 from tokenmargin.errors import InvalidInputError
 
 #: 1 - cos of two velocities of one limit, computed in arrays of different shapes.
@@ -52,7 +59,7 @@ def alone_by_exact_shapes(risks, starts, monkeypatch):
     """The slow twin: one problem at a time in its own shape, as if there were no size classes."""
     with monkeypatch.context() as patch:
         for name in (
-            "tokenmargin.attention.pair_field",
+            "tokenmargin.attention._size_classes",
             "tokenmargin.attention._lane_field",
             "tokenmargin.attention._judging",
         ):
@@ -137,7 +144,7 @@ def test_filling_up_changes_no_number(rng):
         (risk,), _ = drawn(rng, 1, loss)
         field = risk.in_span[0]
         y = rng.normal(size=field.keys.shape[2])
-        wide = field.filled_up((8, 12, 16))
+        wide = in_shape(field, (8, 12, 16))
         assert wide.keys.shape == (8, 12, 16)
         force, jacobian = (
             np.asarray(x) for x in jax.jit(lambda f, z: f.force_and_jacobian(z))(wide, np.pad(y, (0, 16 - len(y))))

@@ -24,9 +24,9 @@ from tokenmargin.attention._lane_field import alike, widened
 from tokenmargin.attention._mixed import split
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
+from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention.flow import AWAY, Flow, integrate
 from tokenmargin.attention.limit import Limit
-from tokenmargin.attention.pair_field import in_shared_shapes
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory
 

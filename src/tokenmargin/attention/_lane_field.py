@@ -21,7 +21,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
-from tokenmargin.attention._size_classes import Shape, is_small, shared_shapes
+from tokenmargin.attention._size_classes import Shape, in_shape, is_small, shared_shapes
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.attention.pair_field import KeyField, PairField, Separation, pair_excess, tokens_behind
 from tokenmargin.losses import Loss
@@ -264,7 +264,7 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
 def evaluated(systems: KeyField, points: np.ndarray, shape: Shape | None = None) -> tuple[np.ndarray, ...]:
     """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time, in a shape."""
     n, T, d = systems.keys.shape[1:]
-    systems = systems.filled_up(shape or shared_shapes([(n, T, d)])[0])
+    systems = in_shape(systems, shape or shared_shapes([(n, T, d)])[0])
     points = widened(points, systems)
     several = EVALUATED if is_small(systems.keys.shape[1:]) else 1 << (len(points) - 1).bit_length()
     size = min(EVALUATED, several) if len(points) > 1 else 1

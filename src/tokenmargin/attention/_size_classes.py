@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
+import equinox as eqx
 import numpy as np
+
+from tokenmargin.attention._outer_keys import OuterKeys
 
 #: n, T, d.
 Shape = tuple[int, int, int]
@@ -65,6 +69,20 @@ def size_class(size: int) -> int:
     """The size at or above that a compiled program is made for."""
     unit = 1 << max(size.bit_length() - (2 if size <= FEW_CLASSES else 3), 0)
     return -(-size // unit) * unit
+
+
+def in_shared_shapes(fields: Sequence[Any]) -> list[Any]:
+    """Fields of one query over fixed keys in shapes that many of them share, so that few programs are compiled."""
+    shapes = shared_shapes([tuple(field.keys.shape[-3:]) for field in fields])
+    return [in_shape(field, shape) for field, shape in zip(fields, shapes, strict=True)]
+
+
+def in_shape(field: Any, shape: Shape) -> Any:
+    """A field of the same orbits with arrays of a larger shape, of one problem or a stack; itself if none is known."""
+    if not field.has_fixed_scores or isinstance(field.keys, OuterKeys) or shape == field.keys.shape[-3:]:
+        return field
+    arrays = filled_up(*map(np.asarray, (field.keys, field.scores, field.log_multiplicity)), shape)
+    return eqx.tree_at(lambda one: (one.keys, one.scores, one.log_multiplicity), field, arrays)
 
 
 def filled_up(

@@ -13,11 +13,12 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
 from tokenmargin.attention._lane_field import alike, in_lanes, widened
+from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention.attention_risk import as_risk
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.method import Method
-from tokenmargin.attention.pair_field import KeyField, in_shared_shapes
+from tokenmargin.attention.pair_field import KeyField
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.runs import Runs
 from tokenmargin.attention.trajectory import Outcome, Trajectory

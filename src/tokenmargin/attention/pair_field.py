@@ -16,7 +16,6 @@ the orbits of the gradient flow, stays of order one for ever, and vanishes exact
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -40,7 +39,6 @@ from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._excess import DIRECT_ATTENTION, log_mean_excess
 from tokenmargin.attention._outer_keys import FieldKeys, OuterKeys, behind, in_span, pulled
 from tokenmargin.attention._pulls import Pulls
-from tokenmargin.attention._size_classes import Shape, filled_up, shared_shapes
 from tokenmargin.attention.field import Field
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.losses import Loss
@@ -118,11 +116,6 @@ class KeyField(Field):
         """The same field with keys in the span of their differences, in units of the longest one."""
         keys, coordinates = in_span(self.keys, np.isfinite(np.asarray(self.log_multiplicity)))
         return replace(self, keys=keys.astype(self.keys.dtype)), coordinates
-
-    def filled_up(self, shape: Shape) -> KeyField:
-        """A field of the same orbits with arrays of a larger shape (n, T, d); itself where no such field is known."""
-        del shape
-        return self
 
     def pulls(self, p: VectorJ) -> Pulls:
         """-grad L(p) as a sum over tokens, each relative to the top token * of its input.
@@ -258,12 +251,6 @@ def tokens_behind(
     return jnp.min(excess, axis=(0, 1)), jnp.max(lag, axis=(0, 1)), leaves, jnp.min(joins, axis=(0, 1))
 
 
-def in_shared_shapes(fields: Sequence[KeyField]) -> list[KeyField]:
-    """The fields in shapes that many of them share, so that few programs are compiled."""
-    shapes = shared_shapes([tuple(field.keys.shape[-3:]) for field in fields])
-    return [field.filled_up(shape) for field, shape in zip(fields, shapes, strict=True)]
-
-
 class PairField(KeyField):
     """The field of a linear head, whose scores do not depend on p, with its Jacobian in closed form."""
 
@@ -272,13 +259,6 @@ class PairField(KeyField):
     log_multiplicity: TokenNumbersJ
     loss: Loss
     has_fixed_scores: ClassVar[bool] = True
-
-    def filled_up(self, shape: Shape) -> KeyField:
-        """The field with tokens, inputs and coordinates added that pull on nothing; of one problem or a stack."""
-        if not self.has_fixed_scores or isinstance(self.keys, OuterKeys) or shape == self.keys.shape[-3:]:
-            return self
-        arrays = filled_up(*map(np.asarray, (self.keys, self.scores, self.log_multiplicity)), shape)
-        return eqx.tree_at(lambda field: (field.keys, field.scores, field.log_multiplicity), self, arrays)
 
     def log_attention(self, p: VectorJ) -> TokenNumbersJ:
         """log s_it, shape (n, T)."""
