@@ -59,8 +59,8 @@ class LaneField(eqx.Module):
 
     def lanes(self, which: np.ndarray) -> LaneField:
         """Some of the lanes."""
-        arrays = (x[..., which] for x in (self.keys, self.scores, self.log_multiplicity))
-        return LaneField(*arrays, self.loss, self.n_outputs[which])
+        keys, scores, counts = (x[..., which] for x in (self.keys, self.scores, self.log_multiplicity))
+        return LaneField(keys, scores, counts, self.loss, self.n_outputs[which])
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
         """Gradient and excess at p, which a method's step is given, for every lane along the last axis."""

@@ -31,7 +31,7 @@ FEW_TOKENS, FEW_COORDINATES = 48, 32
 WORTH_A_PROGRAM = 1000
 
 
-def is_small(shape: Shape) -> bool:
+def is_small(shape: tuple[int, ...]) -> bool:
     """True if problems of this shape are laid out side by side."""
     n, T, d = shape
     return n * T <= FEW_TOKENS and d <= FEW_COORDINATES
@@ -81,7 +81,8 @@ def in_shape(field: Any, shape: Shape) -> Any:
     """A field of the same orbits with arrays of a larger shape, of one problem or a stack; itself if none is known."""
     if not field.has_fixed_scores or isinstance(field.keys, OuterKeys) or shape == field.keys.shape[-3:]:
         return field
-    arrays = filled_up(*map(np.asarray, (field.keys, field.scores, field.log_multiplicity)), shape)
+    keys, scores, log_multiplicity = (np.asarray(x) for x in (field.keys, field.scores, field.log_multiplicity))
+    arrays = filled_up(keys, scores, log_multiplicity, shape)
     return eqx.tree_at(lambda one: (one.keys, one.scores, one.log_multiplicity), field, arrays)
 
 

@@ -200,7 +200,7 @@ def _descents(
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """The path of each descent, shape (1 + steps // every, D), and the weights of its tokens so far."""
     spans = [risk.followed_in(method.geometry) for risk in risks]
-    fields = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
+    fields: list[Any] = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
     inside = [
         point if span is None else span[1].inward(point).astype(point.dtype)
         for point, span in zip(points, spans, strict=True)

@@ -12,6 +12,7 @@ from tokenmargin._atomic import complete_file, complete_folder
 from tokenmargin._checks import checked
 from tokenmargin._plain_json import as_json
 from tokenmargin._sentences import percent
+from tokenmargin.classify._torch_model import MODULE
 from tokenmargin.classify.onnx_model import onnx_bytes
 from tokenmargin.classify.packed_model import (
     Precision,
@@ -21,7 +22,6 @@ from tokenmargin.classify.packed_model import (
     why_not_in_javascript,
 )
 from tokenmargin.classify.text_model import TextModel
-from tokenmargin.classify.torch_model import MODULE
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text.character_tables import character_tables
 

@@ -80,6 +80,7 @@ def draw_attention(sizes: np.ndarray, attention: np.ndarray, ax: Any) -> Any:
         ax.set(xlabel="length of the point", ylabel="attention on the token selected at the end", ylim=(-0.02, 1.02))
         if sizes.max() > 10 * max(sizes[sizes > 0].min(initial=np.inf), 1e-300):
             ax.set_xscale("symlog", linthresh=1.0)
+            ax.set_xlim(left=0.0)
         if attention.shape[1] <= 8:
             ax.legend(loc="best")
     return figure
@@ -101,7 +102,7 @@ def draw_bars(names: Sequence[str], values: np.ndarray, what: str, ax: Any) -> A
 def draw_heat(share: np.ndarray, x: tuple[str, Sequence[Any]], y: tuple[str, Sequence[Any]], what: str, ax: Any) -> Any:
     """Shares as a heat map, with the values of y from the bottom up, and each number in its cell."""
     with style():
-        figure, ax = on_axes(ax, 1.4 + 0.55 * len(x[1]), 1.0 + 0.42 * len(y[1]))
+        figure, ax = on_axes(ax, 1.9 + 0.55 * len(x[1]), max(2.7, 1.0 + 0.42 * len(y[1])))
         image = ax.imshow(share, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
         for i, j in np.ndindex(share.shape):
             text = f"{share[i, j]:.2f}" if np.isfinite(share[i, j]) else "?"
