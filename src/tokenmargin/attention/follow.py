@@ -129,17 +129,11 @@ def follow_all(
     keep_path: bool = False,
     progress: Progress = silent,
 ) -> list[Trajectory]:
-    """`follow` for many risks, each from its own start.
-
-    Risks of one structure and shape run together in one compiled batch.
-    """
-    risks = [as_risk(risk) for risk in risks]
+    """`follow` for many risks, each from its own start, as a list; no risks give none."""
     if len(risks) != len(starts):
         raise InvalidInputError(f"{len(risks)} risks but {len(starts)} starts: give one start for each.")
-    if every is not None and not keep_path:
-        raise InvalidInputError("every= keeps points of a path, but only the ends are kept: pass keep_path=True.")
-    points = [risk.point(start, "start") for risk, start in zip(risks, starts, strict=True)]
-    return _follow(risks, points, method, steps, every, keep_path, progress)
+    options: Options = {"steps": steps, "every": every, "keep_path": keep_path, "progress": progress}
+    return list(follow(list(risks), list(starts), method, **options)) if risks else []
 
 
 @checked
