@@ -11,12 +11,10 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel import PhaseDiagram, selects_best
 
 COUNT = 8
-MADE: list[tuple[int, float, int]] = []
 
 
 def problem(better: int, scale: float, seed: int):
     """Two tokens on a line; from 0 descent goes to the better one, where two inputs agree; else it stays finite."""
-    MADE.append((better, scale, seed))
     keys = scale * np.array([[[0.0], [1.0]], [[0.0], [1.0 if seed < better else -1.0]]])
     return tm.EmbeddedSequences.from_scores(keys, [[0.0, 1.0], [0.0, 1.0]])
 
@@ -41,11 +39,14 @@ def diagram(tmp_path_factory):
             folder=folder,
         )
 
-    return asked
+    return asked, folder
 
 
 def test_shares_are_counted_with_intervals_and_a_finished_cell_is_kept(diagram):
-    found = diagram()
+    asked, folder = diagram
+    found = asked()
+    cells = {path: path.stat().st_mtime_ns for path in folder.rglob("*.npz")}
+    assert len(cells) == 4
     assert found.counts.tolist() == [[2, 8], [2, 8]]
     assert found.share.tolist() == [[0.25, 1.0], [0.25, 1.0]]
     assert not found.undecided.any()
@@ -55,9 +56,8 @@ def test_shares_are_counted_with_intervals_and_a_finished_cell_is_kept(diagram):
     assert repr(found) == "PhaseDiagram(better x scale, 2 x 2 cells of 8 problems)"
     assert "better=2, scale=1.0: 25.0%" in found.explain()
     assert "other in 6 problems" in found.explain()
-    assert sorted(MADE) == sorted((b, s, k) for b in (2, 8) for s in (1.0, 8.0) for k in range(COUNT))
-    assert diagram().counts.tolist() == found.counts.tolist()
-    assert len(MADE) == 4 * COUNT, "nothing is made again"
+    assert asked().counts.tolist() == found.counts.tolist()
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.npz")} == cells, "nothing is computed again"
 
 
 def test_what_is_not_known_counts_in_no_share():
@@ -65,7 +65,7 @@ def test_what_is_not_known_counts_in_no_share():
     assert found.share[0, 0] == 0.5
     assert np.isnan(found.share[0, 1])
     assert found.interval[0, 1].tolist() == [0.0, 1.0]
-    stalled = tm.follow(tm.AttentionRisk(problem(8, 1.0, 0)), [0.0], tm.Flow(max_steps=2)).limit
+    stalled = tm.follow(tm.AttentionRisk(problem(8, 1.0, 0)), [0.0], tm.Flow(until_norm=2.0)).limit
     assert stalled.stalled
     assert selects_best(stalled) is None
 
