@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         relaxed_svm,
     )
     from tokenmargin.models import OneLayer, TwoLayer
-    from tokenmargin.parallel import sweep
+    from tokenmargin.parallel import phase_diagram, sweep
     from tokenmargin.text_fit import fit
     from tokenmargin.theory import basin_map, check, compare, corpus_agreement
     from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
@@ -139,6 +139,7 @@ __all__ = [
     "one_step",
     "optimal_selection",
     "parallel",
+    "phase_diagram",
     "regularization_path",
     "relaxed_svm",
     "scores",

@@ -226,7 +226,8 @@ def checked(function: Checked) -> Checked:
             expected.update(_hints(function))
         hint = expected.get(name, Any)
         if value is not defaults.get(name, Parameter.empty) and not _fits(value, hint):
-            words = _in_words(hint)
+            words, inside = _in_words(hint), get_args(hint)
+            words += f", each {_in_words(inside[0])}" if isinstance(value, list) and len(inside) == 1 else ""
             remedy = next((says for kind, says in REMEDIES.items() if f"{name}: {words}".endswith(kind)), "")
             raise WrongTypeError(f"{name} must be {words}, got {type(value).__name__}: {shown(value)}.{remedy}")
         bounded(value, name)

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 
 #: Called as `progress(done, total, what)`; total is None where it is not known beforehand.
 Progress = Callable[[int, int | None, str], None]
 
 
+#: Seconds of work after which a notebook shows how far it is, and between two lines.
+PATIENCE, APART = 2.0, 0.5
+
+_begun: dict[str, tuple[float, float]] = {}  # of each work in a notebook: when it began, when it was shown last
+
+
 def silent(done: int, total: int | None, what: str) -> None:
-    """Report progress to nobody."""
+    """Report progress to nobody; in a notebook to its reader, once the work takes more than two seconds."""
+    if "ipykernel" not in sys.modules:
+        return
+    now = time.monotonic()
+    begun, shown = _begun.setdefault(what, (now, now))
+    is_over = total is not None and done >= total
+    if now - begun > PATIENCE and (is_over or now - shown > APART):
+        _begun[what] = begun, now
+        print(f"\r{what}: {done:,}" + ("" if total is None else f" of {total:,}"), end="", file=sys.stderr, flush=True)
+    if is_over:
+        print(end="\n" if now - begun > PATIENCE else "", file=sys.stderr)
+        del _begun[what]
 
 
 def renamed(progress: Progress, what: str) -> Progress:

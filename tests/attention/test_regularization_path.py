@@ -58,7 +58,7 @@ PLANAR = {"fig1b": fig1b, "fig1c": fig1c, "random": lambda: random_sphere(np.ran
 @pytest.fixture(scope="module", params=PLANAR)
 def solved(request):
     data = PLANAR[request.param]()
-    return data, regularization_path(data, logistic, RADII)
+    return data, regularization_path(data, radii=RADII)
 
 
 class TestAgainstBruteForce:
@@ -127,13 +127,13 @@ class TestStationarity:
         assert (path.norms <= path.radii * (1 + 1e-13)).all()
 
     def test_a_finite_minimiser_is_found_and_stays(self):
-        path = regularization_path(theorem2_counterexample(), logistic, (1.0, 10.0, 100.0))
+        path = regularization_path(theorem2_counterexample(), radii=(1.0, 10.0, 100.0))
         assert path.is_bounded
         assert not path.at_radius.any()
         np.testing.assert_allclose(path.points, 0, atol=1e-10)
 
     def test_nothing_to_minimise(self):
-        path = regularization_path(EmbeddedSequences([[[1.0]], [[2.0]]], [1, 1], [1.0]), logistic, (1.0, 10.0))
+        path = regularization_path(EmbeddedSequences([[[1.0]], [[2.0]]], [1, 1], [1.0]), radii=(1.0, 10.0))
         assert path.converged.all()
         assert path.is_bounded
         assert (path.log_excess == -np.inf).all()
@@ -153,28 +153,28 @@ class TestTransformations:
     def test_units_of_the_keys(self):
         data = fig1b()
         scaled = EmbeddedSequences(data.tokens, data.labels, data.head, keys=1000 * data.keys)
-        here = regularization_path(data, logistic, RADII)
-        there = regularization_path(scaled, logistic, np.array(RADII) / 1000)
+        here = regularization_path(data, radii=RADII)
+        there = regularization_path(scaled, radii=np.array(RADII) / 1000)
         np.testing.assert_allclose(1000 * there.points, here.points, rtol=1e-8, atol=1e-8)
 
     def test_more_dimensions_than_differences(self):
         data = fig1b()
         basis = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 2)))[0]
         wide = EmbeddedSequences(data.tokens, data.labels, data.head, keys=data.keys @ basis.T)
-        here = regularization_path(data, logistic, RADII)
-        there = regularization_path(wide, logistic, RADII)
+        here = regularization_path(data, radii=RADII)
+        there = regularization_path(wide, radii=RADII)
         np.testing.assert_allclose(there.points, here.points @ basis.T, rtol=1e-7, atol=1e-7)
 
     def test_another_loss(self):
         data = planar([[(0, 0), (1, 1)], [(0, 0), (1, -1)]], [[0.0, 2.0], [0.0, 1.0]])
-        path = regularization_path(data, correlation, (10.0, 1000.0))
+        path = regularization_path(AttentionRisk(data, correlation), radii=(10.0, 1000.0))
         # -grad L balances 2 exp(-p1 - p2) against exp(-p1 + p2), with p2 of order log 2 and the pull along p1.
         assert path.points[-1][1] == pytest.approx(0.5 * np.log(2), rel=2e-3)
         assert path.values[-1] == pytest.approx(AttentionRisk(data, correlation).value(path.points[-1]))
 
     def test_given_starts_are_used(self):
         data = fig1b()
-        path = regularization_path(data, logistic, (1e3,), [[-0.1, 1.0]], random_starts=1)
+        path = regularization_path(data, [[-0.1, 1.0]], (1e3,), random_starts=1)
         np.testing.assert_allclose(path.directions[0], np.array([-0.1, 1.0]) / np.sqrt(1.01), atol=1e-9)
 
 
@@ -182,16 +182,16 @@ class TestInvalidInput:
     @pytest.mark.parametrize("radii", [(), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, np.inf), (np.nan,), 3.0])
     def test_radii(self, radii):
         with pytest.raises(InvalidInputError, match="radii"):
-            regularization_path(fig1b(), logistic, radii)
+            regularization_path(fig1b(), radii=radii)
 
     @pytest.mark.parametrize("starts", [[1.0, 0.0], [[1.0, 0.0, 0.0]], [[0.0, 0.0]], [[np.nan, 1.0]]])
     def test_starts(self, starts):
         with pytest.raises(InvalidInputError, match="starts"):
-            regularization_path(fig1b(), logistic, (1.0,), starts)
+            regularization_path(fig1b(), starts, (1.0,))
 
     def test_number_of_random_starts(self):
         with pytest.raises(InvalidInputError, match="random_starts"):
-            regularization_path(fig1b(), logistic, (1.0,), random_starts=0)
+            regularization_path(fig1b(), radii=(1.0,), random_starts=0)
 
     @pytest.mark.parametrize("epsilon", [0.0, -0.1, 1.0, 1e-13, np.nan])
     def test_cones_without_angle(self, epsilon):

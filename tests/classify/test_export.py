@@ -88,6 +88,28 @@ def test_json_is_enough_to_score_a_text(model, tmp_path):
         assert np.abs(model.predict_proba([text])[0] - expected).max() < CLOSE
 
 
+def test_the_module_of_torch_gives_the_same_probabilities_and_gradients(model, tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra peers)")
+    out = tmp_path / "out"
+    export(model, out, [Form.TORCH])
+    assert (out / "model.json").exists()
+    names: dict = {}
+    exec(compile((out / "torch_model.py").read_text(), "torch_model.py", "exec"), names)
+    module = names["load"](out / "model.json")
+    places = [model.counter.places(text).columns for text in TEXTS]
+    counted = [Counter(one) for one in places]
+    length = max(map(len, counted))
+    tokens, counts = (torch.zeros(len(TEXTS), length, dtype=torch.int64) for _ in range(2))
+    for row, one in enumerate(counted):
+        tokens[row, : len(one)] = torch.tensor([int(column) for column in one], dtype=torch.int64)
+        counts[row, : len(one)] = torch.tensor(list(one.values()), dtype=torch.int64)
+    probabilities, contributions = module(tokens, counts)
+    assert np.abs(probabilities.detach().numpy() - model.predict_proba(TEXTS)).max() < CLOSE
+    assert (contributions[counts == 0] == 0).all()
+    probabilities[:, 0].sum().backward()
+    assert all(torch.isfinite(each.grad).all() and each.grad.abs().sum() > 0 for each in module.parameters())
+
+
 @pytest.mark.skipif(NODE is None, reason="there is no Node.js on this machine")
 def test_the_scorer_runs_in_node_and_its_example_too(model, tmp_path):
     out = tmp_path / "out"

@@ -8,6 +8,7 @@ import pytest
 
 import tokenmargin as tm
 from tokenmargin.papers.maxmargin import toys
+from tokenmargin.parallel import PhaseDiagram
 from tokenmargin.theory import Evidence, plot_evidence
 
 Figure = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra figures)").Figure
@@ -36,11 +37,13 @@ def answers():
         "wide run": far,
         "wide margin": tm.global_margin(wide),
         "training": trained,
+        "path": tm.regularization_path(data, radii=(1.0, 10.0, 100.0)),
+        "diagram": PhaseDiagram(("d", (2, 4)), ("T", (3,)), 20, np.array([[5, 19]]), np.array([[0, 1]])),
         "statistics": tm.token_statistics(corpus),
     }
 
 
-DRAWN = ("run", "limit", "basins", "margin", "wide run", "wide margin", "training")
+DRAWN = ("run", "limit", "basins", "margin", "wide run", "wide margin", "training", "path", "diagram")
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -49,7 +52,7 @@ def test_it_draws_itself_on_a_figure_of_its_own(answers, name, tmp_path):
     assert isinstance(figure, Figure)
     (ax, *_) = figure.axes
     assert ax.get_xlabel()
-    assert ax.lines or ax.patches or ax.collections
+    assert ax.lines or ax.patches or ax.collections or ax.images
     figure.savefig(tmp_path / "picture.pdf")
     assert (tmp_path / "picture.pdf").read_bytes().startswith(b"%PDF")
 
@@ -59,7 +62,7 @@ def test_it_draws_itself_on_given_axes(answers, name):
     figure = Figure()
     ax = figure.subplots()
     assert answers[name].plot(ax=ax) is figure
-    assert ax.lines or ax.patches or ax.collections
+    assert ax.lines or ax.patches or ax.collections or ax.images
 
 
 def test_the_path_drawn_is_the_path(answers):

@@ -209,8 +209,7 @@ def attention_entries() -> Entries:
         "regularization_path": (
             tm.regularization_path,
             {
-                "sequences": seq,
-                "loss": tm.losses.logistic,
+                "risk": seq,
                 "radii": (1.0,),
                 "starts": None,
                 "random_starts": 1,

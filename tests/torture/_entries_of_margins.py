@@ -46,7 +46,7 @@ def margin_entries() -> Entries:
         "global_margin": (tm.global_margin, {"sequences": seq, "norm": "l2"}),
         "label_svm": (tm.label_svm, {"features": rows, "labels": [1, -1]}),
         "selected_label_svm": (margin.selected_label_svm, chosen),
-        "local_margins": (tm.local_margins, {"sequences": seq, "limit": 100, "norm": "l2"}),
+        "local_margins": (tm.local_margins, {"problem": seq, "norm": "l2", "limit": 100}),
         "feasible_selections": (margin.feasible_selections, {"sequences": seq, "limit": 100}),
         "relaxed_svm": (tm.relaxed_svm, {**chosen, "relaxed": None, "norm": "l2"}),
         "relaxed_inputs": (margin.relaxed_inputs, chosen),

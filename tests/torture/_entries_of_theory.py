@@ -43,7 +43,7 @@ def theory_entries() -> Entries:
         "compared_with": (theory.compared_with, {"limit": limit, "solution": tm.att_svm(seq, best)}),
         "basin_map": (
             tm.basin_map,
-            {"sequences": seq, "starts": [p], "loss": tm.losses.logistic, "method": tm.Flow(until_norm=100.0)},
+            {"risk": seq, "starts": [p], "method": tm.Flow(until_norm=100.0)},
         ),
         "corpus_agreement": (
             tm.corpus_agreement,
@@ -52,7 +52,7 @@ def theory_entries() -> Entries:
         "assumption_c": (maxmargin.assumption_c, {"sequences": seq, "selection": best, "trial_points": ()}),
         "enumerated_path": (
             theory.enumerated_path,
-            {"sequences": seq, "loss": tm.losses.logistic, "radii": [1.0], "limit": 100},
+            {"risk": seq, "radii": [1.0], "limit": 100},
         ),
         "certify_path": (
             theory.certify_path,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tokenmargin.attention.pair_field import KeyField, PairField, Seen
     from tokenmargin.attention.regularization_path import LocalPath, RegularizationPath, local_path, regularization_path
     from tokenmargin.attention.risk import Risk
+    from tokenmargin.attention.runs import Runs
     from tokenmargin.attention.stationarity import Stationarity, stationarity
     from tokenmargin.attention.steepest import Adam, MirrorDescent, SteepestDescent
     from tokenmargin.attention.trajectory import Outcome, Trajectory
@@ -88,6 +89,7 @@ __all__ = [
     "RegularizationPath",
     "Risk",
     "Role",
+    "Runs",
     "ScaledVector",
     "Seen",
     "Stationarity",

@@ -20,10 +20,11 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
-from tokenmargin.attention._lane_field import alike
+from tokenmargin.attention._lane_field import alike, widened
 from tokenmargin.attention._mixed import split
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
+from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention.flow import AWAY, Flow, integrate
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
@@ -93,8 +94,9 @@ def _in_spans(risks: list[Any], points: list[np.ndarray], method: Flow, keep_pat
 def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]) -> Flows:
     """The same for starts whose logits are known, each to a norm of its own, or `AWAY` from its start."""
     reduced = [risk.in_span for risk in risks]
-    for members in alike([system for system, _ in reduced]):
-        inside = [reduced[j][1].inward(points[j]).astype(points[j].dtype) for j in members]
+    systems = in_shared_shapes([system for system, _ in reduced])
+    for members in alike(systems):
+        inside = [widened(reduced[j][1].inward(points[j]).astype(points[j].dtype), systems[j]) for j in members]
         norms = [float(lengths(start)) for start in inside]
         until = [
             max(
@@ -103,15 +105,15 @@ def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: b
             )
             for j, norm in zip(members, norms, strict=True)
         ]
-        for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):
+        for lane, end in integrate([systems[j] for j in members], inside, until, method, keep_path):
             j = members[lane]
+            system, coordinates = reduced[j]
             outcome = (
                 Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
             )
-            path = reduced[j][1].outward(end.path, points[j])
+            path = coordinates.outward(end.path[:, : system.keys.shape[2]], points[j])
             path[0] = points[j]
-            run = Trajectory(risks[j], method, path, reduced[j][1].times(end.times), outcome, end.n_steps)
-            system, coordinates = reduced[j]
+            run = Trajectory(risks[j], method, path, coordinates.times(end.times), outcome, end.n_steps)
             is_still = outcome is Outcome.STATIONARY
             yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
 
@@ -125,8 +127,10 @@ def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float
     if parts is None or not parts.attracts:
         return run
     inner = coordinates.within(parts.free)
-    (_, end), *_ = integrate([parts.rest], [inner.inward(run.points[-1])], [until], method, record=True)
-    onward, times = coordinates.outward(parts.whole(end.path), run.points[-1]), coordinates.times(end.times)
+    (rest,) = in_shared_shapes([parts.rest])
+    (_, end), *_ = integrate([rest], [widened(inner.inward(run.points[-1]), rest)], [until], method, record=True)
+    passed = parts.whole(end.path[:, : parts.free.shape[1]])
+    onward, times = coordinates.outward(passed, run.points[-1]), coordinates.times(end.times)
     outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
     joined = Trajectory(
         run.risk,

@@ -30,6 +30,7 @@ from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
+from tokenmargin.attention._size_classes import Shape, shared_shapes
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
     NEWTON_TOLERANCE,
@@ -93,9 +94,10 @@ def limits_of(risks: Sequence[Risk], points: Sequence[ArrayLike]) -> list[Limit]
         )
     ends = [risk.point(p) for risk, p in zip(risks, points, strict=True)]
     limits: list[Limit | None] = [None] * len(risks)
+    shapes = shared_shapes([system.keys.shape for system, _ in reduced])
     for members in alike([system for system, _ in reduced]):
         some = [(risks[j], *reduced[j], ends[j]) for j in members]
-        for j, limit in zip(members, _judged(_Ends.of(some)), strict=True):
+        for j, limit in zip(members, _judged(_Ends.of(some, shapes[members[0]])), strict=True):
             limits[j] = limit
     return [limit for limit in limits if limit is not None]
 
@@ -121,12 +123,15 @@ class _Ends:
     speed: np.ndarray  #: |G|
 
     @classmethod
-    def of(cls, ends: list[tuple[Risk, Any, Coordinates, np.ndarray]]) -> _Ends:
-        """Points, each with its risk and the system and coordinates in which it is judged; all systems alike."""
+    def of(cls, ends: list[tuple[Risk, Any, Coordinates, np.ndarray]], shape: Shape | None = None) -> _Ends:
+        """Points, each with its risk and the system and coordinates in which it is judged; all systems alike.
+
+        They are evaluated by the program of a shape.
+        """
         risks, systems, coordinates, p = (list(column) for column in zip(*ends, strict=True))
         stacked = jax.tree.map(lambda *x: np.stack(x), *systems)
         y = np.stack([own.inward(point) for own, point in zip(coordinates, p, strict=True)])
-        force, jacobian, signed, scores = evaluated(stacked, y)
+        force, jacobian, signed, scores = evaluated(stacked, y, shape)
         norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity

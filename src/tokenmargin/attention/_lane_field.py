@@ -21,6 +21,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
+from tokenmargin.attention._size_classes import Shape, in_shape, is_small, shared_shapes
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.attention.pair_field import (
     KeyField,
@@ -52,16 +53,21 @@ class LaneField(eqx.Module):
     scores: LaneScores
     log_multiplicity: LaneScores
     loss: Loss
+    n_outputs: LaneNumbers  #: number of inputs that the loss is a mean over: without those that fill up a shape
     has_fixed_scores: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss) -> LaneField:
+    def of(
+        cls, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, loss: Loss, n_outputs: AnyArray | None = None
+    ) -> LaneField:
         """Make it from problems stacked along axis 0. Keys become relative to the first: softmax feels no shift."""
-        return cls(_last(keys - keys[:, :, :1]), _last(scores), _last(log_multiplicity), loss)
+        counts = np.full(len(keys), float(keys.shape[1])) if n_outputs is None else n_outputs
+        return cls(_last(keys - keys[:, :, :1]), _last(scores), _last(log_multiplicity), loss, counts)
 
     def lanes(self, which: np.ndarray) -> LaneField:
         """Some of the lanes."""
-        return LaneField(self.keys[..., which], self.scores[..., which], self.log_multiplicity[..., which], self.loss)
+        keys, scores, counts = (x[..., which] for x in (self.keys, self.scores, self.log_multiplicity))
+        return LaneField(keys, scores, counts, self.loss, self.n_outputs[which])
 
     def descent(self, p: LaneVectors) -> tuple[Gradient, Excess]:
         """Gradient and excess at p, which a method's step is given, for every lane along the last axis."""
@@ -69,12 +75,20 @@ class LaneField(eqx.Module):
         size = jnp.sum(jnp.abs(coefficient), axis=(0, 1)) / 2
         net = coefficient / jnp.where(size > 0, size, 1.0)[None, None]
         total = ScaledVector(self._summed(coefficient), log_scale)
-        pulls = jax.vmap(self._pulls, -1, -1)(self.keys, self.scores, self.log_multiplicity, p)
+        pulls = jax.vmap(self._pulls, -1, -1)(self.keys, self.scores, self.log_multiplicity, self._log_more, p)
         return Gradient((total,), pulls, net), Excess(*self.log_excess(p))
 
-    def _pulls(self, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, p: AnyArray) -> Pulls:
-        """The pulls of tokens in one lane."""
-        return PairField(keys=keys, scores=scores, log_multiplicity=log_multiplicity, loss=self.loss).pulls(p)
+    def _pulls(
+        self, keys: AnyArray, scores: AnyArray, log_multiplicity: AnyArray, more: AnyArray, p: AnyArray
+    ) -> Pulls:
+        """The pulls of tokens in one lane, of which `more` is the logarithm of what a mean over fewer inputs adds."""
+        told = PairField(keys=keys, scores=scores, log_multiplicity=log_multiplicity, loss=self.loss).pulls(p)
+        return Pulls(told.keys, told.top, told.sign, told.log_weight + more, told.log_scale + more)
+
+    @property
+    def _log_more(self) -> LaneNumbers:
+        """Logarithm of all inputs over those that count."""
+        return jnp.log(self.keys.shape[0] / jnp.asarray(self.n_outputs))
 
     @staticmethod
     def moved(before: LaneVectors, after: LaneVectors) -> LaneVectors:
@@ -86,7 +100,8 @@ class LaneField(eqx.Module):
         """(sign, log of the size) of L(p) minus the loss of the tokens of highest score, for every lane."""
         log_s = jax.nn.log_softmax(jnp.sum(self.keys * p[None, None], axis=2) + self.log_multiplicity, axis=1)
         one = partial(pair_excess, loss=self.loss)
-        return jax.vmap(one, in_axes=-1, out_axes=-1)(log_s, self.scores, self.log_multiplicity)
+        sign, size = jax.vmap(one, in_axes=-1, out_axes=-1)(log_s, self.scores, self.log_multiplicity)
+        return sign, size + self._log_more
 
     def descent_direction(self, p: LaneVectors) -> tuple[LaneVectors, LaneNumbers]:
         """(D, c) with -grad L(p) = exp(c) D and D of order one, for every lane.
@@ -106,7 +121,7 @@ class LaneField(eqx.Module):
 
     def coefficients(self, p: LaneVectors) -> tuple[LaneScores, LaneNumbers]:
         """(coefficient of each key in the descent direction, c), for every lane."""
-        n, T, _, _ = self.keys.shape
+        T = self.keys.shape[1]
         logits = self._along(p) + self.log_multiplicity
         top = jnp.arange(T)[None, :, None] == jnp.argmax(logits, axis=1, keepdims=True)
         behind = logits - jnp.max(logits, axis=1, keepdims=True)
@@ -121,7 +136,7 @@ class LaneField(eqx.Module):
         largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
         pull = jnp.exp(log_weight - largest[None, None]) * ahead
         others = jnp.where(top, 0.0, pull - share * jnp.sum(pull, axis=1, keepdims=True))
-        return jnp.where(top, -jnp.sum(others, axis=1, keepdims=True), others), largest - jnp.log(n)
+        return jnp.where(top, -jnp.sum(others, axis=1, keepdims=True), others), largest - jnp.log(self.n_outputs)
 
     def force(self, p: LaneVectors) -> LaneVectors:
         """G(p) of `PairField.force`, for every lane."""
@@ -227,16 +242,22 @@ class StackedFields(eqx.Module):
         return jax.vmap(lambda field, x, y: field.moved(x, y), (0, -1, -1), -1)(self.stacked, before, after)
 
 
-def in_lanes(fields: Sequence[Any]) -> LaneField | StackedFields:
-    """Fields of one structure and shape, a lane for each, in the fastest layout that is known for them."""
+def in_lanes(fields: Sequence[Any], n_outputs: Sequence[int] = ()) -> LaneField | StackedFields:
+    """Fields of one structure and shape, a lane for each, in the fastest layout that is known for them.
+
+    Args:
+        fields: the fields.
+        n_outputs: number of inputs that each loss is a mean over, where others fill up the shape; all if not given.
+    """
     stacked = jax.tree.map(lambda *x: np.stack(x), *fields)
     known = fields[0].has_fixed_scores and not isinstance(fields[0].keys, OuterKeys)
-    return side_by_side(stacked, fields[0].loss) if known else StackedFields(stacked)
+    counts = np.array(n_outputs, stacked.scores.dtype) if known and len(n_outputs) else None
+    return side_by_side(stacked, fields[0].loss, counts) if known else StackedFields(stacked)
 
 
-def side_by_side(stacked: Any, loss: Loss | None = None) -> LaneField:
+def side_by_side(stacked: Any, loss: Loss | None = None, n_outputs: AnyArray | None = None) -> LaneField:
     """Fields of fixed scores, stacked along the first axis, with problems along the last."""
-    return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss or stacked.loss)
+    return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss or stacked.loss, n_outputs)
 
 
 def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
@@ -244,19 +265,30 @@ def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
     groups: dict[object, list[int]] = {}
     for j, system in enumerate(systems):
         leaves, structure = jax.tree.flatten(system)
-        groups.setdefault((structure, *((np.shape(x), str(jnp.result_type(x))) for x in leaves)), []).append(j)
+        shapes = ((np.shape(x), getattr(x, "dtype", None) or jnp.result_type(x)) for x in leaves)
+        groups.setdefault((structure, *shapes), []).append(j)
     return list(groups.values())
 
 
-def evaluated(systems: KeyField, points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time."""
-    size = min(EVALUATED, 1 << (len(points) - 1).bit_length())
+def evaluated(systems: KeyField, points: np.ndarray, shape: Shape | None = None) -> tuple[np.ndarray, ...]:
+    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time, in a shape."""
+    n, T, d = systems.keys.shape[1:]
+    systems = in_shape(systems, shape or shared_shapes([(n, T, d)])[0])
+    points = widened(points, systems)
+    several = EVALUATED if is_small(systems.keys.shape[1:]) else 1 << (len(points) - 1).bit_length()
+    size = min(EVALUATED, several) if len(points) > 1 else 1
     parts = []
     for begin in range(0, len(points), size):
         rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
         some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
         parts.append(jax.device_get(_evaluate(some, points[rows])))
-    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
+    force, jacobian, signed, scores = (np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
+    return force[:, :d], jacobian[:, :d, :d], signed[:, :n, :T, :T], scores[:, :n, :T]
+
+
+def widened(points: np.ndarray, system: Any) -> np.ndarray:
+    """Points with zeros in the coordinates that fill up the keys of a system, shape (..., d)."""
+    return np.pad(points, [(0, 0)] * (points.ndim - 1) + [(0, system.keys.shape[-1] - points.shape[-1])])
 
 
 @eqx.filter_jit

@@ -21,6 +21,7 @@ from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.pair_field import PairField
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Loss, logistic
 
 
@@ -94,6 +95,18 @@ class AttentionRisk(Risk):
             return float(np.mean(m0 * head**2 * size**4 + 3 * m1 * head * size**3))
         score_norm = np.linalg.norm(gamma, axis=1)
         return float(np.mean(m0 * score_norm**2 * size**2 + 3 * m1 * score_norm * size**2))
+
+
+def as_risk(given: object) -> Risk:
+    """A risk; that of a data set with the logistic loss, where the data alone are given."""
+    if isinstance(given, Risk):
+        return given
+    if isinstance(given, EmbeddedSequences):
+        return AttentionRisk(given)
+    raise InvalidInputError(
+        f"risk must be a Risk, such as an AttentionRisk, a HeadRisk or a JointRisk, or a data set, got "
+        f"{type(given).__name__}: wrap your arrays as EmbeddedSequences(tokens, labels, head)."
+    )
 
 
 @eqx.filter_jit

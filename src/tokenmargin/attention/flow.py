@@ -23,7 +23,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, positive, whole_number
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._lane_field import WRITTEN_OUT, LaneField, side_by_side
+from tokenmargin.attention._lane_field import LaneField, side_by_side
 from tokenmargin.attention._rosenbrock import (
     FIRST_STEP,
     PASSED,
@@ -33,12 +33,16 @@ from tokenmargin.attention._rosenbrock import (
     rodas_step,
     rosenbrock_step,
 )
+from tokenmargin.attention._size_classes import is_small
 from tokenmargin.attention.pair_field import LIGHT, KeyField
 from tokenmargin.norms import L2
 
 #: Most lanes that advance together: wide enough to amortise the host loop, narrow enough for few idle lanes at the end
 #: and for their matrices to stay in a core's cache.
 LANES = 32
+
+#: Up to so many problems run in as many lanes, and each as it would alone.
+FEW = 4
 
 #: Steps between two looks at which lanes are finished.
 CHUNK = 32
@@ -147,6 +151,8 @@ def integrate(
 ) -> Iterator[tuple[int, FlowEnd]]:
     """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
     lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
+    if lanes > FEW and _is_small(systems[0]):  # idle lanes cost less than a program for every number of them
+        lanes = LANES
     waiting = iter(range(len(systems)))
     owner = np.full(lanes, -1)
     paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -230,10 +236,11 @@ def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Tr
 
 def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
     """True if problems are many and small enough to be laid out along the last axis: then sums are written out."""
-    if not systems.has_fixed_scores or lanes < LANES:
-        return False
-    n, T, d = systems.keys.shape[1:]
-    return d <= WRITTEN_OUT and n * T <= WRITTEN_OUT
+    return lanes >= LANES and _is_small(systems)
+
+
+def _is_small(system: KeyField) -> bool:
+    return system.has_fixed_scores and is_small(system.keys.shape[-3:])
 
 
 def _moved_axis(batch: _Batch, source: int, target: int) -> _Batch:

@@ -12,11 +12,15 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
-from tokenmargin.attention._lane_field import alike, in_lanes
-from tokenmargin.attention.descent import DEFAULT_STEPS, descend
+from tokenmargin.attention._lane_field import alike, in_lanes, widened
+from tokenmargin.attention._size_classes import in_shared_shapes
+from tokenmargin.attention.attention_risk import as_risk
+from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.method import Method
+from tokenmargin.attention.pair_field import KeyField
 from tokenmargin.attention.risk import Risk
+from tokenmargin.attention.runs import Runs
 from tokenmargin.attention.trajectory import Outcome, Trajectory
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
@@ -38,9 +42,14 @@ class Options(TypedDict, total=False):
 @overload
 def follow(risk: Risk, start: Start, method: Method | Flow, **options: Unpack[Options]) -> Trajectory: ...
 @overload
-def follow(risk: Risk, start: Sequence[Any], method: Method | Flow, **options: Unpack[Options]) -> list[Trajectory]: ...
+def follow(
+    risk: Risk | Sequence[Risk],
+    start: Sequence[Any] | np.ndarray,
+    method: Method | Flow | Sequence[Method | Flow],
+    **options: Unpack[Options],
+) -> Runs: ...
 @overload
-def follow(risk: Risk, start: Any, method: Method | Flow, **options: Unpack[Options]) -> Any: ...
+def follow(risk: Any, start: Any, method: Any, **options: Unpack[Options]) -> Any: ...
 @checked
 def follow(
     risk: Any,
@@ -52,28 +61,61 @@ def follow(
     keep_path: bool | None = None,
     progress: Progress = silent,
 ) -> Any:
-    """Follow `risk` from `start`, or from many starts at once.
+    """Follow `risk` from `start`; or many risks, each from one start or many, by many methods.
+
+    Problems of many shapes run in few compiled programs: they are filled up by tokens and inputs that pull on nothing.
 
     Args:
-        risk: risk that is descended: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own.
+        risk: an `AttentionRisk`, a `HeadRisk`, a `JointRisk`, or a `Risk` of your own; or a list of them. A data set
+            stands for its `AttentionRisk` with the logistic loss.
         start: a point of the risk, such as p of shape (d,) or a tuple (v, p). Many starts have one axis more, such as
-            shape (s, d), or are a list of tuples.
-        method: `Descent(lr)`, `NormalizedDescent(lr)`, any `Method` of your own, or `Flow()`.
+            shape (s, d), or are a list of tuples. For a list of risks, a list with the start or the starts of each.
+        method: `Descent(lr)`, `NormalizedDescent(lr)`, any `Method` of your own, or `Flow()`; or a list.
         steps: number of steps of a method, 1000 if not given; the flow decides for itself (`Flow.max_steps`).
         every: keep every so many points of a method's path (a divisor of `steps`); all of them if not given.
-        keep_path: True if the points passed are kept. By default they are for one start, and first and last for many.
+        keep_path: True if the points passed are kept. By default they are for one run, and first and last for many.
         progress: called as progress(done, total, what) as runs end.
 
     Returns:
-        A trajectory with its `limit`; a list of them, in the order of the starts, for many starts.
+        A trajectory with its `limit`; or `Runs`, an array of them, with an axis for each argument that was a list:
+        problems, starts, methods.
     """
-    check_risk(risk)
-    starts, many = risk.starts(start)
-    kept = (not many) if keep_path is None else keep_path
+    risks = [as_risk(one) for one in (risk if isinstance(risk, list | tuple) else [risk])]
+    methods = list(method) if isinstance(method, list | tuple) else [method]
+    points, shape = _grid(risk, risks, start)
+    if isinstance(method, list | tuple):
+        shape = (*shape, len(methods))
+    kept = (not shape) if keep_path is None else keep_path
     if every is not None and not kept:
         raise InvalidInputError("every= keeps points of a path, but only the ends are kept: pass keep_path=True.")
-    runs = _follow([risk] * len(starts), starts, method, steps, every, kept, progress)
-    return runs if many else runs[0]
+    if not methods:
+        raise InvalidInputError("there are no methods: give at least one.")
+    each = [one for one, own in zip(risks, points, strict=True) for _ in own]
+    flat = [point for own in points for point in own]
+    table = np.empty((len(flat), len(methods)), dtype=object)
+    for k, one in enumerate(methods):
+        own_steps, own_every = (None, None) if isinstance(one, Flow) and len(methods) > 1 else (steps, every)
+        table[:, k] = _follow(each, flat, one, own_steps, own_every, kept, progress)
+    return Runs(table.reshape(shape)) if shape else table[0, 0]
+
+
+def _grid(given: Any, risks: list[Any], start: Any) -> tuple[list[list[np.ndarray]], tuple[int, ...]]:
+    """(the starts of each risk, the axes that they and the risks have)."""
+    if not isinstance(given, list | tuple):
+        points, many = risks[0].starts(start)
+        return [points], (len(points),) if many else ()
+    if not risks:
+        raise InvalidInputError("there are no risks: give at least one.")
+    if not isinstance(start, list | tuple | np.ndarray) or len(start) != len(risks):
+        words = f"{len(start)} starts" if hasattr(start, "__len__") else f"start is a {type(start).__name__}"
+        raise InvalidInputError(f"{len(risks)} risks but {words}: give one start for each, or many for each.")
+    found = [one.starts(own) for one, own in zip(risks, start, strict=True)]
+    sizes = sorted({(many, len(points)) for points, many in found})
+    if len(sizes) > 1:
+        raise InvalidInputError(
+            f"risks have between {sizes[0][1]} and {sizes[-1][1]} starts: give as many for each, or one for each."
+        )
+    return [points for points, _ in found], (len(risks), *(size for many, size in sizes if many))
 
 
 @checked
@@ -87,18 +129,11 @@ def follow_all(
     keep_path: bool = False,
     progress: Progress = silent,
 ) -> list[Trajectory]:
-    """`follow` for many risks, each from its own start.
-
-    Risks of one structure and shape run together in one compiled batch.
-    """
-    for risk in risks:
-        check_risk(risk)
+    """`follow` for many risks, each from its own start, as a list; no risks give none."""
     if len(risks) != len(starts):
         raise InvalidInputError(f"{len(risks)} risks but {len(starts)} starts: give one start for each.")
-    if every is not None and not keep_path:
-        raise InvalidInputError("every= keeps points of a path, but only the ends are kept: pass keep_path=True.")
-    points = [risk.point(start, "start") for risk, start in zip(risks, starts, strict=True)]
-    return _follow(risks, points, method, steps, every, keep_path, progress)
+    options: Options = {"steps": steps, "every": every, "keep_path": keep_path, "progress": progress}
+    return list(follow(list(risks), list(starts), method, **options)) if risks else []
 
 
 @checked
@@ -124,15 +159,6 @@ def continued(run: Trajectory, method: Flow | None = None) -> Trajectory:
             "short steps follow the gradient; or ask for the flow by follow(run.risk, run.final, Flow())."
         )
     return follow_all([run.risk], [run.final], onward, keep_path=True)[0]
-
-
-def check_risk(risk: object) -> None:
-    """Raise unless this can be followed."""
-    if not isinstance(risk, Risk):
-        raise InvalidInputError(
-            f"risk must be a Risk, such as an AttentionRisk, a HeadRisk or a JointRisk, got {type(risk).__name__}: "
-            "wrap your data as AttentionRisk(sequences)."
-        )
 
 
 @keep_precision
@@ -168,20 +194,25 @@ def _descents(
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """The path of each descent, shape (1 + steps // every, D), and the weights of its tokens so far."""
     spans = [risk.followed_in(method.geometry) for risk in risks]
-    fields = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
+    fields: list[Any] = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
     inside = [
         point if span is None else span[1].inward(point).astype(point.dtype)
         for point, span in zip(points, spans, strict=True)
     ]
     paths: dict[int, tuple[np.ndarray, np.ndarray | None]] = {}
-    for members in alike(fields):
-        lanes = in_lanes([fields[j] for j in members])
-        passed, weights = descend(lanes, np.stack([inside[j] for j in members]), method, steps, every, counts=True)
-        for path, j in zip(passed, members, strict=True):
-            span = spans[j]
-            whole = path if span is None else span[1].outward(path, points[j])
+    # A method of the user's own is given the problem as it is.
+    fits = isinstance(method, Descent | NormalizedDescent) and all(isinstance(field, KeyField) for field in fields)
+    shared = in_shared_shapes(fields) if fits else fields
+    for members in alike(shared):
+        known = [getattr(fields[j], "n_outputs", 1) for j in members]
+        lanes = in_lanes([shared[j] for j in members], known)
+        begin = np.stack([widened(inside[j], shared[j]) if shared[j] is not fields[j] else inside[j] for j in members])
+        passed, weights = descend(lanes, begin, method, steps, every, counts=True)
+        for lane, j in enumerate(members):
+            span, path = spans[j], passed[lane, :, : len(inside[j])]
+            whole = path.copy() if span is None else span[1].outward(path, points[j])
             whole[0] = points[j]
-            paths[j] = whole, None if weights is None else weights[members.index(j)]
+            paths[j] = whole, None if weights is None else weights[lane][(..., *map(slice, fields[j].keys.shape[:2]))]
     return [paths[j] for j in range(len(risks))]
 
 

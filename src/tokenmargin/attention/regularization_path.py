@@ -12,21 +12,23 @@ The result is the best of what was found: `theory.path_optimality` certifies it 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from tokenmargin._checks import checked, positive, real_array, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike, Path
 from tokenmargin.attention._points import PathOfPoints, unit_rows
 from tokenmargin.attention._projected import Region, Stationary, minimise, risks
-from tokenmargin.attention.attention_risk import AttentionRisk
+from tokenmargin.attention.attention_risk import AttentionRisk, as_risk
 from tokenmargin.attention.pair_field import PairField
-from tokenmargin.data import EmbeddedSequences
+from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.losses import Loss, logistic
+from tokenmargin.losses import Loss
 
 #: Random directions followed at every radius when the caller does not say, besides as many of the screened ones.
 DEFAULT_STARTS = 8
@@ -47,7 +49,7 @@ _NO_CONE = -2.0
 
 
 @dataclass(frozen=True, eq=False)
-class RegularizationPath(PathOfPoints):
+class RegularizationPath(PathOfPoints, Told):
     """p_bar(R) = argmin of L over |p| <= R (and a cone, for a local path), for increasing R."""
 
     risk: AttentionRisk = field(repr=False)
@@ -59,6 +61,21 @@ class RegularizationPath(PathOfPoints):
     residuals: np.ndarray = field(repr=False)  #: |projected G|/|G| on a border, |G| in the interior, shape (s,)
     at_radius: np.ndarray = field(repr=False)  #: whether |p_bar| = R and the bound is felt, shape (s,)
     converged: np.ndarray = field(repr=False)  #: whether the residual is down to rounding, shape (s,)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the minimisers: in the plane with its tokens where p has two coordinates, else their attention.
+
+        Args:
+            ax: matplotlib axes to draw on; a figure of its own when absent.
+        """
+        from tokenmargin.plots.answers import draw_attention, draw_plane  # matplotlib, an extra
+
+        data = self.risk.sequences
+        if data.width == 2:
+            return draw_plane(data.keys, scores(data), ax, paths=[self.points])
+        attention = np.stack([data.attention(point) for point in self.points])
+        at_end = attention[:, np.arange(attention.shape[1]), attention[-1].argmax(axis=-1)]
+        return draw_attention(self.norms, at_end, ax)
 
     @property
     def is_bounded(self) -> bool:
@@ -84,10 +101,9 @@ class LocalPath(RegularizationPath):
 @checked
 @keep_precision
 def regularization_path(
-    sequences: EmbeddedSequences,
-    loss: Loss = logistic,
-    radii: ArrayLike = (1.0, 10.0, 100.0, 1000.0),
+    risk: AttentionRisk | EmbeddedSequences,
     starts: ArrayLike | None = None,
+    radii: ArrayLike = (1.0, 10.0, 100.0, 1000.0),
     *,
     random_starts: int = DEFAULT_STARTS,
     seed: int = 0,
@@ -95,16 +111,17 @@ def regularization_path(
     """p_bar(R) = argmin over |p| <= R of L(p), for every R of `radii` [M, (2)].
 
     Args:
-        sequences: the data.
-        loss: a decreasing loss.
-        radii: positive and strictly increasing, shape (s,).
+        risk: an `AttentionRisk`, or a data set, which stands for its risk with the logistic loss.
         starts: further directions to start from, shape (m, d), such as the last points of descents.
+        radii: positive and strictly increasing, shape (s,).
         random_starts: how many random directions to start from besides.
         seed: seed of the random directions.
     """
-    risk = AttentionRisk(sequences, loss)
+    objective = as_risk(risk)
+    assert isinstance(objective, AttentionRisk)
+    sequences = objective.sequences
     bounds = _checked_radii(radii)
-    system, coordinates = risk.field.in_span()
+    system, coordinates = objective.field.in_span()
     width = system.keys.shape[2]
     pool = _random_directions(random_starts, width, seed)
     given = np.zeros((0, width)) if starts is None else coordinates.inward(_checked_starts(sequences, starts))
@@ -112,7 +129,7 @@ def regularization_path(
     region = Region(np.zeros(width), np.array(_NO_CONE), np.array(0.0), np.array(1.0))
     best = _best(system, region, bounds * coordinates.kappa, tried)
     points = coordinates.outward(best.point, np.zeros(sequences.width))
-    return RegularizationPath(risk, bounds, points, *best.summary(), best.on_sphere, best.converged)
+    return RegularizationPath(objective, bounds, points, *best.summary(), best.on_sphere, best.converged)
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -76,8 +77,11 @@ class Trajectory(PathOfPoints, Told):
         |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
         `continued(run).limit` says where the flow goes from where it ended.
         """
+        return self._in_its_norm(self._judged())
+
+    def _in_its_norm(self, found: Limit) -> Limit:
+        """A limit that was judged by the dynamics, in the geometry of risk and method."""
         norm, silent = geometry(self.risk, self.method)
-        found = self._judged()
         if found.finite:
             return found
         if norm is None:
@@ -116,12 +120,26 @@ class Trajectory(PathOfPoints, Told):
     def _judged(self) -> Limit:
         if self.risk.in_span is None:
             return limit_by_rates(self.risk, self.points, self.times)
-        (limit,) = limits_of([self.risk], [self.points[-1] if self.judged_at is None else self.judged_at])
+        (limit,) = limits_of([self.risk], [self._place()])
+        return self._at_its_end(limit)
+
+    def _place(self) -> Vector:
+        """The point at which the limit is judged."""
+        return self.points[-1] if self.judged_at is None else self.judged_at
+
+    def _at_its_end(self, limit: Limit) -> Limit:
         return limit if self.judged_at is None else replace(limit, point=self.points[-1])
 
     def __repr__(self) -> str:
         """Show the risk, the method, the number of points, and why the run ended."""
         return f"Trajectory({type(self.risk).__name__}, {self.method}, {len(self.points)} points: {self.outcome.value})"
+
+
+def judge_together(runs: Sequence[Trajectory]) -> None:
+    """Give each run its `limit`, those that a point tells all at once."""
+    left = [run for run in runs if "limit" not in vars(run) and run.risk.in_span is not None]
+    for run, limit in zip(left, limits_of([r.risk for r in left], [r._place() for r in left]), strict=True):
+        vars(run)["limit"] = run._in_its_norm(run._at_its_end(limit))  # where `cached_property` keeps it
 
 
 def geometry(risk: Risk, method: Method | Flow) -> tuple[Norm | None, str]:

@@ -12,6 +12,7 @@ from tokenmargin._atomic import HALVES, complete_file, complete_folder
 from tokenmargin._checks import checked, shown
 from tokenmargin._plain_json import as_json
 from tokenmargin._sentences import percent
+from tokenmargin.classify._torch_model import MODULE
 from tokenmargin.classify.onnx_model import onnx_bytes
 from tokenmargin.classify.packed_model import (
     Precision,
@@ -51,10 +52,11 @@ class Form(Enum):
     JS = "scorer.js: a scorer for Node.js and browsers, model inside"
     ONNX = "model.onnx: from counted tokens to probabilities and contributions; vocabulary.txt numbers the tokens"
     JSON = "model.json: everything, for a reader of your own"
+    TORCH = "torch_model.py: a module of PyTorch from counted tokens on, with model.json for its numbers"
 
 
 #: All that an export may hold.
-FILES = (MANIFEST, CARD, "scorer.js", "model.onnx", "vocabulary.txt", "model.json")
+FILES = (MANIFEST, CARD, "scorer.js", "model.onnx", "vocabulary.txt", "model.json", "torch_model.py")
 
 
 @checked
@@ -133,6 +135,7 @@ _WRITERS: dict[Form, Callable[[TextModel], dict[str, bytes]]] = {
     Form.JS: _javascript,
     Form.ONNX: _onnx,
     Form.JSON: _json,
+    Form.TORCH: lambda model: _json(model) | {"torch_model.py": MODULE.encode()},
 }
 
 

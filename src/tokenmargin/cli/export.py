@@ -42,6 +42,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--js", action="store_true", help="write scorer.js")
     parser.add_argument("--onnx", action="store_true", help="write model.onnx (needs the extra onnx)")
     parser.add_argument("--json", action="store_true", help="write model.json")
+    parser.add_argument("--torch", action="store_true", help="write torch_model.py and model.json")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="where to write (default: export-<name of MODEL>)")
     parser.set_defaults(run=_run)
 
@@ -54,7 +55,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
     forms = [form for form in Form if getattr(known, form.name.lower())]
     if not forms:
-        raise Misuse("say what to write: --js, --onnx, --json, or several of them")
+        raise Misuse("say what to write: --js, --onnx, --json, --torch, or several of them")
     if Form.ONNX in forms:
         demand_onnx()  # before a large model is read
     model = load(known.model)

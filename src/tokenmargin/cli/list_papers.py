@@ -17,12 +17,15 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser("list", help="list papers, their figures and their claims")
     parser.add_argument("--paper", metavar="KEY", help="only one paper, such as maxmargin")
     parser.add_argument("--errata", action="store_true", help="print the errata of the papers as a page in Markdown")
+    parser.add_argument("--bibtex", action="store_true", help="print BibTeX of the papers and of this software")
+    parser.add_argument("--latex", action="store_true", help="print the claims as a table in LaTeX")
     parser.set_defaults(run=_run)
 
 
 def _run(known: Arguments, rest: list[str]) -> int:
     refuse(known, rest)
     from tokenmargin.experiments.registry import experiments
+    from tokenmargin.report.citations import latex_table, software_bibtex
     from tokenmargin.theory.paper import papers
     from tokenmargin.theory.registry import claims, found_name
 
@@ -31,6 +34,12 @@ def _run(known: Arguments, rest: list[str]) -> int:
         from tokenmargin.report.errata_page import errata_page
 
         _console.data(errata_page(chosen))
+        return HOLDS
+    if known.bibtex:
+        _console.data("\n".join([software_bibtex(), *(each.bibtex.strip() + "\n" for each in chosen)]))
+        return HOLDS
+    if known.latex:
+        _console.data(latex_table([one for paper in chosen for one in claims(paper.key).values()]))
         return HOLDS
     _console.table(
         ("paper", "cited as", "title", "authors", "year"),

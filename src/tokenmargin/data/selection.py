@@ -70,6 +70,20 @@ class Selection:
             raise InvalidInputError(f"input {i} selects token {alpha[i]}, but tokens are numbered 0 to {T - 1}.")
         return cls(np.arange(T) == alpha[:, None])
 
+    @classmethod
+    def of(cls, selection: Selection | ArrayLike, sequences: EmbeddedSequences) -> Selection:
+        """The selection itself, or that of a list: the number of one token for each input, or booleans (n, T)."""
+        if isinstance(selection, Selection):
+            return selection
+        array = array_of(selection, "selection", f"one token number for each of {sequences.n_inputs} inputs")
+        if array.dtype == bool:
+            return cls(array)
+        if array.shape != (sequences.n_inputs,):
+            raise InvalidInputError(
+                f"selection has shape {array.shape}: give a token number for each of {sequences.n_inputs} inputs."
+            )
+        return cls.from_indices(array, sequences.n_places)
+
     @property
     def tied_inputs(self) -> np.ndarray:
         """Inputs that select more than one token."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin._types import InputNumbers
+from tokenmargin._types import ArrayLike, InputNumbers
 from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, optimal_selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._given_rows import GivenRows
@@ -19,7 +19,7 @@ from tokenmargin.norms import L2, Norm, as_norm
 
 
 @checked
-def att_svm(sequences: EmbeddedSequences, selection: Selection, norm: Norm | str = "l2") -> MarginSolution:
+def att_svm(sequences: EmbeddedSequences, selection: Selection | ArrayLike, norm: Norm | str = "l2") -> MarginSolution:
     """The shortest p that prefers each selected token to every other token of its input by 1.
 
         min N(p)   s.t.   p'(k_is - k_it) >= 1  for s selected, t not,   p'k_is = p'k_is'  for s, s' selected
@@ -29,13 +29,14 @@ def att_svm(sequences: EmbeddedSequences, selection: Selection, norm: Norm | str
 
     Args:
         sequences: n inputs of T tokens with keys of width d; with queries, p is the matrix W of the logits x'W z.
-        selection: booleans of shape (n, T).
+        selection: a `Selection`, or the number of one token for each input, or booleans of shape (n, T).
         norm: N, from `tokenmargin.norms` or by its name; that of the method whose limit is asked for.
 
     Returns:
         MarginSolution with p of shape (d,), duals, residuals and, when infeasible, a certificate, whatever the norm.
     """
-    return att_svm_with_margins(sequences, selection, np.ones(sequences.n_inputs), as_norm(norm))
+    chosen = Selection.of(selection, sequences)
+    return att_svm_with_margins(sequences, chosen, np.ones(sequences.n_inputs), as_norm(norm))
 
 
 def att_svm_with_margins(

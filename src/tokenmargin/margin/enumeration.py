@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.errors import NotDecidedError, TooLargeError
+from tokenmargin.errors import NotDecidedError, TooLargeError, WrongTypeError
 from tokenmargin.margin.att_svm import att_svm_batch
 from tokenmargin.margin.least_norm import least_norm_batch_of_pairs
 from tokenmargin.margin.margin_solution import MarginSolution
@@ -54,23 +56,24 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
 
 
 @checked
-def local_margins(
-    sequences: EmbeddedSequences, limit: int = ENUMERATION_LIMIT, norm: Norm | str = "l2"
-) -> list[MarginSolution]:
+def local_margins(problem: Any, norm: Norm | str = "l2", *, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
     """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
 
     Exact, by enumeration with pruning (`feasible_selections`); selections have one token per input, as in [M].
     Empty when no selection is locally optimal: then no flow of p diverges to a single token per input.
 
     Args:
-        sequences: n inputs of T tokens.
-        limit: selections, whole or partial, up to which they are enumerated.
+        problem: n inputs of T tokens, or a risk of them, whose loss plays no part.
         norm: in which each solution is shortest, and its neighbours are those that limit it.
+        limit: selections, whole or partial, up to which they are enumerated.
 
     Raises:
         TooLargeError: when there are more than `limit` choices to try.
         NotDecidedError: when float64 cannot tell whether some selection is feasible.
     """
+    sequences = getattr(problem, "sequences", problem)
+    if not isinstance(sequences, EmbeddedSequences):
+        raise WrongTypeError(f"problem must be a data set or a risk of one, got {type(problem).__name__}.")
     selections = feasible_selections(sequences, limit)
     solutions = att_svm_batch([sequences] * len(selections), selections, norm)
     try:

@@ -80,12 +80,13 @@ def label_svm(features: ArrayLike, labels: ArrayLike) -> LabelSolution:
 
 
 @checked
-def selected_label_svm(sequences: EmbeddedSequences, selection: Selection) -> LabelSolution:
+def selected_label_svm(sequences: EmbeddedSequences, selection: Selection | ArrayLike) -> LabelSolution:
     """(SVM) on the selected tokens, r_i = x_{i alpha_i} [M, Sec. 3.1].
 
     Args:
         sequences: n inputs of T tokens; their head is not used.
         selection: one token per input.
     """
-    selection.check_fits(sequences)
-    return label_svm(sequences.tokens[np.arange(sequences.n_inputs), selection.indices], sequences.labels)
+    chosen = Selection.of(selection, sequences)
+    chosen.check_fits(sequences)
+    return label_svm(sequences.tokens[np.arange(sequences.n_inputs), chosen.indices], sequences.labels)

@@ -27,46 +27,51 @@ _HALVINGS = 60
 
 
 @checked
-def relaxed_inputs(sequences: EmbeddedSequences, selection: Selection) -> InputFlags:
+def relaxed_inputs(sequences: EmbeddedSequences, selection: Selection | ArrayLike) -> InputFlags:
     """Inputs whose selected token is no support vector of (SVM), shape (n,): the complement of S [M, Sec. 3.2].
 
     Raises:
         InvalidInputError: if no classifier separates the selected tokens, so that nothing is a support vector.
     """
-    return ~_separated(sequences, selection).support
+    return ~_separated(sequences, Selection.of(selection, sequences)).support
 
 
 @checked
 def relaxed_svm(
-    sequences: EmbeddedSequences, selection: Selection, relaxed: ArrayLike | None = None, norm: Norm | str = "l2"
+    sequences: EmbeddedSequences,
+    selection: Selection | ArrayLike,
+    relaxed: ArrayLike | None = None,
+    norm: Norm | str = "l2",
 ) -> MarginSolution:
     """(ATT-SVM) with margin 1 on some inputs and only p'(k_s - k_t) >= 0 on the relaxed ones [M, (10)].
 
     Args:
         sequences: n inputs of T tokens; their head is not used.
-        selection: booleans of shape (n, T).
+        selection: a `Selection`, or the number of one token for each input, or booleans of shape (n, T).
         relaxed: booleans of shape (n,), True for inputs whose margin constraint is relaxed to 0. If absent, those that
             are no support vectors of (SVM), found by solving it: `relaxed_inputs`, for one selected token per input.
         norm: in which p is shortest.
     """
-    flags = relaxed_inputs(sequences, selection) if relaxed is None else array_of(relaxed, "relaxed", "booleans")
+    chosen = Selection.of(selection, sequences)
+    flags = relaxed_inputs(sequences, chosen) if relaxed is None else array_of(relaxed, "relaxed", "booleans")
     if flags.shape != (sequences.n_inputs,) or flags.dtype != bool:
         raise InvalidInputError(
             f"relaxed must be booleans, one per input, shape ({sequences.n_inputs},); "
             f"got {flags.dtype} of shape {flags.shape}."
         )
-    return att_svm_with_margins(sequences, selection, np.where(flags, 0.0, 1.0), as_norm(norm))
+    return att_svm_with_margins(sequences, chosen, np.where(flags, 0.0, 1.0), as_norm(norm))
 
 
 @checked
-def relaxing_rate(sequences: EmbeddedSequences, selection: Selection) -> float:
+def relaxing_rate(sequences: EmbeddedSequences, selection: Selection | ArrayLike) -> float:
     """The least c such that attention goes to the relaxed direction when |v| = c |p|: 0 if nothing is relaxed.
 
     With u = p_relax/|p_relax|, Xi = 1/|p_relax| and m_i >= 1 the margins of (SVM) it is the largest of
     (Xi - u'(k_alpha - k_t)) / (Gamma (m_i - 1)) over the relaxed inputs; see `rate_direction`. NaN if (10) is
     infeasible.
     """
-    label, solution = _separated(sequences, selection), relaxed_svm(sequences, selection)
+    chosen = Selection.of(selection, sequences)
+    label, solution = _separated(sequences, chosen), relaxed_svm(sequences, chosen)
     if solution.status is Status.TRIVIAL:
         return 0.0
     if solution.status is not Status.OPTIMAL:

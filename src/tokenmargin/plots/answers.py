@@ -80,6 +80,7 @@ def draw_attention(sizes: np.ndarray, attention: np.ndarray, ax: Any) -> Any:
         ax.set(xlabel="length of the point", ylabel="attention on the token selected at the end", ylim=(-0.02, 1.02))
         if sizes.max() > 10 * max(sizes[sizes > 0].min(initial=np.inf), 1e-300):
             ax.set_xscale("symlog", linthresh=1.0)
+            ax.set_xlim(left=0.0)
         if attention.shape[1] <= 8:
             ax.legend(loc="best")
     return figure
@@ -95,6 +96,21 @@ def draw_bars(names: Sequence[str], values: np.ndarray, what: str, ax: Any) -> A
         ax.set_yticks(places, [names[k] for k in order], fontsize=7.5)
         more = "" if len(order) == len(values) else f" ({len(order)} of {len(values)})"
         ax.set(xlabel=what + more)
+    return figure
+
+
+def draw_heat(share: np.ndarray, x: tuple[str, Sequence[Any]], y: tuple[str, Sequence[Any]], what: str, ax: Any) -> Any:
+    """Shares as a heat map, with the values of y from the bottom up, and each number in its cell."""
+    with style():
+        figure, ax = on_axes(ax, 1.9 + 0.55 * len(x[1]), max(2.7, 1.0 + 0.42 * len(y[1])))
+        image = ax.imshow(share, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
+        for i, j in np.ndindex(share.shape):
+            text = f"{share[i, j]:.2f}" if np.isfinite(share[i, j]) else "?"
+            ax.text(j, i, text, ha="center", va="center", fontsize=7, color="black" if share[i, j] > 0.5 else "white")
+        ax.set_xticks(range(len(x[1])), [str(value) for value in x[1]])
+        ax.set_yticks(range(len(y[1])), [str(value) for value in y[1]])
+        ax.set(xlabel=x[0], ylabel=y[0])
+        figure.colorbar(image, ax=ax, label=what)
     return figure
 
 

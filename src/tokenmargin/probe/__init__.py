@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tokenmargin.probe.deciding_words import Decided, DecidingWords
     from tokenmargin.probe.encoder_texts import EncoderTexts
     from tokenmargin.probe.head_measures import AttentionMeasures, attention_measures
+    from tokenmargin.probe.jax_models import jax_attention
     from tokenmargin.probe.measures import (
         Distribution,
         distribution,
@@ -63,6 +64,7 @@ __all__ = [
     "bert_attention",
     "distribution",
     "entropy",
+    "jax_attention",
     "key_query_norm",
     "logit_margin",
     "model_files",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._softmax import softmax
 from tokenmargin.errors import InvalidInputError, MissingExtraError
+from tokenmargin.probe._torch_layers import attended
 from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import key_query_norm
 
@@ -28,15 +30,15 @@ SAME_ATTENTION = 1e-4
 
 
 @checked
-def torch_attention(
-    model: Any, batches: Iterable[Mapping[str, Any]], *, skipped: tuple[int, ...] = ()
-) -> Iterator[AttentionMaps]:
+def torch_attention(model: Any, batches: Iterable[Any], *, skipped: tuple[int, ...] = ()) -> Iterator[AttentionMaps]:
     """The attention of the first token in every layer and head, batch by batch.
 
     Args:
         model: called as `model(**batch, output_attentions=True)`; its answer, or one that it gives as a dictionary, has
-            `attentions`, a tensor of shape (B, H, T, T) for each layer.
-        batches: inputs of the model: input_ids and attention_mask for texts, pixel_values for pictures.
+            `attentions`, a tensor of shape (B, H, T, T) for each layer. Or any module with
+            `torch.nn.MultiheadAttention` in it, such as a `TransformerEncoder`, called as `model(**batch)`.
+        batches: inputs of the model: dictionaries with input_ids and attention_mask for texts, pixel_values for
+            pictures, or what the model calls them; a tensor, or a tuple, is given to the model by place.
         skipped: ids of tokens that are none to select, such as that of [SEP]; the first place never is one.
     """
     torch = _torch()
@@ -44,13 +46,28 @@ def torch_attention(
     if was_training:
         model.eval()
     try:
-        for batch in batches:
-            with torch.no_grad(), _listening(model) as heard:
-                answer = model(**batch, output_attentions=True)
-            yield _reading(model, answer, heard, batch, skipped)
+        for given in batches:
+            batch = given if isinstance(given, Mapping) else {}
+            places = () if batch else given if isinstance(given, tuple) else (given,)
+            with torch.no_grad(), _listening(model) as heard, attended(torch, model) as layers:
+                if not layers.modules:
+                    _can_be_asked(model)
+                answer = model(*places, **batch, **({} if layers.modules else {"output_attentions": True}))
+            yield layers.maps() if layers.modules else _reading(model, answer, heard, batch, skipped)
     finally:
         if was_training:
             model.train()
+
+
+def _can_be_asked(model: Any) -> None:
+    """Raise where a model cannot be called with `output_attentions`."""
+    parameters = signature(getattr(model, "forward", model)).parameters
+    if "output_attentions" in parameters or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values()):
+        return
+    raise InvalidInputError(
+        f"{type(model).__name__} has no torch.nn.MultiheadAttention in it, and takes no output_attentions=True: give a "
+        "model with either."
+    )
 
 
 def torch_key_query_norms(model: Any) -> np.ndarray | None:

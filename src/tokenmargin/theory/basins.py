@@ -12,7 +12,7 @@ from tokenmargin._checks import checked, real_array
 from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention import AttentionRisk, Flow, Limit, Loss, follow_all, limits_of, logistic
+from tokenmargin.attention import AttentionRisk, Flow, Limit, follow
 from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
@@ -79,30 +79,29 @@ class BasinMap(Told):
 
 @checked
 def basin_map(
-    sequences: EmbeddedSequences,
+    risk: AttentionRisk | EmbeddedSequences,
     starts: ArrayLike | Sequence[ArrayLike],
-    loss: Loss = logistic,
     method: Flow | None = None,
+    *,
     progress: Progress = silent,
 ) -> BasinMap:
     """Follow the flow from every start and match each limit with its max-margin direction.
 
     Args:
-        sequences: n inputs of T tokens with keys of width d.
+        risk: an `AttentionRisk`, or a data set, which stands for its risk with the logistic loss.
         starts: shape (s, d).
-        loss: the training loss.
         method: how to follow; `Flow()` when absent.
         progress: called as progress(done, total, what) as starts are decided.
     """
+    objective = risk if isinstance(risk, AttentionRisk) else AttentionRisk(risk)
+    sequences = objective.sequences
     points = real_array(starts, "starts", f"(s, {sequences.width})")
     if points.shape[1] != sequences.width or len(points) == 0:
         raise InvalidInputError(
             f"starts have shape {points.shape}: give at least one start of width {sequences.width}, "
             f"shape (s, {sequences.width})."
         )
-    risk = AttentionRisk(sequences, loss)
-    ends = follow_all([risk] * len(points), points, Flow() if method is None else method, progress=progress)
-    limits = limits_of([risk] * len(points), [run.final for run in ends])
+    limits = follow(objective, points, Flow() if method is None else method, progress=progress).limits
     reached: dict[Selection, list[Limit]] = {}
     for limit in limits:
         if limit.diverges or limit.mixed:

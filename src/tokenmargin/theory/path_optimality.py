@@ -17,7 +17,7 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention import Loss
+from tokenmargin.attention import AttentionRisk, Loss
 from tokenmargin.attention.regularization_path import RegularizationPath, regularization_path
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, scores, selection_of
 from tokenmargin.margin import ENUMERATION_LIMIT, Status, att_svm, att_svm_batch, feasible_selections
@@ -61,7 +61,7 @@ class PathCertificate:
 
 @checked
 def enumerated_path(
-    sequences: EmbeddedSequences, loss: Loss, radii: ArrayLike, limit: int = ENUMERATION_LIMIT
+    risk: AttentionRisk | EmbeddedSequences, radii: ArrayLike, limit: int = ENUMERATION_LIMIT
 ) -> RegularizationPath:
     """The regularisation path, started besides from the max-margin direction of every feasible selection.
 
@@ -71,10 +71,11 @@ def enumerated_path(
     Raises:
         TooLargeError: when there are more than `limit` selections to try.
     """
+    sequences = risk.sequences if isinstance(risk, AttentionRisk) else risk
     feasible = feasible_selections(sequences, limit)
     solutions = att_svm_batch([sequences] * len(feasible), feasible)
     found = [solution.direction for solution in solutions if solution.status is Status.OPTIMAL]
-    return regularization_path(sequences, loss, radii, np.array(found) if found else None)
+    return regularization_path(risk, np.array(found) if found else None, radii)
 
 
 @checked

@@ -116,7 +116,7 @@ def test_any_point_as_good_as_the_competitor_beyond_the_bound_is_a_miss():
 def test_the_search_agrees_with_the_projected_flow():
     case, data = PathCase(fig1c()), fig1c()
     seen = look(case.bounded, levels=(1e2, 1e3))
-    path = regularization_path(data, logistic, seen.levels / case.bounded.solution.margin)
+    path = regularization_path(data, radii=seen.levels / case.bounded.solution.margin)
     for ours, theirs in zip(seen.points, path.points, strict=True):
         assert one_minus_cosine(ours, theirs) < 1e-12
     target = global_margin(data).direction

@@ -44,12 +44,12 @@ def narrow():
 
 class TestTheorem1:
     def test_decay_without_any_hint(self):
-        path = regularization_path(fig1c(), logistic, RADII)
+        path = regularization_path(fig1c(), radii=RADII)
         distances = [one_minus_cosine(p, global_margin(fig1c()).direction) for p in path.points]
         assert decay_exponent(path.radii[2:], distances[2:]) == pytest.approx(-2, abs=0.02)
 
     def test_decay_is_exponential_with_one_support_pair(self):
-        path = regularization_path(fig1b(), logistic, RADII)
+        path = regularization_path(fig1b(), radii=RADII)
         distances = [one_minus_cosine(p, global_margin(fig1b()).direction) for p in path.points]
         assert max(distances[1:]) < 1e-19  # R^-2 would leave 1e-10
 
@@ -259,39 +259,39 @@ class TestDecayExponent:
 
 class TestCertificates:
     def test_a_global_path_is_certified(self):
-        certificate = certify_path(regularization_path(fig1b(), logistic, RADII))
+        certificate = certify_path(regularization_path(fig1b(), radii=RADII))
         assert certificate.certified
         assert certificate.path_loss == pytest.approx(np.log1p(np.exp(-1.0)))
 
     def test_a_local_path_is_refuted(self):
-        path = regularization_path(fig1b(), logistic, RADII)
+        path = regularization_path(fig1b(), radii=RADII)
         certificate = certify_path(replace(path, points=path.radii[:, None] * np.array([1.0, 0.0])))
         assert certificate.verdict is PathVerdict.REFUTED
         assert certificate.best_selection == global_margin(fig1b()).selection
 
     def test_a_finite_path_is_not_certified(self):
-        certificate = certify_path(regularization_path(theorem2_counterexample(), logistic, (1.0, 10.0)))
+        certificate = certify_path(regularization_path(theorem2_counterexample(), radii=(1.0, 10.0)))
         assert certificate.verdict is PathVerdict.NOT_CERTIFIED
         assert not certificate.certified
 
     def test_the_value_of_a_finite_path_is_its_last(self):
         """Two inputs that pull against each other, one a little harder."""
         keys, gamma = [[[1.0], [0.0]], [[0.0], [1.0]]], [[1.0, 0.0], [0.9, 0.0]]
-        path = regularization_path(EmbeddedSequences.from_scores(keys, gamma), logistic, (0.01, 0.1, 20.0))
+        path = regularization_path(EmbeddedSequences.from_scores(keys, gamma), radii=(0.01, 0.1, 20.0))
         assert path.is_bounded
         assert path.values[0] > path.values[1] > path.values[2]
         assert certify_path(path).path_loss == path.values[2]
 
     def test_too_small_a_radius_is_not_certified(self):
-        certificate = certify_path(regularization_path(fig1c(), logistic, (1.0, 10.0, 20.0, 40.0)))
+        certificate = certify_path(regularization_path(fig1c(), radii=(1.0, 10.0, 20.0, 40.0)))
         assert certificate.verdict is PathVerdict.NOT_CERTIFIED
         assert "larger radius" in certificate.reason
 
     def test_enumeration_finds_what_random_starts_miss(self, narrow):
-        path = enumerated_path(narrow, logistic, RADII)
+        path = enumerated_path(narrow, RADII)
         assert certify_path(path).certified
-        assert (path.values <= regularization_path(narrow, logistic, RADII).values * (1 + 1e-14)).all()
+        assert (path.values <= regularization_path(narrow, radii=RADII).values * (1 + 1e-14)).all()
 
     def test_too_many_selections(self):
         with pytest.raises(TooLargeError):
-            enumerated_path(fig1c(), logistic, RADII, limit=3)
+            enumerated_path(fig1c(), RADII, limit=3)

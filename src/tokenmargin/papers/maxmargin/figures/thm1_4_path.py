@@ -20,7 +20,7 @@ import numpy as np
 
 from tokenmargin._progress import Progress
 from tokenmargin._types import Map
-from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow, logistic
+from tokenmargin.attention import AttentionRisk, Flow, NormalizedDescent, follow
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.experiments import store
 from tokenmargin.experiments.expectations import expect_study
@@ -173,7 +173,7 @@ def _expect(cones: Sequence[Cone], progress: Progress) -> None:
 def _comparison(sequences: EmbeddedSequences, config: Settings) -> Arrays:
     """Norms and distances of the three ways, the path's largest KKT residual, and whether it is certified."""
     target = global_margin(sequences).direction
-    path = enumerated_path(sequences, logistic, np.geomspace(1.0, 1e5, config.radii))
+    path = enumerated_path(sequences, np.geomspace(1.0, 1e5, config.radii))
     risk, start = AttentionRisk(sequences), np.zeros(sequences.width)
     points = {
         "path": path.points,
