@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ Gathered = tuple[int, list[tuple[int, int]], float, float]
 
 
 class Said(NamedTuple):
-    """Occurrences of words and phrases in a text, a list of each: what one occurrence says is not yet summed by name."""
+    """Occurrences of words and phrases in a text, a list of each; what they say is not yet summed by name."""
 
     names: list[str]
     tokens: list[int]
@@ -66,4 +67,4 @@ def said_in(
     places = list(zip(first, sizes[order].tolist(), strict=True))
     pulls, given = shares[:, order].tolist()
     lists = (names, tokens, places, pulls, given)
-    return [Said(*(own[low:high] for own in lists)) for low, high in zip(ends, ends[1:], strict=False)]
+    return [Said(*(own[low:high] for own in lists)) for low, high in pairwise(ends)]
