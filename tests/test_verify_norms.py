@@ -32,7 +32,8 @@ WIDTH = 1e-9
 #: Weights, and entries of p, below this share of the largest are what a solver left of 0.
 DEBRIS = 1e-9
 
-SCRIPT = Path(tokenmargin.report.__file__).parent / "templates" / "verify.js"
+TEMPLATES = Path(tokenmargin.report.__file__).parent / "templates"
+SCRIPTS = TEMPLATES / "verify_trained.js", TEMPLATES / "verify.js"
 
 
 def self_attention(seed: int, n: int = 3, T: int = 4, d: int = 3, e: int = 2) -> tm.CrossSequences:
@@ -181,16 +182,15 @@ def by_node(texts: list[str], tmp_path: Path) -> list[bool]:
         pytest.skip("no node on this machine; tests/report has the same page in a browser")
     given, run = tmp_path / "texts.json", tmp_path / "run.mjs"
     given.write_text(json.dumps(texts))
+    script = tmp_path / "verify.mjs"
+    script.write_text("\n".join(one.read_text() for one in SCRIPTS))
     run.write_text(
         'import { readFileSync } from "node:fs";\n'
-        f"await import({json.dumps(SCRIPT.as_uri())});\n"
+        f"await import({json.dumps(script.as_uri())});\n"
         f"const texts = JSON.parse(readFileSync({json.dumps(str(given))}, 'utf8')), said = [];\n"
         "for (const text of texts) said.push((await verifyCertificate(text)).verified);\n"
         "console.log(JSON.stringify(said));\n"
     )
-    script = tmp_path / "verify.mjs"
-    script.write_text(SCRIPT.read_text())
-    run.write_text(run.read_text().replace(SCRIPT.as_uri(), script.as_uri()))
     done = subprocess.run([node, str(run)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -262,7 +262,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     page = tmp_path / "page.html"
     assert cli.main(["verify", "--page", str(page)]) == 0
     assert "verifies what is dropped on it" in capsys.readouterr().out
-    assert SCRIPT.read_text().splitlines()[0] in page.read_text()
+    assert all(one.read_text().splitlines()[0] in page.read_text() for one in SCRIPTS)
     assert "https://" not in page.read_text()
     assert cli.main(["verify"]) == 2
     assert "no certificate to verify" in capsys.readouterr().err
