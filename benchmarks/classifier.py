@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -105,13 +106,13 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def verdict(rows: list[dict[str, Any]]) -> str:
-    """A sentence with the cells that do not meet the bounds, by name."""
+def verdict(rows: list[dict[str, Any]], asked: Sequence[str]) -> str:
+    """Sentences with the cells that do not meet the bounds, and those of the ones asked for that are not there."""
     behind = [row["cell"] for row in rows if row["difference"] < -BOUND]
     same = [row["cell"] for row in rows if row["ours"] - row["of_same_set"] < -BOUND]
     slow = [row["cell"] for row in rows if row["seconds"] > row["peer_seconds"]]
     unfinished = [row["cell"] for row in rows if row["peers"] < len(PEERS) * len(SETS)]
-    absent = [cell for cell in CELLS if cell not in {row["cell"] for row in rows}]
+    absent = [cell for cell in asked if cell not in {row["cell"] for row in rows}]
     told = [f"More than {BOUND} behind the best of twelve: {', '.join(behind) or 'none'}."]
     told.append(f"Behind the best of the three over the n-grams that ours chose: {', '.join(same) or 'none'}.")
     told.append(f"More CPU time than the twelve: {', '.join(slow) or 'none'}.")
@@ -140,7 +141,7 @@ def main() -> None:
             peers = json.loads(file.read_text()) if known.kept else tuned_peers(name, known.store)
             assert ours is not None, "what is not kept is computed"
             rows.append(compared(name, ours, peers))
-    print(verdict(rows), "", *table(rows), sep="\n")
+    print(verdict(rows, known.names), "", *table(rows), sep="\n")
     for row in rows:
         print(f"\n{row['cell']}: {'; '.join(row['said'])}")
     if known.out is not None:
