@@ -66,5 +66,7 @@ def said_in(
                 names[j] = words[text].words[first[j]]
     places = list(zip(first, sizes[order].tolist(), strict=True))
     pulls, given = shares[:, order].tolist()
-    lists = (names, tokens, places, pulls, given)
-    return [Said(*(own[low:high] for own in lists)) for low, high in pairwise(ends)]
+    return [
+        Said(names[low:high], tokens[low:high], places[low:high], pulls[low:high], given[low:high])
+        for low, high in pairwise(ends)
+    ]
