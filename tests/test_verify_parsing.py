@@ -201,6 +201,8 @@ class TestProblems:
         made = {"blocks": [["W", 2, 3]], "queries": [hexes(1, 0.25, 3)]}
         found = _parsing.problem_of(problem(keys=[[hexes(0, 0), hexes(0.5, 2)]], **made), "bracket")
         assert (found.keys, found.unit) == ([[[0] * 6, [4, 1, 12, 16, 4, 48]]], 8)
+        far = _parsing.problem_of(problem(blocks=[["W", 2, 2]], queries=[hexes(1e300, 2.0**-900)]), "bracket")
+        assert far.keys[0][1] == [int(1e300) * 2**900, 1, 2 * int(1e300) * 2**900, 2]  # beyond every float
         for change in (
             {"queries": [hexes(1, 2)]},
             {"queries": []},

@@ -18,7 +18,7 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import write_certificate
 from tokenmargin.theory._certificate_limits import LOSSES
 from tokenmargin.verify import verify
-from tokenmargin.verify._intervals import Grid
+from tokenmargin.verify._intervals import Grid, less, negative, size
 from tokenmargin.verify._stationary import demand_rank
 from tokenmargin.verify.kernel import Refuted
 
@@ -354,6 +354,31 @@ def test_products_and_inverses_hold_all_that_they_may_be():
             assert grid.inverse(a)[0] <= Fraction(2**32, a[1]) <= Fraction(2**32, a[0]) <= grid.inverse(a)[1]
     with pytest.raises(Refuted, match="may be 0"):
         grid.inverse((0, 5))
+
+
+@pytest.mark.parametrize("bits", [4, 8, 12])
+def test_exponentials_of_few_bits_are_inside_too(bits):
+    """Where the last bit is large, a rest of the series that is left out or an end that is rounded inward shows."""
+    grid = Grid(bits)
+    for x in range(-2 << bits, (2 << bits) + 1, max(1, (1 << bits) // 64)):
+        low, high = grid.exp((x, x))
+        true = (Decimal(x) / 2**bits).exp() * 2**bits
+        assert low <= true <= high
+
+
+def test_sums_differences_and_sizes_hold_all_that_they_may_be():
+    grid, rng = Grid(16), np.random.default_rng(7)
+    for _ in range(100):
+        a, b, c, d = (tuple(sorted(rng.integers(-400_000, 400_000, size=2).tolist())) for _ in range(4))
+        assert grid.sum([a, b, c]) == (a[0] + b[0] + c[0], a[1] + b[1] + c[1])
+        assert less(a, b) == (min(x - y for x in a for y in b), max(x - y for x in a for y in b))
+        assert negative(a) == (min(-x for x in a), max(-x for x in a))
+        assert size(a) == max(map(abs, a))
+        low, high = grid.product([a, b], [c, d])
+        ends = [Fraction(x * z + y * w, 2**16) for x in a for z in c for y in b for w in d]
+        assert low <= min(ends) <= max(ends) <= high
+        assert (min(ends) - low, high - max(ends)) < (2, 2)
+    assert grid.one == (2**16, 2**16)
 
 
 def test_more_directions_than_columns_are_noticed():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import checked, is_missing
+from tokenmargin._checks import checked, is_missing, shown
 from tokenmargin._progress import Progress, silent
 from tokenmargin.classify import (
     Candidates,
@@ -180,6 +180,11 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
     for row, own in enumerate(labels):
         if is_missing(own):
             raise InvalidInputError(f"label {row} is missing: give one, or leave the row out.")
+        if not isinstance(own, str | int | float | np.number | np.bool_):
+            raise InvalidInputError(f"label {row} is a {type(own).__name__}: give strings or numbers.")
+    both = {own for own in labels if isinstance(own, str)} & {str(own) for own in labels if not isinstance(own, str)}
+    if both:
+        raise InvalidInputError(f"the label {min(both)!r} is a string in some rows and not in others: make them one.")
     return tuple(texts), tuple(map(str, labels))
 
 
@@ -187,18 +192,19 @@ def _column(table: Any, name: Any) -> list[Any]:
     """The values of a column that is there, and once."""
     told = (getattr(table, own, None) for own in ("column_names", "columns"))
     names = list(next((own for own in told if own is not None), table))
-    if names.count(name) != 1:
-        there = ", ".join(map(repr, names))
-        is_split = isinstance(getattr(table, "column_names", None), Mapping)
+    times = names.count(name) if isinstance(name, Hashable) else 0
+    if times != 1:
+        there, is_split = ", ".join(map(repr, names)), isinstance(getattr(table, "column_names", None), Mapping)
         remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
-        raise InvalidInputError(
-            f"there is {'no' if name not in names else 'more than one'} column {name!r}: there are {there}.{remedy}"
-        )
+        how_many = "more than one" if times else "no"
+        raise InvalidInputError(f"there is {how_many} column {shown(name)}: there are {there}.{remedy}")
     return _listed(table[name])
 
 
 def _listed(values: Any) -> list[Any]:
     """Values of a column or a sequence; Arrow's own as those of Python."""
+    if not isinstance(values, Iterable):
+        raise InvalidInputError(f"{shown(values)} is neither a column nor a sequence: give one value a text.")
     return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import write_text
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
@@ -205,8 +205,8 @@ def gather(
     key = found_name(key, claims(), "claim")
     if key not in laws():
         raise InvalidInputError(f"{key} has no law of random instances: its paper's PAPER must name one in `laws`.")
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise InvalidInputError(f"wanted must be a whole number from 1 on, got {wanted!r}.")
+    whole_number(wanted, "wanted", 1)
+    whole_number(seed, "seed", 0)
     share = -(-wanted // len(laws()[key]))
     return [gather_law(key, place, share, seed, map=map) for place in range(len(laws()[key]))]
 
@@ -301,6 +301,7 @@ def gather_all(
     return found
 
 
+@checked
 def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
     """Write the table as JSON, one record a law."""
     write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")

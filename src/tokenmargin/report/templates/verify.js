@@ -8,7 +8,7 @@ globalThis.verifyCertificate = (() => {
   const dot = (a, b) => { need(a.length === b.length, "lengths differ"); return a.reduce((s, x, j) => s + x * b[j], 0n); };
   const sum = (list) => list.reduce((s, x) => s + x, 0n);
   const most = (list) => list.reduce((s, x) => (x > s ? x : s), list[0]);
-  const bits = (x) => BigInt(abs(x).toString(16).length * 4);
+  const bits = (x) => { const h = abs(x).toString(16); return BigInt(h.length * 4 + 28 - Math.clz32(parseInt(h[0], 16))); };
   const less = (a, b) => a[0] * b[1] < b[0] * a[1];
   const plus = (a, b) => [a[0] * b[1] + b[0] * a[1], a[1] * b[1]];
   const minus = (a, b) => [a[0] * b[1] - b[0] * a[1], a[1] * b[1]];
