@@ -50,11 +50,12 @@ from tokenmargin.papers.maxmargin.figures._trial_table import ENDED, REFERENCE, 
 from tokenmargin.papers.maxmargin.figures.fig09_10_trials import Settings
 from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.papers.maxmargin.vit import runs
-from tokenmargin.papers.mirror_descent.figures import bregman_table
+from tokenmargin.papers.mirror_descent.figures import bregman_table, joint_instance
 from tokenmargin.papers.next_token.figures import global_acyclic_convergence, local_convergence
 from tokenmargin.papers.optimiser_geometry.figures import attention_margins, multiclass_margins
 from tokenmargin.papers.rates.figures import exponents
-from tokenmargin.papers.transformers_as_svms.figures import rank_over_width
+from tokenmargin.papers.transformers_as_svms.figures import local_convergence as random_starts
+from tokenmargin.papers.transformers_as_svms.figures import rank_over_width, several_tokens, visualizations
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
@@ -465,6 +466,7 @@ def false_path(path: np.ndarray, kind: str) -> np.ndarray:
 
 def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Sequence[Place]], **fed: Any) -> Fed:
     """A figure whose models are what functions of a module follow, in places named in the order of the calls."""
+    compute = fed.pop("compute", module.compute)
     right: dict[Place, np.ndarray] = {}
     taken = {name: getattr(module, name) for name in names}
 
@@ -483,7 +485,7 @@ def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Seque
         with pytest.MonkeyPatch.context() as patch:
             for name in names:
                 patch.setattr(module, name, replayed(name))
-            return module.compute(config, KEY, silent).numbers
+            return compute(config, KEY, silent).numbers
 
     return Fed(numbers, tuple(place for places in names.values() for place in places), **fed)
 
@@ -491,7 +493,7 @@ def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Seque
 def attention_in_norms() -> Fed:
     """[O, conjecture]: every method, on all problems."""
     config = replace(attention_margins.Settings.smoke(), problems=4)
-    places = {"followed": tuple(attention_margins.OWN)}
+    places = {"followed": tuple(attention_margins.methods(0.1))}
     return followed_paths(
         attention_margins,
         config,
@@ -501,10 +503,64 @@ def attention_in_norms() -> Fed:
     )
 
 
+def counterexamples() -> Fed:
+    """[O, counterexamples]: every method, on problems of three laws, of which three do not make a median."""
+    return followed_paths(
+        attention_margins,
+        attention_margins.Search.smoke(),
+        {"followed": tuple(attention_margins.searched(0.1))},
+        needs_size=("that stay below", "Muon: median missing"),
+        compute=attention_margins.compute_search,
+    )
+
+
 def mirrors() -> Fed:
     """[L, Bregman distances]: every exponent, on all problems."""
     config = replace(bregman_table.Settings.smoke(), problems=4)
     return followed_paths(bregman_table, config, {"followed": tuple(f"{q:g}" for q in config.exponents)})
+
+
+def joint_mirrors() -> Fed:
+    """[L, joint training]: every exponent; the loop in plain float64 is no model."""
+    replay = Replay(
+        lambda: joint_instance.compute(joint_instance.Settings.smoke(), KEY, silent), [(joint_instance, "follow")]
+    )
+    return Fed(replay.numbers, replay.places, of_the_solver=("plain float64",))
+
+
+def local() -> Fed:
+    """[S, local convergence]: W, and K and Q, on all problems."""
+    config = replace(random_starts.Settings.smoke(), problems=4)
+    places = {"followed": ("W",), "followed_factors": ("K, Q",)}
+    return followed_paths(random_starts, config, places, needs_size=("in the other norm", "after 1,000 steps"))
+
+
+def kept_tokens() -> Fed:
+    """[S, several tokens]: the flows of all problems."""
+    config = replace(several_tokens.Settings.smoke(), problems=3)
+    return followed_paths(several_tokens, config, {"flows": ("3",)})
+
+
+def visualized(compute: Callable[..., Result]) -> Fed:
+    """[S, visualizations]: W, and all ends of K and Q, whose duals say that they are right."""
+    config, right = visualizations.Settings.smoke(), {}
+    taken = {name: getattr(visualizations, name) for name in ("followed", "factored")}
+
+    def numbers(false: Falsely) -> tuple[Number, ...]:
+        def answer(name: str, *given: Any, **options: Any) -> Any:
+            if name not in right:
+                right[name] = taken[name](*given, **options)
+            kind, found = false.get(name, "right"), right[name]
+            if name == "followed":
+                return false_path(found, kind)
+            return replace(found, products=false_path(found.products, kind))
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name in taken:
+                patch.setattr(visualizations, name, partial(answer, name))
+            return compute(config, KEY, silent).numbers
+
+    return Fed(numbers, tuple(taken))
 
 
 def exponents_of_t() -> Fed:
@@ -560,7 +616,13 @@ FEEDS: dict[str, Callable[[], Fed]] = {
     "rates-exponents": exponents_of_t,
     "mirror_descent-bregman": mirrors,
     "optimiser_geometry-attention": attention_in_norms,
+    "optimiser_geometry-counterexamples": counterexamples,
+    "mirror_descent-joint": joint_mirrors,
+    "transformers_as_svms-local": local,
     "transformers_as_svms-rank": ranks,
+    "transformers_as_svms-several": kept_tokens,
+    "transformers_as_svms-vis1": partial(visualized, visualizations.compute_first),
+    "transformers_as_svms-vis2": partial(visualized, visualizations.compute_second),
     "optimiser_geometry-multiclass": multiclass,
     "next_token-global": partial(next_tokens, global_acyclic_convergence),
     "next_token-acyclic": partial(

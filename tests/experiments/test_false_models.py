@@ -39,7 +39,7 @@ def test_every_figure_is_fed():
 
 
 #: What takes longest to compile, of kinds that other figures have as well.
-LONG = ("maxmargin-fig3", "maxmargin-path")
+LONG = ("maxmargin-fig3", "maxmargin-path", "optimiser_geometry-counterexamples", "transformers_as_svms-vis1")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in FEEDS])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.report.fake_fit import fake_report
 from tokenmargin.report import labels_page
+from tokenmargin.report.labels_page import label_lines, reading_of_all
 
 EVIL = "<script>document.title = 'run'</script>"
 
@@ -29,6 +32,19 @@ def test_every_label_has_its_numbers_its_words_and_a_link(page):
     assert f"{100 * scores['recall']:.1f}%" in page
     first = own.tokens.token[own.tokens.towards("billing", 1)[0]]
     assert f'<b class="for" dir="auto">{first}' in page
+
+
+def test_the_terminal_says_how_many_labels_it_leaves_to_the_page():
+    reports = {name: report(name) for name in ("a", "b", "c")}
+    _, rows = label_lines(reports, 2)
+    assert [row[0] for row in rows] == ["a", "b", "1 more on the page"]
+    assert len({len(row) for row in rows}) == 1
+    assert [row[0] for row in label_lines(reports, 3)[1]] == ["a", "b", "c"]
+
+
+def test_what_is_said_of_one_label_is_not_said_of_all():
+    reports = {name: replace(report(name), reading=("read", f"only {name}", "left out")) for name in ("a", "b")}
+    assert reading_of_all(reports) == ["read", "left out"]
 
 
 @pytest.mark.parametrize(("width", "colours"), [(390, "light"), (1400, "dark")])

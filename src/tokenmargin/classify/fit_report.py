@@ -102,5 +102,5 @@ class FitReport:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What was learnt, in sentences: the facts, then the tokens of each class."""
+        """Sentences that say what was learnt: the facts, then the tokens of each class."""
         return (*self.facts, *(each.sentence for each in self.deciding))

@@ -197,8 +197,7 @@ def deciding_tokens(
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
     signs = class_signs(targets, len(classes))
     decides = _hardest(done, np.abs(pull) > half, predicted, len(classes))
-    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first; where
-    # nothing is sure, as where tokens always occur together and share what they say, the one that pulls more.
+    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull, then the larger.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
     order = np.lexsort((-np.abs(pull).max(axis=1) * documents, -sure, -decides.max(axis=1)))
     if within is not None:

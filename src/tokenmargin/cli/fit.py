@@ -41,7 +41,6 @@ writes a folder (--out) with
   manifest.json     how it was made
 """
 
-
 #: Values of a column of splits that mark rows to judge by, and rows to learn from.
 TEST_SPLITS, TRAIN_SPLITS = ("test", "testing"), ("train", "training")
 #: Lines that the terminal shows at most, those of reading the table included; rows of tokens for each class.
@@ -133,12 +132,9 @@ def _run_labels(known: Arguments) -> int:
     write_labels(found, out, fit_files, labels_page(ready.origin.title, reports))
 
     def show() -> None:
-        for sentence in reading_of_all(reports):
-            if sentence not in ready.origin.reading:
-                _console.paragraph(sentence)
+        for sentence in reading_of_all(reports)[len(ready.origin.reading) :]:
+            _console.paragraph(sentence)
         _console.table(*label_lines(reports, MOST_LINES // 2), fold=False)
-        if len(reports) > MOST_LINES // 2:
-            _console.line(f"{len(reports) - MOST_LINES // 2} more labels are on the page")
         _console.line(f"page: {out / 'report.html'}")
 
     return finish(known, {name: each.metrics for name, each in found.items()}, show)

@@ -35,7 +35,7 @@ def labels_page(title: str, reports: Mapping[str, FitReport]) -> str:
 
 
 def reading_of_all(reports: Mapping[str, FitReport]) -> list[str]:
-    """What was read and left out, without what is said of one label alone."""
+    """Lines about what was read and left out, without those about one label alone."""
     first, *others = (report.reading for report in reports.values())
     return [line for line in first if all(line in other for other in others)]
 
@@ -46,6 +46,8 @@ def label_lines(reports: Mapping[str, FitReport], most: int) -> tuple[tuple[str,
     for name, report in list(reports.items())[:most]:
         words = (report.tokens.as_written(row)[0] for row in report.tokens.towards(name, WORDS // 2))
         rows.append((name, *class_scores(report.metrics["per_class"][name]), ", ".join(words)))
+    if len(reports) > most:
+        rows.append((f"{len(reports) - most} more on the page", *[""] * 5))
     return ("label", "recall", "precision", "F1", "AUC", "words that decide for it"), rows
 
 

@@ -22,6 +22,6 @@ PAPER = Paper(
     package=__name__,
     claims=("claims.lp_margin",),
     laws=("laws.random_mirrors",),
-    figures=("figures.bregman_table",),
+    figures=("figures.bregman_table", "figures.joint_instance"),
     errata_file="errata.toml",
 )

@@ -20,8 +20,13 @@ PAPER = Paper(
 }
 """,
     package=__name__,
-    claims=("claims.frobenius_limit", "claims.nuclear_limit", "claims.rank_bound"),
-    laws=("laws.random_selections", "laws.random_starts"),
-    figures=("figures.rank_over_width",),
+    claims=("claims.frobenius_limit", "claims.nuclear_limit", "claims.rank_bound", "claims.several_tokens"),
+    laws=("laws.random_mixtures", "laws.random_selections", "laws.random_starts"),
+    figures=(
+        "figures.local_convergence",
+        "figures.rank_over_width",
+        "figures.several_tokens",
+        "figures.visualizations",
+    ),
     errata_file="errata.toml",
 )

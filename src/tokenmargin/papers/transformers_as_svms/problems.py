@@ -62,10 +62,10 @@ def whole_problem(rng: np.random.Generator, n: int, T: int, d: int, largest: int
     return CrossSequences(tokens, queries=queries, labels=rng.choice([-1.0, 1.0], size=n), head=head)
 
 
-def uneven_problem(rng: np.random.Generator, n: int, T: int, d: int) -> CrossSequences:
-    """A problem of `unit_problem` with coordinates of the tokens and lengths of the queries from 1/10 to 10."""
+def uneven_problem(rng: np.random.Generator, n: int, T: int, d: int, most: float = 10.0) -> CrossSequences:
+    """A problem of `unit_problem` with coordinates of the tokens and lengths of the queries from 1/most to most."""
     plain = unit_problem(rng, n, T, d)
-    stretch, lengths = 10.0 ** rng.uniform(-1, 1, size=d), 10.0 ** rng.uniform(-1, 1, size=(n, 1))
+    stretch, lengths = most ** rng.uniform(-1, 1, size=d), most ** rng.uniform(-1, 1, size=(n, 1))
     tokens, queries = plain.tokens * stretch, plain.queries * lengths
     return CrossSequences(tokens, queries=queries, labels=plain.labels, head=plain.head)
 

@@ -2,11 +2,14 @@
 
 [O] proves it for linear classifiers. For attention nothing is proved: the loss is not convex, and which tokens are
 selected is a matter of the method too. Random problems are followed from W = 0; the margin of what each run selects is
-compared with the largest one in each norm, which a solver certifies. Runs that stay below it are kept and named.
+compared with the largest one in each norm, which a solver certifies. Runs that stay below it are kept and named. A
+second figure searches for them, on small problems of three laws: with steps of one length, and with steps like
+t^(-1/2), as theorems ask.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +19,20 @@ import numpy as np
 from tokenmargin._intervals import wilson
 from tokenmargin._progress import Progress
 from tokenmargin.attention import Adam, Method, SteepestDescent
+from tokenmargin.data import CrossSequences
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.norms import L2, Max, Spectral
-from tokenmargin.papers.transformers_as_svms.margins import beside, least_gap, most_attended
-from tokenmargin.papers.transformers_as_svms.problems import unit_problem
+from tokenmargin.papers.transformers_as_svms.margins import beside, has_tied_rival, least_gap, most_attended
+from tokenmargin.papers.transformers_as_svms.problems import uneven_problem, unit_problem, whole_problem
 from tokenmargin.papers.transformers_as_svms.runs import followed
+
+#: (stream, n, T, d) -> a problem.
+Law = Callable[[np.random.Generator, int, int, int], CrossSequences]
+
+#: Laws of the problems: on the sphere; of whole numbers from -2 to 2; coordinates and queries 1/10 to 10 times as long.
+SPHERE: dict[str, Law] = {"sphere": unit_problem}
+LAWS: dict[str, Law] = {**SPHERE, "whole": whole_problem, "uneven": uneven_problem}
 
 #: Norms in which margins are measured.
 NORMS = ("max", "l2", "spectral")
@@ -51,8 +62,21 @@ def methods(lr: float) -> dict[str, Method]:
     }
 
 
+def searched(lr: float) -> dict[str, Method]:
+    """Methods with steps of one length, each beside the same with steps that shorten like t^(-1/2), by name."""
+    found: dict[str, Method] = {}
+    for name, norm, momentum in (("sign", Max(), 0.0), ("spectral", Spectral(), 0.0), ("Muon", Spectral(), 0.9)):
+        found[name] = SteepestDescent(norm, lr=lr, momentum=momentum)
+        found[f"{name}, shorter"] = SteepestDescent(norm, lr=10.0 * lr, momentum=momentum, decay=0.5)
+    return found
+
+
 #: The norm of each method.
 OWN = {"sign": "max", "normalised": "l2", "spectral": "spectral", "Muon": "spectral", "Adam": "max"}
+OWN |= {"sign, shorter": "max", "spectral, shorter": "spectral", "Muon, shorter": "spectral"}
+
+#: Methods of which few runs may stay below: on the sphere, and of the search those whose steps shorten.
+FEW = ("sign", "normalised", "spectral", "Muon"), ("sign, shorter", "spectral, shorter", "Muon, shorter")
 
 
 @dataclass(frozen=True)
@@ -60,7 +84,7 @@ class Settings(Config):
     """Tokens, queries and head uniform on the sphere, labels by a coin; W = 0 at the start."""
 
     problems: int = 200
-    """Random problems."""
+    """Random problems, of each law where there are several."""
     n: int = 4
     """Inputs."""
     T: int = 5
@@ -85,30 +109,69 @@ class Settings(Config):
         return cls()
 
 
+@dataclass(frozen=True)
+class Search(Settings):
+    """Problems of three laws, labels by a coin; W = 0 at the start."""
+
+    problems: int = 70
+    n: int = 2
+    T: int = 3
+    d: int = 2
+    steps: int = 16_000
+
+    @classmethod
+    def smoke(cls) -> Search:
+        """Few problems."""
+        return cls(problems=3, steps=4000)
+
+    @classmethod
+    def paper(cls) -> Search:
+        """More than two hundred problems."""
+        return cls()
+
+
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+    """Five methods on problems on the sphere."""
+    return _computed(config, key, progress, SPHERE, methods(config.lr), FEW[0])
+
+
+def compute_search(config: Search, key: jax.Array, progress: Progress) -> Result:
+    """Three methods, with steps of one length and with shorter ones, on problems of three laws."""
+    return _computed(config, key, progress, LAWS, searched(config.lr), FEW[1])
+
+
+def _computed(
+    config: Settings,
+    key: jax.Array,
+    progress: Progress,
+    laws: dict[str, Law],
+    by: dict[str, Method],
+    few: Sequence[str],
+) -> Result:
     """Every method on every problem, and the max-margin problems of what it selects."""
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     sizes = (config.n, config.T, config.d)
-    problems = [unit_problem(np.random.default_rng([seed, k]), *sizes) for k in range(config.problems)]
+    problems = [law(np.random.default_rng([seed, k]), *sizes) for law in laws.values() for k in range(config.problems)]
     ratios: dict[str, np.ndarray] = {}
-    for name, method in methods(config.lr).items():
+    for name, method in by.items():
 
         def measured(method: Method = method) -> dict[str, np.ndarray]:
             return {"ratios": _ratios(problems, followed(problems, method, config.steps, 2, progress=progress))}
 
-        settings = (*sizes, config.problems, config.steps, config.lr, seed)
-        ratios[name] = store.part(config.resume, name, settings, measured)["ratios"]
-    numbers, sentences = judged(ratios)
-    tables = {"candidates for counterexamples, by the number of their problem": candidates(ratios)}
+        settings = (*sizes, config.problems, tuple(laws), config.steps, config.lr, seed)
+        ratios[name] = store.part(config.resume, name.replace(", ", "-"), settings, measured)["ratios"]
+    kept = candidates(ratios, tuple(laws))
+    numbers, sentences = judged(ratios, kept, few)
+    tables = {"candidates for counterexamples, by the law and number of their problem": kept}
     return Result({"seed": np.array(seed), "ratios": ratios}, tuple(numbers), tuple(sentences), tables)
 
 
 def _ratios(problems: list[Any], path: np.ndarray) -> np.ndarray:
-    """Margin over the largest one in each norm, at the middle and at the end, NaN where tokens are not selected yet."""
+    """Margin over the largest one in each norm, at the middle and at the end; NaN where no token is alone selected."""
     found = np.full((len(problems), 2, len(NORMS)), np.nan)
     for k, (problem, points) in enumerate(zip(problems, path, strict=True)):
         chosen = most_attended(problem, points[-1])
-        if not least_gap(problem, chosen, points[-1]) >= SELECTED_GAP:
+        if has_tied_rival(problem, chosen) or not least_gap(problem, chosen, points[-1]) >= SELECTED_GAP:
             continue
         for j, norm in enumerate(NORMS):
             found[k, :, j] = [beside(problem, W, norm, chosen).ratio for W in points]
@@ -120,20 +183,25 @@ def own(ratios: dict[str, np.ndarray], name: str) -> np.ndarray:
     return np.asarray(ratios[name][:, :, NORMS.index(OWN[name])])
 
 
-def candidates(ratios: dict[str, np.ndarray]) -> dict[str, dict[str, list[float]]]:
-    """Runs that stay below the largest margin in their own norm, by method and number of the problem."""
+def candidates(ratios: dict[str, np.ndarray], laws: tuple[str, ...]) -> dict[str, dict[str, list[float]]]:
+    """Runs that stay below the largest margin in their own norm, by method, law and number of the problem."""
     found = {}
     for name in ratios:
         middle, end = own(ratios, name).T
         stays = (end < STAYS_BELOW) & (1 - end > (1 - GAINED) * (1 - middle))
-        found[name] = {str(k): [round(float(middle[k]), 4), round(float(end[k]), 4)] for k in np.flatnonzero(stays)}
+        each = len(end) // len(laws)
+        found[name] = {
+            f"{laws[k // each]} {k % each}": [round(float(middle[k]), 4), round(float(end[k]), 4)]
+            for k in np.flatnonzero(stays)
+        }
     return found
 
 
-def judged(ratios: dict[str, np.ndarray]) -> tuple[list[Number], list[str]]:
+def judged(
+    ratios: dict[str, np.ndarray], kept: dict[str, dict[str, list[float]]], few: Sequence[str]
+) -> tuple[list[Number], list[str]]:
     """The numbers and sentences of the ratios at the middle and at the end, shape (problems, 2, norms) each."""
     numbers, told = [], []
-    kept = candidates(ratios)
     for name, found in ratios.items():
         end = own(ratios, name)[:, 1]
         seen = end[~np.isnan(end)]
@@ -146,9 +214,12 @@ def judged(ratios: dict[str, np.ndarray]) -> tuple[list[Number], list[str]]:
         )
         share, interval = len(kept[name]) / len(seen) if len(seen) else float("nan"), wilson(len(kept[name]), len(seen))
         numbers.append(
-            Number(f"{name}: share of runs that stay below {STAYS_BELOW}", share, at_most=GRANTED, interval=interval)
-            if not slow
-            else Number(f"{name}: share of runs that stay below {STAYS_BELOW}", share, interval=interval)
+            Number(
+                f"{name}: share of runs that stay below {STAYS_BELOW}",
+                share,
+                at_most=GRANTED if name in few else None,
+                interval=interval,
+            )
         )
         others = [
             float(np.nanmedian(found[:, 1, j])) if len(seen) else np.nan for j, n in enumerate(NORMS) if n != OWN[name]
@@ -167,7 +238,8 @@ def judged(ratios: dict[str, np.ndarray]) -> tuple[list[Number], list[str]]:
     missing = int(sum(np.isnan(own(ratios, name)[:, 1]).sum() for name in ratios))
     return numbers, [
         "Conjecture, not proved for attention: medians of runs are " + "; ".join(told) + ".",
-        f"{missing} of {sum(map(len, ratios.values()))} runs had not selected one token of each input at the end.",
+        f"{missing} of {sum(map(len, ratios.values()))} runs had not selected one token of each input at the end, or "
+        "one that another ties with in score.",
         "Runs that stay below: " + ", ".join(f"{len(one)} of {name}" for name, one in kept.items()) + ".",
     ]
 
@@ -179,17 +251,17 @@ def draw(result: Result) -> Any:
     ratios = result.arrays["ratios"]
     colours = dict(zip(NORMS, (canvas.RED, canvas.BLUE, canvas.GREEN), strict=True))
     with canvas.style():
-        figure, axes = canvas.panels(1, len(ratios), 13.0, 3.2)
-        for ax, (name, found) in zip(axes, ratios.items(), strict=True):
+        figure, axes = canvas.panels(1, len(ratios), 2.6 * len(ratios), 3.2)
+        for ax, (name, found) in zip(np.ravel(axes), ratios.items(), strict=True):
             for j, norm in enumerate(NORMS):
                 values = np.sort(found[:, 1, j][~np.isnan(found[:, 1, j])])
                 share = np.arange(1, len(values) + 1) / max(len(values), 1)
                 ax.step(
                     values, share, where="post", color=colours[norm], lw=2.2 if norm == OWN[name] else 1.0, label=norm
                 )
-            ax.set(xlabel="margin over the largest", title=f"{name} (own norm {OWN[name]})", xlim=(0.2, 1.02))
-        axes[0].set_ylabel("share of problems")
-        axes[0].legend(loc="upper left", frameon=False, title="norm")
+            ax.set(xlabel="margin over the largest", title=f"{name}\n(own norm {OWN[name]})", xlim=(0.2, 1.02))
+        np.ravel(axes)[0].set_ylabel("share of problems")
+        np.ravel(axes)[0].legend(loc="upper left", frameon=False, title="norm")
     return figure
 
 
@@ -205,6 +277,19 @@ EXPERIMENTS = (
         figure="conjecture",
         config=Settings,
         compute=compute,
+        draw=draw,
+    ),
+    Experiment(
+        id="optimiser_geometry-counterexamples",
+        title="Attention: a search for runs that stay below the largest margin, and what shorter steps make of them",
+        in_plain_words=(
+            "Does training always find the safest solution by its own measure of size? Here the runs that do not are "
+            "searched for on small problems, and trained again with steps that become shorter."
+        ),
+        paper="O",
+        figure="counterexamples",
+        config=Search,
+        compute=compute_search,
         draw=draw,
     ),
 )
