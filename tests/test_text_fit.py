@@ -37,6 +37,14 @@ def test_lists_and_series_are_taken_as_columns_are(found):
     assert json.dumps(same.metrics) == json.dumps(found.metrics)
 
 
+def test_arrow_tables_and_labels_beside_a_table_are_taken_too(found):
+    arrow = pytest.importorskip("pyarrow")
+    corpus = texts(n=300)
+    table = arrow.table({"review": corpus.texts, "stars": corpus.labels})
+    for label in ("stars", table["stars"], corpus.labels):
+        assert json.dumps(tm.fit(table, "review", label).metrics) == json.dumps(found.metrics)
+
+
 @pytest.mark.parametrize("package", ["pandas", "polars", "datasets"])
 def test_frames_and_data_sets_are_read(package, found):
     frames = pytest.importorskip(package, reason=f"{package} is not installed")
@@ -56,6 +64,8 @@ def test_frames_and_data_sets_are_read(package, found):
         return
     assert type(same.tokens).__module__.split(".")[0] == package
     assert len(same.tokens) == len(same.fitted.tokens)
+    for given, own in ((data, data["stars"]), (data.lazy() if package == "polars" else data, "stars")):
+        assert json.dumps(tm.fit(given, "review", own).metrics) == json.dumps(found.metrics)
     some = frames.Series(["a superb film", "dull"])
     assert same.predict(some).tolist() == same.model.predict(some).tolist() == ["good", "bad"]
     assert same.model.predict_proba(some).shape == (2, 2)
@@ -113,7 +123,8 @@ def test_features_are_forced_by_name():
     [
         ({"text": ["a"], "kind": ["x"]}, "label", "no column 'label'"),
         (["a", "b"], "label", "need their labels"),
-        (["a", None], ["x", "y"], "text 1 is a NoneType"),
+        (["a", None], ["x", "y"], "text 1 is missing"),
+        (["a", 7], ["x", "y"], "text 1 is a int"),
         (["a", "b"], ["x", None], "label 1 is missing"),
         (["a", "b"], ["x", ["y"]], "label 1 is a list: give strings or numbers"),
         (["a", "b"], ["x", b"y"], "label 1 is a bytes"),

@@ -301,7 +301,8 @@ def _fits(value: Any, hint: Any) -> bool:
         if kind is not bool and is_flag:
             return False
         return isinstance(value, STANDS_FOR[kind]) or (kind is float and _is_scalar(value))
-    if isinstance(value, np.ma.MaskedArray) and (kind is np.ndarray or hasattr(kind, "array_type")):
+    masked = sys.modules.get("numpy.ma")  # who has a masked array has loaded it, and it takes long to load
+    if masked and isinstance(value, masked.MaskedArray) and (kind is np.ndarray or hasattr(kind, "array_type")):
         return False  # JAX refuses it, and NumPy forgets its mask
     if hasattr(kind, "array_type"):  # a shape of jaxtyping: the dtype of real numbers does not matter
         return isinstance(value, kind) or (

@@ -129,10 +129,10 @@ def fit(
     """Learn from labelled texts which words decide, and judge it on texts held out.
 
     Args:
-        data: a frame of pandas or polars, a data set of Hugging Face `datasets`, a dictionary of columns; or the texts
-            themselves (a list, a Series), with their labels as `label`.
+        data: a frame of pandas or polars, a table of Arrow, a data set of Hugging Face `datasets`, a dictionary of
+            columns; or the texts themselves (a list, a Series), with their labels as `label`.
         text: the column of texts.
-        label: the column of labels; or the labels themselves where `data` is the texts.
+        label: the column of labels; or the labels themselves.
         test_share: share of the texts to hold out for the test.
         features: "words", "pairs", "triples" or "characters"; chosen on held-out texts when absent.
         language: its stop words are dropped and words cut to stems; neither when absent.
@@ -163,25 +163,20 @@ def fit(
 
 def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Texts and labels as strings; what is missing is refused by its row."""
+    data = data.collect() if hasattr(data, "collect") else data  # a lazy frame of polars
     is_table = isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names")
-    if not is_table and isinstance(label, str):
+    if not is_table and isinstance(label, str | int):
         raise InvalidInputError("texts without a table need their labels: fit(texts, label=labels).")
-    if is_table:
-        told = (getattr(data, name, None) for name in ("column_names", "columns"))
-        names = list(next((own for own in told if own is not None), data))
-        for name in (text, label):
-            if not isinstance(name, Hashable) or name not in names:
-                there = ", ".join(map(repr, names))
-                is_split = isinstance(getattr(data, "column_names", None), Mapping)
-                remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
-                raise InvalidInputError(f"there is no column {shown(name)}: there are {there}.{remedy}")
-    texts, labels = (list(data[text]), list(data[label])) if is_table else (list(data), list(label))
-    known = getattr((getattr(data, "features", None) or {}).get(label), "names", None) if is_table else None
+    is_named = is_table and isinstance(label, str | int)
+    texts = _column(data, text) if is_table else _listed(data)
+    labels = _column(data, label) if is_named else _listed(label)
+    known = getattr((getattr(data, "features", None) or {}).get(label), "names", None) if is_named else None
     if known:  # a data set of Hugging Face keeps the numbers of its classes, and their names apart
         labels = [known[own] if isinstance(own, int) and 0 <= own < len(known) else own for own in labels]
     for row, own in enumerate(texts):
         if not isinstance(own, str):
-            raise InvalidInputError(f"text {row} is a {type(own).__name__}: give strings, or leave the row out.")
+            what = "missing" if is_missing(own) else f"a {type(own).__name__}"
+            raise InvalidInputError(f"text {row} is {what}: give strings, or leave the row out.")
     for row, own in enumerate(labels):
         if is_missing(own):
             raise InvalidInputError(f"label {row} is missing: give one, or leave the row out.")
@@ -191,6 +186,26 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
     if both:
         raise InvalidInputError(f"the label {min(both)!r} is a string in some rows and not in others: make them one.")
     return tuple(texts), tuple(map(str, labels))
+
+
+def _column(table: Any, name: Any) -> list[Any]:
+    """The values of a column that is there, and once."""
+    told = (getattr(table, own, None) for own in ("column_names", "columns"))
+    names = list(next((own for own in told if own is not None), table))
+    times = names.count(name) if isinstance(name, Hashable) else 0
+    if times != 1:
+        there, is_split = ", ".join(map(repr, names)), isinstance(getattr(table, "column_names", None), Mapping)
+        remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
+        how_many = "more than one" if times else "no"
+        raise InvalidInputError(f"there is {how_many} column {shown(name)}: there are {there}.{remedy}")
+    return _listed(table[name])
+
+
+def _listed(values: Any) -> list[Any]:
+    """Values of a column or a sequence; Arrow's own as those of Python."""
+    if not isinstance(values, Iterable):
+        raise InvalidInputError(f"{shown(values)} is neither a column nor a sequence: give one value a text.")
+    return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 
 def _frames_of(data: Any) -> str:

@@ -19,6 +19,7 @@ from tokenmargin.classify.export import HEAD
 from tokenmargin.classify.onnx_model import onnx_bytes
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import plain_recipe
+from tokenmargin.text.counter import Occurrences
 
 TEXTS = [
     "A superb film, superb music.",
@@ -73,7 +74,7 @@ def test_json_is_enough_to_score_a_text(model, tmp_path):
     told = json.loads((tmp_path / "out" / "model.json").read_text(encoding="utf-8"))
     number = {name: column for column, name in enumerate(told["vocabulary"])}
     for text in TEXTS:
-        counts = Counter(model.counter.vocabulary[j] for j in model.counter.places(text).columns)
+        counts = Counter(model.counter.vocabulary[j] for j in Occurrences.of([model.counter.places(text)]).columns)
         logits = {name: told["score"][number[name]] + told["power"] * math.log(n) for name, n in counts.items()}
         total = sum(map(math.exp, logits.values()))
         margins = [

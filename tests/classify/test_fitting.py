@@ -19,6 +19,7 @@ from tokenmargin.classify.fitting import alike_labels
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.report import fit_page
 from tokenmargin.text import plain_recipe
+from tokenmargin.text.counter import Occurrences
 from tokenmargin.training import Checkpoint
 
 PLAIN = plain_recipe(minimum_count=1)
@@ -349,7 +350,8 @@ def test_words_of_the_table_do_what_they_do_in_the_texts():
         held = dict(zip(told._of.columns.tolist(), told._of.counts.tolist(), strict=True))
         places = told._of.places
         own: dict[str, np.ndarray] = {}
-        for column, first, size in zip(places.columns, places.firsts, places.sizes, strict=True):
+        there = Occurrences.of([places])
+        for column, first, size in zip(there.columns, there.firsts, there.sizes, strict=True):
             name = model.counter.vocabulary[column]
             if size == 1 and places.words[first] in pulls:
                 name = places.words[first]

@@ -469,3 +469,15 @@ class TestTextsAlone:
         (tmp_path / "folder.txt").mkdir()
         with pytest.raises(InvalidInputError, match="is a folder"):
             read_texts(tmp_path / "folder.txt")
+
+
+def test_texts_of_one_word_are_told_by_the_name_of_their_column(tmp_path):
+    """Queries and codes have no blanks; without such a name they are no texts."""
+    for name, is_found in (("Text", True), ("code", False)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(separated([("hello", "a"), ("world", "b")] * 3, header=(name, "label")))
+        if is_found:
+            assert open_table(path).text == name
+        else:
+            with pytest.raises(InvalidInputError, match="no column of texts"):
+                open_table(path)

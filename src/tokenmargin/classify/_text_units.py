@@ -1,55 +1,72 @@
-"""Occurrences of tokens in a text, gathered into the words and phrases that people read."""
+"""Occurrences of tokens in texts, gathered into the words and phrases that people read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from tokenmargin.text import CUT
-from tokenmargin.text.counter import TextWords
+from tokenmargin.text.counter import Occurrences, TextWords
 
 #: A word or a phrase: its token, its places as (first word, words), and what they amount to: contribution, attention.
 Gathered = tuple[int, list[tuple[int, int]], float, float]
 
 
-def gathered(found: TextWords, shares: np.ndarray, names: Sequence[str], *, has_runs: bool) -> dict[str, Gathered]:
-    """Words and phrases by name; runs of characters come back to the words in which they stand.
+class Said(NamedTuple):
+    """Occurrences of words and phrases in a text, a list of each; what they say is not yet summed by name."""
+
+    names: list[str]
+    tokens: list[int]
+    places: list[tuple[int, int]]  #: first word, number of words
+    pulls: list[float]
+    attention: list[float]
+
+    def gathered(self) -> dict[str, Gathered]:
+        """Words and phrases by name; several pieces of one word have one place."""
+        units: dict[str, Gathered] = {}
+        for name, token, place, pull, given in zip(*self, strict=True):
+            unit = units.get(name)
+            if unit is None:
+                units[name] = (token, [place], pull, given)
+            else:
+                if unit[1][-1] != place:
+                    unit[1].append(place)
+                units[name] = (unit[0], unit[1], unit[2] + pull, unit[3] + given)
+        return units
+
+
+def said_in(
+    words: Sequence[TextWords], found: Occurrences, shares: np.ndarray, vocabulary: Sequence[str], *, has_runs: bool
+) -> list[Said]:
+    """Name the occurrences in each text; runs of characters come back to the words in which they stand.
 
     Args:
-        found: words and tokens of a text.
-        shares: contribution and attention of each occurrence of a token, shape (2, occurrences).
-        names: names of the tokens, by column.
+        words: words of the texts.
+        found: occurrences of tokens in the texts.
+        shares: contribution and attention of each occurrence, shape (2, occurrences).
+        vocabulary: names of the tokens, by column.
         has_runs: True if some tokens are runs of characters.
     """
-    columns, n_own = found.columns, shares.shape[1] - len(found.runs)
-    if has_runs:
+    texts, columns, firsts, sizes = found.texts, found.columns, found.firsts, found.sizes
+    if has_runs and len(found.begins):
         # All tokens of a word follow each other, the word itself first: a word is one sum.
-        words, begins = found.beginnings()
-        tokens = columns[begins].tolist() if words else []
-        sums = np.add.reduceat(shares[:, :n_own], begins, axis=1).tolist() if words else [[], []]
-        named = [names[token] for token in tokens]
-        named = [found.words[word] if CUT in name else name for word, name in zip(words, named, strict=True)]
-    else:
-        tokens, words = columns[:n_own].tolist(), found.firsts[:n_own].tolist()
-        sums, named = shares[:, :n_own].tolist(), [names[token] for token in tokens]
-    units = _summed({}, zip(named, tokens, words, repeat(1), *sums, strict=False))
-    if found.runs:
-        tokens, words, sizes = map(list, zip(*found.runs, strict=True))
-        named, sums = [names[token] for token in tokens], shares[:, n_own:].tolist()
-        _summed(units, zip(named, tokens, words, sizes, *sums, strict=True))
-    return units
-
-
-def _summed(units: dict[str, Gathered], told: Iterable[tuple[str, int, int, int, float, float]]) -> dict[str, Gathered]:
-    """Add occurrences, by name; several pieces of one word have one place."""
-    for name, token, first, size, pull, given in told:
-        unit = units.get(name)
-        if unit is None:
-            units[name] = (token, [(first, size)], pull, given)
-        else:
-            if unit[1][-1] != (first, size):
-                unit[1].append((first, size))
-            units[name] = (unit[0], unit[1], unit[2] + pull, unit[3] + given)
-    return units
+        kept = np.concatenate([found.begins, np.flatnonzero(sizes > 1)])
+        shares = np.add.reduceat(shares, kept, axis=1)
+        texts, columns, firsts, sizes = (own[kept] for own in (texts, columns, firsts, sizes))
+    order = np.argsort(texts, kind="stable")
+    ends = np.searchsorted(texts[order], np.arange(found.n_texts + 1)).tolist()
+    tokens, first = columns[order].tolist(), firsts[order].tolist()
+    names = [vocabulary[token] for token in tokens]
+    if has_runs:
+        for j, (name, text) in enumerate(zip(names, texts[order].tolist(), strict=True)):
+            if CUT in name:
+                names[j] = words[text].words[first[j]]
+    places = list(zip(first, sizes[order].tolist(), strict=True))
+    pulls, given = shares[:, order].tolist()
+    return [
+        Said(names[low:high], tokens[low:high], places[low:high], pulls[low:high], given[low:high])
+        for low, high in pairwise(ends)
+    ]

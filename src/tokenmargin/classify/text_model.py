@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin.classify._text_units import Gathered, gathered
+from tokenmargin.classify._text_units import Said, said_in
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import HALF, InvalidInputError
 from tokenmargin.text import CUT
-from tokenmargin.text.counter import Rows, TextWords, TokenCounter
+from tokenmargin.text.counter import Occurrences, Rows, TextWords, TokenCounter
 
-#: Texts whose contributions are computed together, and occurrences times units that are looked at together.
-BATCH, BLOCK = 4096, 1 << 22
+#: Texts that are predicted together, and explained together (what is sorted should stay near the processor), and
+#: occurrences times units that are looked at together.
+BATCH, EXPLAINED, BLOCK = 4096, 256, 1 << 22
 
 #: In place of a token, for what stands between words and for words that the model does not know.
 NO_TOKEN = -1
@@ -91,7 +92,7 @@ class Explanation:
         starts, ends = self._of.places.starts, self._of.places.ends
         units = [
             Unit(name, token, tuple([(starts[first], ends[first + size - 1]) for first, size in places]), pull, given)
-            for name, (token, places, pull, given) in self._of.gathered().items()
+            for name, (token, places, pull, given) in self._of.said.gathered().items()
         ]
         units.sort(key=lambda unit: -abs(unit.contribution))
         return tuple(units)
@@ -133,13 +134,7 @@ class _Evidence(NamedTuple):
     counts: np.ndarray
     pulls: np.ndarray
     attention: np.ndarray
-
-    def gathered(self) -> dict[str, Gathered]:
-        """Words and phrases by name."""
-        counter = self.model.counter
-        at = np.searchsorted(self.columns, self.places.columns)  # the columns of a text are in their order
-        shares = (np.stack([self.pulls, self.attention]) / self.counts)[:, at]
-        return gathered(self.places, shares, counter.vocabulary, has_runs=counter.recipe.characters > 0)
+    said: Said
 
 
 @checked
@@ -192,7 +187,7 @@ class TextModel:
         Runs of characters are no words: a model that reads them may say something of a text without a known word.
         """
         parts = [(np.zeros((0, len(self.classes))), np.zeros(0, np.int64))]
-        for some in _batches(texts):
+        for some in _batches(texts, BATCH):
             rows = self.counter.rows(some)
             parts.append((self._probabilities(rows), self._known_words(rows)))
         probabilities, known = zip(*parts, strict=True)
@@ -231,9 +226,10 @@ class TextModel:
         if against is not None and against not in self.classes:
             raise InvalidInputError(f"no class is called {against!r}: there are {', '.join(self.classes)}.")
         other = None if against is None else self.classes.index(against)
-        for some in _batches(texts):
-            places = [self.counter.places(text) for text in some]
-            rows = self.counter.rows_at(places)
+        for some in _batches(texts, EXPLAINED):
+            places = list(map(self.counter.places, some))
+            found = Occurrences.of(places)
+            rows, stored = found.rows(len(self.words))
             told = self.tokens.contributions_of(*rows)
             attention = self.tokens.weights(*rows)
             probabilities = self._probabilities(rows)
@@ -242,6 +238,9 @@ class TextModel:
             pairs = [(a, b if other is None or other == a else other) for a, b in zip(best, second, strict=True)]
             pulls, constants = self._differences(told, pairs)
             sums = constants + np.bincount(np.repeat(np.arange(len(some)), np.diff(rows.indptr)), pulls, len(some))
+            shares = (np.stack([pulls, attention]) / rows.data)[:, stored]
+            said = said_in(places, found, shares, self.counter.vocabulary, has_runs=self.counter.recipe.characters > 0)
+            listed = probabilities.tolist()
             for row, text in enumerate(some):
                 own = slice(rows.indptr[row], rows.indptr[row + 1])
                 shown = (rows.indices[own], rows.data[own], pulls[own], attention[own])
@@ -253,11 +252,11 @@ class TextModel:
                     text,
                     self.classes[a],
                     self.classes[b],
-                    dict(zip(self.classes, probabilities[row].tolist(), strict=True)),
+                    dict(zip(self.classes, listed[row], strict=True)),
                     float(sums[row]) if len(shown[0]) else constant,
                     constant,
                     len(shown[0]) > 0,
-                    _Evidence(self, places[row], *shown),
+                    _Evidence(self, places[row], *shown, said[row]),
                 )
 
     def _differences(self, told: Contributions, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +273,7 @@ class TextModel:
     @checked
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
         """Probability of the prediction when the words of a unit are left out of the text, for each unit."""
-        own, found, units = told._of, told._of.places, list(told._of.gathered().items())
+        own, found, units = told._of, Occurrences.of([told._of.places]), list(told._of.said.gathered().items())
         firsts, ends = found.firsts, found.firsts + found.sizes
         occurs = np.searchsorted(own.columns, found.columns)  # the columns of a text are in their order
         order = np.argsort(occurs, kind="stable")
@@ -283,7 +282,7 @@ class TextModel:
         for low in range(0, len(units), at_once):
             some = units[low : low + at_once]
             # The words that each unit needs, and the occurrences that need one of them.
-            needs = np.zeros((len(some), len(found.words) + 1), np.int64)
+            needs = np.zeros((len(some), len(own.places.words) + 1), np.int64)
             for row, (_, unit) in enumerate(some):
                 for first, size in unit[1]:
                     needs[row, first + 1 : first + size + 1] = 1
@@ -326,12 +325,12 @@ def _parts(text: str, found: TextWords, facts: dict[int, tuple[float, float]]) -
     return tuple(parts)
 
 
-def _batches(texts: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+def _batches(texts: Iterable[Any], size: int) -> Iterator[tuple[str, ...]]:
     """Some texts at a time; what is no text is refused by its place."""
     if isinstance(texts, str | bytes):
         raise InvalidInputError("one text was given where several are expected: put it into a list.")
     left, place = iter(texts), 0
-    while some := tuple(islice(left, BATCH)):
+    while some := tuple(islice(left, size)):
         for row, text in enumerate(some, start=place):
             if not isinstance(text, str):
                 raise InvalidInputError(f"text {row} is a {type(text).__name__}: give strings.")

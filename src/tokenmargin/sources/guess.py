@@ -169,7 +169,10 @@ def _text_column(path: Path, survey: _Survey, told: str | None, label: str | Non
         if told not in names:
             raise missing_columns(path, [told], names)
         return told
-    texts = sorted((c for c in survey.columns if c.is_text and c.name != label), key=lambda c: -c.mean)
+    others = [column for column in survey.columns if column.name != label]
+    texts = sorted((column for column in others if column.is_text), key=lambda column: -column.mean)
+    # Texts of one word each, such as queries or codes, are told by the name of their column alone.
+    texts = texts or [column for column in others if column.texts and column.name.strip().lower() in TEXT_NAMES]
     if not texts:
         raise InvalidInputError(
             f"{path} has no column of texts: its columns are {_listed(survey.columns)}. Name it (--text COL)."

@@ -59,7 +59,7 @@ class NumberedWords(NamedTuple):
 
 def word_pattern(text: str, recipe: Recipe) -> re.Pattern[str]:
     """Pattern that matches the words of a cleaned text, one after another."""
-    is_wide = recipe.alphabet is not Alphabet.ASCII and len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
+    is_wide = not text.isascii() and len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
     return _pattern(recipe.alphabet, recipe.punctuation, recipe.symbols, is_wide)
 
 

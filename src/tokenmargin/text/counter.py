@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from tokenmargin.text._clean import cleaned_and_aligned
 from tokenmargin.text._columns import checked_names
 from tokenmargin.text._lexicon import CUT, Spelling, ragged_take
 from tokenmargin.text._ngrams import GAP, parted
+from tokenmargin.text._occurrences import COLUMN, Occurrences, Rows, TextWords
 from tokenmargin.text._words import number_words, word_pattern
 from tokenmargin.text.recipe import Recipe
 
@@ -51,70 +51,6 @@ class Located(NamedTuple):
     end: int
     word: str
     tokens: tuple[int, ...]
-
-
-#: Columns of tokens are kept as the bytes of such numbers: joined for a text, they are an array at once.
-_COLUMN = np.dtype(np.int32)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class TextWords:
-    """The words of a text in their order, and the tokens that stand in it.
-
-    Args:
-        starts: start of each word in the text as it was given.
-        ends: end of each word there.
-        words: the words after cleaning.
-        own: columns of the tokens that each word gave by itself, as bytes.
-        runs: each n-gram that stands in the text: its column, its first word, and number of its words.
-    """
-
-    starts: list[int]
-    ends: list[int]
-    words: list[str]
-    own: list[bytes]
-    runs: list[tuple[int, int, int]]
-
-    @property
-    def columns(self) -> np.ndarray:
-        """The token of each occurrence: those of words in their order, then n-grams."""
-        own = np.frombuffer(b"".join(self.own), _COLUMN)
-        return np.concatenate([own, np.array([run[0] for run in self.runs], _COLUMN)]) if self.runs else own
-
-    @property
-    def firsts(self) -> np.ndarray:
-        """The first word of each occurrence."""
-        words = np.repeat(np.arange(len(self.own)), [len(own) // _COLUMN.itemsize for own in self.own])
-        return np.concatenate([words, np.array([run[1] for run in self.runs], words.dtype)]) if self.runs else words
-
-    def beginnings(self) -> tuple[list[int], list[int]]:
-        """The words that gave tokens by themselves, and the occurrence that is the first of each."""
-        ends = list(accumulate([len(own) // _COLUMN.itemsize for own in self.own], initial=0))
-        words = [word for word, own in enumerate(self.own) if own]
-        return words, [ends[word] for word in words]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of words of each occurrence."""
-        n_own = sum(map(len, self.own)) // _COLUMN.itemsize
-        return np.array([1] * n_own + [run[2] for run in self.runs], np.int64)
-
-    @property
-    def tokens(self) -> list[tuple[int, ...]]:
-        """Columns of the tokens that each word gave, n-grams that it is a part of included."""
-        grown = [np.frombuffer(own, _COLUMN).tolist() for own in self.own]
-        for column, first, size in self.runs:
-            for word in range(first, first + size):
-                grown[word].append(column)
-        return [tuple(own) for own in grown]
-
-
-class Rows(NamedTuple):
-    """Counts of each token in each text, as the three arrays of compressed rows, columns in their order."""
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    data: np.ndarray
 
 
 class _NameTable:
@@ -217,7 +153,7 @@ class TokenCounter:
         while batch := tuple(islice(left, BATCH)):
             for row, text in enumerate(batch, start=place):
                 _demand_text(text, f"text {row}")
-            parts.append(self.rows_at(map(self.places, batch)) if len(batch) <= FEW else self._many(batch))
+            parts.append(self._few(batch) if len(batch) <= FEW else self._many(batch))
             place += len(batch)
         if len(parts) == 1:
             return parts[0]
@@ -230,22 +166,14 @@ class TokenCounter:
             np.concatenate([np.zeros(0, np.int32), *(part.data for part in parts)]),
         )
 
-    def rows_at(self, found: Iterable[TextWords]) -> Rows:
-        """Counts of texts whose words are known: fewer steps than `rows` needs where both are asked for."""
-        starts, columns, data = [0], [np.zeros(0, _COLUMN)], [np.zeros(0, np.int64)]
-        for places in found:
-            own, counts = np.unique(places.columns, return_counts=True)
-            columns.append(own)
-            data.append(counts)
-            starts.append(starts[-1] + len(own))
-        indptr = np.array(starts, np.int32 if starts[-1] <= np.iinfo(np.int32).max else np.int64)
-        return Rows(indptr, np.concatenate(columns), np.concatenate(data).astype(np.int32))
+    def _few(self, texts: tuple[str, ...]) -> Rows:
+        return Occurrences.of(list(map(self.places, texts))).rows(len(self.vocabulary))[0]
 
     def _many(self, texts: tuple[str, ...]) -> Rows:
         batch = number_words(texts, self.recipe)
         found = self._tokens([word.decode() for word in batch.words])
-        tokens = np.frombuffer(b"".join([own for _, own in found]), _COLUMN)
-        ends = np.cumsum([0, *(len(own) // _COLUMN.itemsize for _, own in found)])
+        tokens = np.frombuffer(b"".join([own for _, own in found]), COLUMN)
+        ends = np.cumsum([0, *(len(own) // COLUMN.itemsize for _, own in found)])
         columns, starts = ragged_take(tokens, ends, batch.ids)
         rows = np.repeat(np.arange(len(texts)), np.diff(batch.starts))
         rows = np.repeat(rows, np.diff(starts))
@@ -274,24 +202,27 @@ class TokenCounter:
         _demand_text(text, "the text")
         clean = cleaned_and_aligned(text, self.recipe)
         matches = list(word_pattern(clean.text, self.recipe).finditer(clean.text))
-        words = [match.group() for match in matches]
+        words, spans = [match[0] for match in matches], [match.span() for match in matches]
         if not clean.text.isascii():
             words = [word.encode("utf-8", errors="replace").decode() for word in words]
         found = self._tokens(words)
         runs = self._runs_among([stem for stem, _ in found]) if self.recipe.ngrams > 1 else []
-        starts, ends = clean.starts, clean.ends
-        begins = [starts[match.start()] for match in matches]
-        return TextWords(begins, [ends[match.end() - 1] for match in matches], words, [own for _, own in found], runs)
+        begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
+        if not isinstance(clean.starts, range):  # cleaning moved characters
+            begins, ends = [clean.starts[begin] for begin in begins], [clean.ends[end - 1] for end in ends]
+        return TextWords(begins, ends, words, [own for _, own in found], runs)
 
     def _runs_among(self, stems: list[str | None]) -> list[tuple[int, int, int]]:
         """Each n-gram of a text: its column, its first word and number of its words."""
-        get, found = self._names.finder(), []
+        get, found, runs = self._names.finder(), [], stems
         for size in range(2, self.recipe.ngrams + 1):
-            for first in range(len(stems) - size + 1):
-                run = stems[first : first + size]
-                column = None if None in run else get(" ".join(run))  # type: ignore[arg-type]
-                if column is not None:
-                    found.append((column, first, size))
+            # A run is the one that begins with it, and a word more; None where a word of it is no stem.
+            runs = [
+                None if before is None or last is None else f"{before} {last}"
+                for before, last in zip(runs, stems[size - 1 :], strict=False)
+            ]
+            columns = [None if run is None else get(run) for run in runs]
+            found += [(column, first, size) for first, column in enumerate(columns) if column is not None]
         return found
 
     def within_words(self) -> sp.csr_array | None:
@@ -304,7 +235,7 @@ class TokenCounter:
         import scipy.sparse as sp
 
         own = [
-            [] if CUT in name else [j] if " " in name else np.frombuffer(self._token(name)[1], _COLUMN).tolist()
+            [] if CUT in name else [j] if " " in name else np.frombuffer(self._token(name)[1], COLUMN).tolist()
             for j, name in enumerate(self.vocabulary)
         ]
         indptr = np.cumsum([0, *map(len, own)])
@@ -328,10 +259,10 @@ class TokenCounter:
     def _token(self, stem: str) -> tuple[str | None, bytes]:
         if self._pieces is not None:
             columns = (self._column_of_piece[piece] for piece in self._pieces.split(stem))
-            return None, np.array([column for column in columns if column != GAP], _COLUMN).tobytes()
+            return None, np.array([column for column in columns if column != GAP], COLUMN).tobytes()
         runs = self._spelling.characters(stem) if self.recipe.characters else ()
         found = map(self._names.get, (stem, *runs))
-        return stem, np.array([column for column in found if column is not None], _COLUMN).tobytes()
+        return stem, np.array([column for column in found if column is not None], COLUMN).tobytes()
 
 
 def _demand_text(text: object, what: str) -> None:
