@@ -211,7 +211,7 @@ class KeyField(Field):
 
 def in_their_orders(
     loss: Any, outputs: AnyArray, signed: AnyArray, reach: AnyArray, speed: AnyArray
-) -> tuple[AnyArray, AnyArray, AnyArray]:
+) -> tuple[Any, Any, Any]:
     """(weights, speeds, common speed) with each input in units of the margin that it asks for, 1/order of the loss.
 
     An input of order k has weights that fall like exp(-k gap). It is one of order 1 whose keys are k times as long, and
