@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import frexp
 from typing import Any
 
@@ -21,9 +22,12 @@ import numpy as np
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
 from tokenmargin.attention._lane_field import alike
-from tokenmargin.attention._mixed import split
+from tokenmargin.attention._kinked_ends import kinked_split
+from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
+from tokenmargin.attention._pieces import has_kinks
+from tokenmargin.attention._sliding import integrate_pieces
 from tokenmargin.attention.flow import AWAY, Flow, integrate
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
@@ -103,7 +107,8 @@ def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: b
             )
             for j, norm in zip(members, norms, strict=True)
         ]
-        for lane, end in integrate([reduced[j][0] for j in members], inside, until, method, keep_path):
+        followed = integrate_pieces if has_kinks(reduced[members[0]][0]) else partial(integrate, record=keep_path)
+        for lane, end in followed([reduced[j][0] for j in members], inside, until, method):
             j = members[lane]
             outcome = (
                 Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
@@ -118,10 +123,16 @@ def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: b
 
 def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """A run that ended where pairs of weight cancel, followed on where the others still pull; itself where none do."""
-    if not system.has_fixed_scores:
-        return run
     y = coordinates.inward(run.points[-1])
-    parts = split(system, y, np.asarray(_pair_weights(system, y)))
+    parts: Split | None
+    if has_kinks(system):
+        parts = kinked_split(system, y)
+        if parts is None or not parts.holds or parts.is_whole:
+            return run
+    elif system.has_fixed_scores:
+        parts = split(system, y, np.asarray(_pair_weights(system, y)))
+    else:
+        return run
     if parts is None or not parts.attracts:
         return run
     inner = coordinates.within(parts.free)

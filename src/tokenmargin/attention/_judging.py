@@ -26,9 +26,11 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._kinked_ends import kinked_split, told_kinks
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._points import lengths
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
@@ -208,7 +210,11 @@ def _judged(ends: _Ends) -> list[Limit]:
 def _mixed(ends: _Ends, b: int) -> Limit | None:
     """The limit if part of p stays where pairs of weight cancel and the rest diverges; None if it is not so."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
-    if not system.has_fixed_scores or not np.isfinite(ends.signed[b]).all():
+    if not np.isfinite(ends.signed[b]).all():
+        return None
+    if has_kinks(system):
+        return _on_kinks(ends, b)
+    if not system.has_fixed_scores:
         return None
     parts = split(system, ends.y[b], ends.signed[b])
     if parts is None or not parts.attracts:
@@ -227,6 +233,50 @@ def _mixed(ends: _Ends, b: int) -> Limit | None:
         finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
         reason="Pairs whose weights cancel hold part of p at a strict local minimum; along the rest the other weighted "
         "pairs separate at one common speed.",
+    )
+
+
+def _on_kinks(ends: _Ends, b: int) -> Limit | None:
+    """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else None."""
+    risk, coordinates = ends.risks[b], ends.coordinates[b]
+    parts = kinked_split(ends.systems[b], ends.y[b])
+    if parts is None or not parts.holds:
+        return None
+    finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
+    rest = None
+    if not parts.is_whole:
+        (rest,) = _judged(_Ends.of([(risk, parts.rest, coordinates.within(parts.free), ends.p[b])]))
+        if not (rest.diverges or rest.mixed or rest.finite):
+            return None
+    chosen = parts.kept
+    if rest is not None:
+        chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
+    told = told_kinks(parts)
+    if rest is None or rest.finite:
+        return Limit(
+            LimitKind.FINITE,
+            risk,
+            ends.p[b],
+            np.zeros(len(ends.p[b])),
+            _selection(risk, chosen),
+            f"{told} and no direction descends: a strict local minimum." if told else "...",
+            (0.0,),
+            np.inf,
+            newton_step=parts.newton_step,
+            largest_eigenvalue=parts.largest_eigenvalue,
+            finite_part=finite if rest is not None else None,
+            kinks=parts.kinks,
+        )
+    held = f"{told} and hold part of p" if told else "Pairs whose weights cancel hold part of p"
+    return replace(
+        rest,
+        kind=LimitKind.MIXED,
+        selection=_selection(risk, chosen),
+        newton_step=max(parts.newton_step, rest.newton_step if rest.mixed else 0.0),
+        largest_eigenvalue=max(parts.largest_eigenvalue, rest.largest_eigenvalue if rest.mixed else -np.inf),
+        finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
+        reason=f"{held} at a strict local minimum; along the rest the other weighted pairs separate at one common speed.",
+        kinks=parts.kinks,
     )
 
 

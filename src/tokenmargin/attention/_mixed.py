@@ -75,37 +75,37 @@ def split(system: PairField, y: np.ndarray, signed: np.ndarray) -> Split | None:
         return None
     held, free = right[:m].T, right[m:].T
     flat = keys @ free
-    group = _groups(flat, np.isfinite(np.asarray(system.log_multiplicity)))
+    group = groups(flat, np.isfinite(np.asarray(system.log_multiplicity)))
     found = _finite_part(system, held, held.T @ y, group, flat @ (free.T @ y))
     if found is None:
         return None
     finite, newton, eigenvalue = found
     logits = np.asarray(system.log_multiplicity) + keys @ (held @ finite)
-    log_multiplicity, merged = _merged(logits, scores, group)
+    log_multiplicity, mean = merged(logits, scores, group)
     n = np.arange(len(keys))[:, None]
     rest = PairField(
-        keys=flat[n, group].astype(keys.dtype), scores=merged, log_multiplicity=log_multiplicity, loss=system.loss
+        keys=flat[n, group].astype(keys.dtype), scores=mean, log_multiplicity=log_multiplicity, loss=system.loss
     )
     return Split(held, free, finite, rest, newton, eigenvalue, group)
 
 
-def _groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
+def groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
     """First token of its input with the same key outside the span, for each token, shape (n, T)."""
     near = np.linalg.norm(flat[:, :, None] - flat[:, None], axis=-1) <= SPAN_TOLERANCE
     return np.asarray((near & present[:, None, :]).argmax(axis=2))
 
 
-def _merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log multiplicity and mean score of the token that stands for each group; -inf for the others."""
-    log_multiplicity, merged = np.full_like(scores, -np.inf), scores.copy()
+    log_multiplicity, mean = np.full_like(scores, -np.inf), scores.copy()
     for i in range(len(scores)):
         for first in np.unique(group[i]):
             members = np.flatnonzero((group[i] == first) & np.isfinite(logits[i]))
             if len(members):
                 log_multiplicity[i, first] = np.logaddexp.reduce(logits[i, members])
                 share = np.exp(logits[i, members] - log_multiplicity[i, first])
-                merged[i, first] = float(share @ scores[i, members])
-    return log_multiplicity, merged
+                mean[i, first] = float(share @ scores[i, members])
+    return log_multiplicity, mean
 
 
 def _finite_part(
