@@ -158,7 +158,9 @@ class Descent:
         rise = (self.tokens @ back[..., None])[..., 0]
         pull = s * (rise - (s * rise).sum(axis=2, keepdims=True))
         weight = -self.labels / (1.0 + np.exp(y)) / y.shape[1]
-        gradient = ((weight[:, :, None] * pull).reshape(len(p), 1, -1) @ self.keys.reshape(len(p), -1, p.shape[1]))[:, 0]
+        gradient = ((weight[:, :, None] * pull).reshape(len(p), 1, -1) @ self.keys.reshape(len(p), -1, p.shape[1]))[
+            :, 0
+        ]
         return np.logaddexp(0.0, -y).mean(axis=1), gradient
 
     def run(self, rate: float, steps: int) -> np.ndarray:

@@ -14,7 +14,8 @@ from collections import Counter
 import numpy as np
 
 from tests.kinked_problems import LAWS, Descent, Problem
-from tokenmargin import Flow, follow_all
+from tokenmargin import Flow
+from tokenmargin.attention import follow_all
 
 COUNT, STEPS, RATE = 1000, 100_000, 0.02
 #: How much higher an end may be: rounding of the risk.

@@ -23,7 +23,7 @@ from tokenmargin.attention._pieces import Piece
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
-from tokenmargin.attention.kinks import AT_BOUND, Kinks, Surface, directions
+from tokenmargin.attention.kinks import VANISHING, Kinks, Surface, directions
 from tokenmargin.attention.pair_field import PairField, log_attention
 
 #: Singular values of Newton's equations below this, relative to the largest, are those of shares that are padding or
@@ -40,10 +40,16 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
 
+    def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
+        """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
+        logits = np.einsum("ntr,sr->snt", system.keys, path) + np.asarray(system.log_multiplicity)
+        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+        return np.asarray((np.where(self.kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
+
     @property
     def holds(self) -> bool:
         """True if the finite part is a strict local minimum on S, kinks included: no direction descends."""
-        inside = all(AT_BOUND < kink.share < 1.0 - AT_BOUND for kink in self.kinks)
+        inside = all(VANISHING < kink.share < 1.0 - VANISHING for kink in self.kinks)
         return self.newton_step <= NEWTON_TOLERANCE and self.attracts and inside
 
 
@@ -129,9 +135,7 @@ class _Rested:
     scores: np.ndarray  #: Y (psi + psi'(x_t - z)) of every token, shape (n, T)
 
 
-def _rested(
-    system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray, kept: np.ndarray
-) -> _Rested | None:
+def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray, kept: np.ndarray) -> _Rested | None:
     """Where p rests on S with the kept tokens alone, by Newton's method; None where it leads nowhere."""
     keys = np.where(kept[..., None], np.asarray(system.keys) @ held, 0.0)
     alone = replace(system, keys=keys, log_multiplicity=np.where(kept, np.asarray(system.log_multiplicity), -np.inf))
@@ -194,7 +198,9 @@ def _equations(
         return Piece.of(alone, jnp.where(signs != 0, own, on.reshape(-1)).reshape(on.shape), jnp.full(4, -1))
 
     # With their shares the held units may pull on nothing at all: the scale is that of either side.
-    scale = jax.lax.stop_gradient(jnp.logaddexp(*(piece(jnp.full_like(theta, side)).log_scale(x) for side in (0.0, 1.0))))
+    scale = jax.lax.stop_gradient(
+        jnp.logaddexp(*(piece(jnp.full_like(theta, side)).log_scale(x) for side in (0.0, 1.0)))
+    )
 
     def equations(both: AnyArray) -> AnyArray:
         u, normal = piece(both[r:]).normals(both[:r])

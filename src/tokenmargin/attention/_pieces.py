@@ -29,6 +29,12 @@ Held = Int[Array | np.ndarray, "k"]
 #: A row of keys whose length vanishes beside the others' spans nothing.
 _NO_LENGTH = 1e-300
 
+#: Rounding of what goes into a relu, relative to its terms; and what is small enough for a sum of first order.
+_ROUNDED, _SMALL = 2.0**-48, 1e-6
+
+#: Largest logarithm of a jump in units of the force: beyond, only its sign matters, and its square is to be a number.
+_STEEPEST = 300.0
+
 
 class Units(Module):
     """Units of the head on every input, at a point."""
@@ -99,8 +105,14 @@ class Piece(HeadField):
         top = jnp.argmax(log_s, axis=-1, keepdims=True)
         apart = self.tokens - jnp.take_along_axis(self.tokens, top[:, :, None], axis=1)
         rise = jnp.einsum("ntk,nhk->nht", apart, slopes)
-        over = rise - jnp.sum(s[:, None] * rise, axis=-1, keepdims=True)
-        return jax.vmap(units)(z, self.on), jnp.einsum("nht,ntr->nhr", s[:, None] * over, behind(self.keys, top))
+        mean = jnp.sum(s[:, None] * rise, axis=-1, keepdims=True)
+        over = rise - mean
+        u = jax.vmap(units)(z, self.on)
+        # A unit that is at its kink on the top token itself has the sign of what the others add, however little.
+        size = jnp.einsum("nhk,nk->nh", jnp.abs(slopes), jnp.abs(z)) + jnp.abs(u)
+        at_top = jnp.abs(u - mean[..., 0]) <= _ROUNDED * size
+        u = jnp.where(at_top & (jnp.abs(u) <= _SMALL * size), mean[..., 0], u)
+        return u, jnp.einsum("nht,ntr->nhr", s[:, None] * over, behind(self.keys, top))
 
     def units(self, p: VectorJ) -> Units:
         """All that decides whether units are crossed, held or left."""
@@ -114,7 +126,7 @@ class Piece(HeadField):
         lifted = jax.vmap(jax.grad(value))(jnp.zeros_like(self.on), z, self.on)
         log_scale = self.log_scale(p)
         slope = self.loss.log_slope(self.signed_output(z)) - jnp.log(self.n_outputs) - log_scale
-        bend = -jnp.exp(slope)[:, None] * self.labels[:, None] * lifted
+        bend = -jnp.exp(jnp.minimum(slope, _STEEPEST))[:, None] * self.labels[:, None] * lifted
         return Units(u, normal, bend, HeadField.force(self, p))
 
     def _held(self, normal: UnitNormals) -> tuple[AnyArray, AnyArray]:

@@ -13,15 +13,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._pieces import Piece, Units, units_at
-from tokenmargin.attention._rosenbrock import rosenbrock_step
 from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
 from tokenmargin.attention.head_risk import HeadField
-from tokenmargin.attention.kinks import Kinks, directions, least_norm, near_surfaces, nearness, sided
+from tokenmargin.attention.kinks import Kinks, directions, landed, least_norm, near_surfaces, nearness, sided
 
 #: A share theta may leave its bounds by this before the unit is let go.
 SHARE = 1e-8
@@ -89,10 +87,11 @@ class _Sliding:
 
     def _step(self) -> None:
         """One attempted step, cut where it meets a kink."""
-        state, move, length, units = jax.device_get(_stepped(self.piece, self.state))
+        state, move, length, end, units = jax.device_get(_stepped(self.piece, self.state))
         if not move:
             self.state = state
             return
+        state = replace(state, y=end)
         if self._least(units, state.y) < 0.0:
             self._meet(float(length), state)
         elif self._dips(units, state.y, float(length)) and length > NO_WAY:
@@ -109,14 +108,13 @@ class _Sliding:
         """Step to the kink and decide there."""
 
         def least(step: float) -> tuple[float, Any]:
-            y, units = jax.device_get(_moved(self.piece, self.state.y, np.asarray(step)))
+            *_, y, units = jax.device_get(_stepped(self.piece, replace(self.state, step=np.asarray(step))))
             return self._least(units, y), (y, units)
 
         step, (y, units) = _first_below(least, length)
         at = sorted({*near_surfaces(units, y), *self.kinks.members})
         kinks = directions(self.field, y, self.kinks.on, at)
-        for _ in range(3 if kinks.held else 0):
-            y = np.asarray(_landed(kinks.piece(self.field), y))
+        y = landed(self.field, kinks, y)
         time = np.asarray(float(self.state.time) + step)
         self.events.append(y)
         after = replace(self.state, y=y, time=time, step=np.asarray(length), taken=state.taken)
@@ -143,10 +141,12 @@ class _Sliding:
             ]
         )
         on = np.asarray(self.piece.on).reshape(-1)
-        theta = np.array([on[one.units[0]] for one in self.kinks.held])
+        theta = on_side = np.array([on[one.units[0]] for one in self.kinks.held])
         if len(self.kinks.independent) == len(rows):
-            theta = theta + np.linalg.lstsq(rows.T, force, rcond=None)[0]
-            return float(np.minimum(theta, 1.0 - theta).min())
+            size = np.linalg.norm(rows, axis=1)
+            theta = theta + np.linalg.lstsq((rows / size[:, None]).T, force, rcond=None)[0] / size
+            felt = np.maximum(size / max(float(np.linalg.norm(force + on_side @ rows)), 1e-300), 1.0)
+            return float((np.minimum(theta, 1.0 - theta) * felt).min())
         _, velocity = least_norm(force + theta @ rows, rows)
         across = np.abs(rows @ velocity) / (rows**2).sum(axis=1)
         return float(SHARE - across.max())
@@ -206,21 +206,8 @@ def _first_below(least: Callable[[float], tuple[float, Any]], length: float) -> 
 
 
 @eqx.filter_jit
-def _stepped(piece: Piece, state: _Lane) -> tuple[_Lane, AnyArray, AnyArray, Units]:
-    """(state after one attempt, whether it moved, by how much time, units there)."""
-    after, (_, _, move) = _attempt(piece, state)
-    y = jnp.where(move, piece.landed(piece.landed(after.y)), state.y)
-    after = replace(after, y=y)
-    return after, move, after.time - state.time, piece.units(y)
-
-
-@eqx.filter_jit
-def _moved(piece: Piece, y: AnyArray, step: AnyArray) -> tuple[AnyArray, Units]:
-    """(point, units there) after one step of a given length."""
-    here, jacobian = piece.force_and_jacobian(y)
-    end, _ = rosenbrock_step(piece.force, y, here, jacobian, step)
-    end = piece.landed(piece.landed(end))
-    return end, piece.units(end)
-
-
-_landed = eqx.filter_jit(lambda piece, y: piece.landed(y))
+def _stepped(piece: Piece, state: _Lane) -> tuple[_Lane, AnyArray, AnyArray, AnyArray, Units]:
+    """(state after one attempt, whether it is accepted, its time, its end on the held surfaces, units there)."""
+    after, (passed, _, move) = _attempt(piece, state)
+    end = piece.landed(piece.landed(passed[-1]))
+    return after, move, after.time - state.time, end, piece.units(end)

@@ -28,11 +28,20 @@ from tokenmargin.attention.head_risk import HeadField
 #: 1 - |cos| of two normals below which units share a surface: that of repeated inputs, or of relu(u) and relu(-u).
 ONE_SURFACE = 1e-12
 
-#: A share this close to 0 or 1 does not hold p.
+#: A share makes up for this part of the force at least, and leaves as much of its own, or it does not hold p.
 AT_BOUND = 1e-9
+
+#: A share this close to 0 or 1 tends there, while the force that it makes up for vanishes.
+VANISHING = 1e-5
 
 #: Normals of units that hold p are dependent where one lies in the span of the others up to this share of its length.
 DEPENDENT = 1e-8
+
+#: A jump of the gradient below this share of the largest is none.
+NEUTRAL = 1e-14
+
+#: Newton steps onto a surface that is nearer than 1e-9: they settle at once.
+LANDINGS = 2
 
 #: Changes of mind, for each unit, before the directions at a point are given up.
 ROUNDS = 6
@@ -85,11 +94,14 @@ class Kinks:
     def piece(self, field: HeadField) -> Piece:
         """The smooth piece along which the flow goes on.
 
-        Units that hold p are on or off, whichever is further from their share: along the surfaces the force is the same,
-        and with its share an input may pull on nothing, though its weight is what the others' is to be compared with.
+        Units that hold p are on or off, whichever is further from their share: along the surfaces the force is one,
+        and with its share an input may pull on nothing, though its weight is what the others' is to be compared with. A
+        share that vanishes does so because all other weights do: then these are the scale.
         """
         on = self.on.copy()
-        on.reshape(-1)[self.members] = on.reshape(-1)[self.members] < 0.5
+        share = on.reshape(-1)[self.members]
+        vanishes = np.minimum(share, 1.0 - share) < VANISHING
+        on.reshape(-1)[self.members] = np.where(vanishes, np.round(share), share < 0.5)
         return Piece.of(field, on, self.piece_units)
 
 
@@ -162,6 +174,21 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
     return _Undecided.of(field, y, on, list(at)).decided()
 
 
+def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
+    """The point next to y on the surfaces that hold it, by Newton's method."""
+    if not kinks.held:
+        return y
+    first = [surface.units[0] for surface in kinks.held]
+    piece = kinks.piece(field)
+    for _ in range(LANDINGS):
+        units = units_at(piece, y)
+        rows = np.asarray(units.normal).reshape(-1, len(y))[first]
+        length = np.linalg.norm(rows, axis=1)
+        off = np.asarray(units.u).reshape(-1)[first] / length
+        y = y - np.linalg.lstsq(rows / length[:, None], off, rcond=DEPENDENT)[0]
+    return y
+
+
 @dataclass(eq=False)
 class _Undecided:
     """The search for a pattern that its own velocity carries on."""
@@ -171,6 +198,7 @@ class _Undecided:
     on: np.ndarray
     surfaces: list[Surface]
     sides: dict[int, float]  #: surfaces that repel, with the side to which p leaves
+    size: float = 1.0  #: length of the force with every share 0
 
     @classmethod
     def of(cls, field: HeadField, y: np.ndarray, on: np.ndarray, at: list[int]) -> _Undecided:
@@ -189,7 +217,7 @@ class _Undecided:
 
     def _held(self) -> Kinks | None:
         """One round: the answer if it changes nothing."""
-        rows, along, repels, theta, velocity = solved = self._solved()
+        rows, along, repels, theta, _ = solved = self._solved()
         undecided = [k for k in np.flatnonzero(repels).tolist() if k not in self.sides]
         if undecided:
             first = max(undecided, key=lambda k: abs(along[k]))
@@ -202,10 +230,10 @@ class _Undecided:
             del self.sides[wrong[0]]
             self._set(wrong[0], 0.5)
             return None
-        change = max((abs(theta[k] - self._share(k)) for k in range(len(theta)) if k not in self.sides), default=0.0)
-        for k in range(len(theta)):
-            if k not in self.sides:
-                self._set(k, theta[k])
+        free = [k for k in range(len(theta)) if k not in self.sides]
+        change = max((abs(theta[k] - self._share(k)) for k in free), default=0.0)
+        for k in free:
+            self._set(k, theta[k])
         return self._kinks(*solved) if change <= AT_BOUND else None
 
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -219,20 +247,24 @@ class _Undecided:
             first = normal[surface.units[0]]
             unit[k] = first / max(float(np.linalg.norm(first)), 1e-300)
             rows[k] = sum(bend[j] * sign * normal[j] for j, sign in zip(surface.units, surface.signs, strict=True))
-        repels = (rows * unit).sum(axis=1) < 0
+        jump = (rows * unit).sum(axis=1)
+        repels = jump <= NEUTRAL * np.abs(jump).max(initial=0.0)  # what does not bend holds nothing either
         theta = np.array([self._share(k) for k in range(len(rows))])
         free = np.flatnonzero(~repels)
         base = force + theta[free] @ rows[free]
         theta[free], velocity = least_norm(base, rows[free])
+        self.size = float(np.linalg.norm(base))
         return rows, unit @ velocity, repels, theta, velocity
 
     def _kinks(
         self, rows: np.ndarray, along: np.ndarray, repels: np.ndarray, theta: np.ndarray, velocity: np.ndarray
     ) -> Kinks:
         del along
+        least = np.minimum(AT_BOUND * self.size / np.maximum(np.linalg.norm(rows, axis=1), 1e-300), AT_BOUND)
+        is_inside = (theta > least) & (theta < 1.0 - least)
         for k in range(len(theta)):
-            self._set(k, theta[k] if AT_BOUND < theta[k] < 1.0 - AT_BOUND else round(theta[k]))
-        holds = [k for k in range(len(theta)) if AT_BOUND < theta[k] < 1.0 - AT_BOUND and not repels[k]]
+            self._set(k, theta[k] if is_inside[k] else round(theta[k]))
+        holds = np.flatnonzero(is_inside & ~repels).tolist()
         longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
         held = tuple(self.surfaces[k] for k in holds)
         return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, longest, True)
@@ -259,9 +291,7 @@ def _surfaces(normal: np.ndarray, at: list[int]) -> list[Surface]:
             groups.append([j])
         else:
             own.append(j)
-    return [
-        Surface(tuple(at[j] for j in g), tuple(1 if rows[g[0]] @ rows[j] > 0 else -1 for j in g)) for g in groups
-    ]
+    return [Surface(tuple(at[j] for j in g), tuple(1 if rows[g[0]] @ rows[j] > 0 else -1 for j in g)) for g in groups]
 
 
 def _independent(rows: np.ndarray) -> list[int]:
