@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import Counter
 
+import jax
 import numpy as np
 
 from tests.kinked_problems import LAWS, Descent, Problem
@@ -32,13 +33,14 @@ def drawn(law: str, count: int, seed: int) -> list[Problem]:
 
 def main(count: int = COUNT, seed: int = 0, steps: int = STEPS) -> int:
     """Number of failures: stalls without a reason of their own, and higher ends that no shorter steps explain."""
+    jax.config.update("jax_enable_x64", True)
     each, failures, higher_ends = -(-count // len(LAWS)), 0, 0
     for law in LAWS:
         problems, begin = drawn(law, each, seed), time.perf_counter()
         runs = follow_all([one.risk for one in problems], [one.start for one in problems], Flow())
         took = time.perf_counter() - begin
         descent = Descent(problems)
-        below = descent.value_and_gradient(descent.run(RATE, steps))[0]
+        below = descent.values(descent.run(RATE, steps))
         ends = np.array([run.risk.value(run.final) for run in runs])
         kinds = Counter(run.limit.kind.value for run in runs)
         reasons = Counter(run.limit.reason for run in runs if run.limit.stalled)
@@ -60,7 +62,7 @@ def unexplained(problems: list[Problem], ends: np.ndarray, steps: int) -> list[i
     left = np.arange(len(problems))
     for shorter in (10, 100):
         descent = Descent([problems[j] for j in left])
-        below = descent.value_and_gradient(descent.run(RATE / shorter, steps * min(shorter, 30)))[0]
+        below = descent.values(descent.run(RATE / shorter, steps * min(shorter, 30)))
         left = left[ends[left] > below + HIGHER]
         if not len(left):
             break

@@ -21,14 +21,15 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
+from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split
 from tokenmargin.attention._lane_field import alike
-from tokenmargin.attention._kinked_ends import kinked_split
 from tokenmargin.attention._mixed import Split, split
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
-from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._sliding import integrate_pieces
 from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
+from tokenmargin.attention.kinks import landed
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory
@@ -141,12 +142,13 @@ def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until:
     """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
     while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
         parts = kinked_split(system, coordinates.inward(run.points[-1]))
-        if parts is None or not parts.holds or parts.is_whole:
+        if not isinstance(parts, KinkedSplit) or not parts.holds or parts.is_whole:
             return run
         end, inner = _followed_beside(parts, coordinates, run, until, method)
         path = parts.whole(end.path)
         back = np.flatnonzero(parts.attention_beside(system, path) > REGAINED)
         if not len(back) or len(path) < 2:
+            path[-1] = landed(system, parts.at, path[-1])
             joined = _joined(run, replace(end, path=path), coordinates)
             return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
         cut = max(int(back[0]), 1)

@@ -26,11 +26,11 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._kinked_ends import kinked_split, told_kinks
+from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split, told_kinks
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
-from tokenmargin.attention._points import lengths
 from tokenmargin.attention._pieces import has_kinks
+from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
@@ -182,9 +182,11 @@ def _judged(ends: _Ends) -> list[Limit]:
     limits = []
     for b in range(len(ends.p)):
         kind, reason = _verdict(ends, along, b, bool(is_far[b]), newton[b], top_eigenvalue[b])
-        if kind is LimitKind.STALLED and (parts := _mixed(ends, b)) is not None:
+        parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
+        if isinstance(parts, Limit):
             limits.append(parts)
             continue
+        reason = parts or reason
         diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
         support, weights = along.support(b) if diverging else ((), np.zeros(0))
         limits.append(
@@ -207,8 +209,8 @@ def _judged(ends: _Ends) -> list[Limit]:
     return limits
 
 
-def _mixed(ends: _Ends, b: int) -> Limit | None:
-    """The limit if part of p stays where pairs of weight cancel and the rest diverges; None if it is not so."""
+def _mixed(ends: _Ends, b: int) -> Limit | str | None:
+    """The limit if part of p stays where pairs of weight cancel and the rest diverges; None, or why, if it is not so."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
     if not np.isfinite(ends.signed[b]).all():
         return None
@@ -236,18 +238,18 @@ def _mixed(ends: _Ends, b: int) -> Limit | None:
     )
 
 
-def _on_kinks(ends: _Ends, b: int) -> Limit | None:
-    """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else None."""
+def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
+    """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, coordinates = ends.risks[b], ends.coordinates[b]
     parts = kinked_split(ends.systems[b], ends.y[b])
-    if parts is None or not parts.holds:
-        return None
+    if not isinstance(parts, KinkedSplit) or not parts.holds:
+        return parts.why_not if isinstance(parts, KinkedSplit) else parts
     finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
     rest = None
     if not parts.is_whole:
         (rest,) = _judged(_Ends.of([(risk, parts.rest, coordinates.within(parts.free), ends.p[b])]))
-        if not (rest.diverges or rest.mixed or rest.finite):
-            return None
+        if rest.stalled:
+            return f"{told_kinks(parts) or 'Pairs cancel'}, and hold part of p; of the rest: {rest.reason}"
     chosen = parts.kept
     if rest is not None:
         chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
@@ -259,7 +261,7 @@ def _on_kinks(ends: _Ends, b: int) -> Limit | None:
             ends.p[b],
             np.zeros(len(ends.p[b])),
             _selection(risk, chosen),
-            f"{told} and no direction descends: a strict local minimum." if told else "...",
+            f"{told or 'Pairs cancel'} and no direction descends: a strict local minimum.",
             (0.0,),
             np.inf,
             newton_step=parts.newton_step,

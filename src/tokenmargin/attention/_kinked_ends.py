@@ -39,6 +39,7 @@ class KinkedSplit(Split):
     are_dependent: bool  #: True if their normals are: shares are then one choice of several
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
+    at: Kinks  #: the directions of the flow there
 
     def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
         """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
@@ -47,21 +48,41 @@ class KinkedSplit(Split):
         return np.asarray((np.where(self.kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
 
     @property
+    def vanishing(self) -> tuple[Kink, ...]:
+        """Units that hold p with a share that tends to 0 or 1, as all that they make up for vanishes."""
+        return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
+
+    @property
     def holds(self) -> bool:
         """True if the finite part is a strict local minimum on S, kinks included: no direction descends."""
-        inside = all(VANISHING < kink.share < 1.0 - VANISHING for kink in self.kinks)
-        return self.newton_step <= NEWTON_TOLERANCE and self.attracts and inside
+        return self.attracts and not self.vanishing
+
+    @property
+    def why_not(self) -> str | None:
+        """Sentence that says why the finite part is no strict local minimum; None where it has yet to be reached."""
+        if self.vanishing:
+            return (
+                f"p slides along the kinks of {named(self.vanishing)}, which tend to 0 or 1: on one side its input pulls "
+                "on nothing, so that in the limit nothing says where on the kink p stays."
+            )
+        if self.newton_step <= NEWTON_TOLERANCE:
+            return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
+        return None
 
 
-def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | None:
-    """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle.
+def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+    """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle, or why.
 
     Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free` are
     projections.
     """
     kinks = directions(system, y)
     differences = _held_differences(system, kinks, y)
-    if not kinks.is_consistent or not len(differences):
+    if not kinks.is_consistent:
+        return (
+            "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
+        )
+    if not len(differences):
         return None
     present = np.isfinite(np.asarray(system.log_multiplicity))
     basis = _spanned(differences)
@@ -93,6 +114,7 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | None:
         kinks=tuple(sorted(shares)),
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
+        at=kinks,
         is_whole=len(basis) == len(_spanned(np.where(present[..., None], system.keys, 0.0).reshape(-1, len(y)))),
     )
 
@@ -103,13 +125,17 @@ def _spanned(differences: np.ndarray) -> np.ndarray:
     return np.asarray(right[values > SPAN_TOLERANCE * values.max()])
 
 
+def named(kinks: tuple[Kink, ...]) -> str:
+    """Units with their inputs and shares, in words."""
+    return ", ".join(f"unit {one.unit} on input {one.input} (share {one.share:.3g})" for one in kinks)
+
+
 def told_kinks(parts: KinkedSplit) -> str:
     """The kinks that hold p, as the beginning of a sentence; empty where there are none."""
     if not parts.kinks:
         return ""
-    each = ", ".join(f"unit {one.unit} on input {one.input} (share {one.share:.3g})" for one in parts.kinks)
     more = ", whose gradients are dependent, so that other shares do as well," if parts.are_dependent else ""
-    return f"At the kinks of {each}{more} the gradients of both sides cancel"
+    return f"At the kinks of {named(parts.kinks)}{more} the gradients of both sides cancel"
 
 
 def _held_differences(system: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
