@@ -27,6 +27,9 @@ SHARE = 1e-8
 #: Points at which a step of which both ends are on one side of a surface is looked at for a dip beyond it.
 _INSIDE = np.linspace(0.0, 1.0, 9)[1:-1]
 
+#: Speed at an end of a step over its mean speed from which it is not the speed between.
+STIFF = 4.0
+
 #: Trials to find the length of a step that ends at a kink. Illinois takes ten.
 TRIALS = 100
 
@@ -154,12 +157,16 @@ class _Sliding:
     def _dips(self, units: Units, y: np.ndarray, length: float) -> bool:
         """True if a cubic through both ends says that a unit is beyond its surface somewhere between."""
         sides = 2.0 * self.kinks.on.reshape(-1) - 1.0
+        speeds = [self._along(one) for one in (self.units, units)]
+        moved = float(np.linalg.norm(y - self.path[-1]))
+        if length * max(np.linalg.norm(speed) for speed in speeds) > STIFF * moved:
+            return False  # a long step that settles at once: its ends do not tell how it went
         ends, slopes = [], []
-        for one in (self.units, units):
+        for one, speed in zip((self.units, units), speeds, strict=True):
             normal = one.normal.reshape(-1, y.size)
             size = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
             ends.append(sided(one, self.kinks.on))
-            slopes.append(length * sides * (normal @ self._along(one)) / size)
+            slopes.append(length * sides * (normal @ speed) / size)
         seen = (slopes[0] < 0) & (slopes[1] > 0) & np.isfinite(ends[0]) & np.isfinite(ends[1])
         seen[self.kinks.members] = False
         if not seen.any():
