@@ -129,7 +129,7 @@ LAWS: dict[str, Callable[[np.random.Generator], Problem]] = {
 
 
 class Descent:
-    """Gradient descent on problems of one law side by side, by automatic differentiation of the risk as it is written."""
+    """Gradient descent on problems of one law side by side, by autodiff of the risk as it is written."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.arrays = jax.tree.map(
@@ -156,6 +156,6 @@ class Descent:
         tokens, keys, labels, layers, output = arrays
         h = jnp.einsum("nt,ntk->nk", jax.nn.softmax(keys @ p), tokens)
         for weights, bias in layers:
-            u = h @ weights.T + bias
+            u = h @ weights.T + bias[None]
             h = jnp.abs(u) if self.is_absolute else jnp.maximum(u, 0.0)
         return jnp.mean(jnp.logaddexp(0.0, -labels * (h @ output)))

@@ -44,7 +44,7 @@ def main(count: int = COUNT, seed: int = 0, steps: int = STEPS) -> int:
         ends = np.array([run.risk.value(run.final) for run in runs])
         kinds = Counter(run.limit.kind.value for run in runs)
         reasons = Counter(run.limit.reason for run in runs if run.limit.stalled)
-        unnamed = sum(number for reason, number in reasons.items() if reason.startswith("Neither"))
+        unnamed = sum(number for reason, number in reasons.items() if "Neither" in reason)
         higher = np.flatnonzero(ends > below + HIGHER)
         left = unexplained([problems[j] for j in higher], ends[higher], steps) if len(higher) else []
         failures, higher_ends = failures + unnamed + len(left), higher_ends + len(higher)

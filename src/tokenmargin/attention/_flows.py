@@ -21,7 +21,7 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
-from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split
+from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
 from tokenmargin.attention._lane_field import alike
 from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._pieces import has_kinks
@@ -51,9 +51,6 @@ FAR, OUT_OF_REACH = 30, 43
 
 #: Binary exponents of the two lengths from which it is followed: 1e8 and 1e6.
 NEARER = (27, 20)
-
-#: Attention of a token outside the held part from which it is not felt to first order alone, nor hidden by rounding.
-REGAINED = 1e-6
 
 #: 1 - cos between the velocities of the two runs above which they have not one limit.
 ONE_VELOCITY = 1e-10
@@ -142,11 +139,11 @@ def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until:
     """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
     while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
         parts = kinked_split(system, coordinates.inward(run.points[-1]))
-        if not isinstance(parts, KinkedSplit) or not parts.holds or parts.is_whole:
+        if not isinstance(parts, KinkedSplit) or parts.is_whole or parts.why_not is not None:
             return run
         end, inner = _followed_beside(parts, coordinates, run, until, method)
         path = parts.whole(end.path)
-        back = np.flatnonzero(parts.attention_beside(system, path) > REGAINED)
+        back = np.flatnonzero(parts.attention_beside(system, path) > FELT)
         if not len(back) or len(path) < 2:
             path[-1] = landed(system, parts.at, path[-1])
             joined = _joined(run, replace(end, path=path), coordinates)

@@ -210,7 +210,7 @@ def _judged(ends: _Ends) -> list[Limit]:
 
 
 def _mixed(ends: _Ends, b: int) -> Limit | str | None:
-    """The limit if part of p stays where pairs of weight cancel and the rest diverges; None, or why, if it is not so."""
+    """The limit if part of p stays where pairs of weight cancel and the rest diverges; else why not, or None."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
     if not np.isfinite(ends.signed[b]).all():
         return None
@@ -277,7 +277,7 @@ def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
         newton_step=max(parts.newton_step, rest.newton_step if rest.mixed else 0.0),
         largest_eigenvalue=max(parts.largest_eigenvalue, rest.largest_eigenvalue if rest.mixed else -np.inf),
         finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
-        reason=f"{held} at a strict local minimum; along the rest the other weighted pairs separate at one common speed.",
+        reason=f"{held} at a strict local minimum; along the rest the others separate at one common speed.",
         kinks=parts.kinks,
     )
 

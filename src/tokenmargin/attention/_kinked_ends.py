@@ -23,12 +23,15 @@ from tokenmargin.attention._pieces import Piece
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
-from tokenmargin.attention.kinks import VANISHING, Kinks, Surface, directions
+from tokenmargin.attention.kinks import VANISHING, Kinks, Surface, directions, turned
 from tokenmargin.attention.pair_field import PairField, log_attention
 
 #: Singular values of Newton's equations below this, relative to the largest, are those of shares that are padding or
 #: dependent, and of directions outside S.
 RESOLVED = 1e-11
+
+#: Attention of a token outside the held part from which it is not felt to first order alone, nor hidden by rounding.
+FELT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +42,12 @@ class KinkedSplit(Split):
     are_dependent: bool  #: True if their normals are: shares are then one choice of several
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
+    is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
     at: Kinks  #: the directions of the flow there
 
     def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
         """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
-        logits = np.einsum("ntr,sr->snt", system.keys, path) + np.asarray(system.log_multiplicity)
-        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-        return np.asarray((np.where(self.kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
+        return _beside(system, self.kept, path)
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
@@ -55,17 +57,22 @@ class KinkedSplit(Split):
     @property
     def holds(self) -> bool:
         """True if the finite part is a strict local minimum on S, kinks included: no direction descends."""
-        return self.attracts and not self.vanishing
+        return self.attracts and not self.vanishing and not self.is_beside
 
     @property
     def why_not(self) -> str | None:
         """Sentence that says why the finite part is no strict local minimum; None where it has yet to be reached."""
         if self.vanishing:
             return (
-                f"p slides along the kinks of {named(self.vanishing)}, which tend to 0 or 1: on one side its input pulls "
-                "on nothing, so that in the limit nothing says where on the kink p stays."
+                f"p slides along the kinks of {named(self.vanishing)}, which tend to 0 or 1: on one side its input "
+                "pulls on nothing, so that in the limit nothing says where on the kink p stays."
             )
-        if self.newton_step <= NEWTON_TOLERANCE:
+        if self.is_beside:
+            return (
+                "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
+                "what is left of the force is below rounding, and may change that."
+            )
+        if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
             return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
         return None
 
@@ -73,15 +80,13 @@ class KinkedSplit(Split):
 def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
     """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle, or why.
 
-    Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free` are
-    projections.
+    Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free`
+    are projections.
     """
     kinks = directions(system, y)
     differences = _held_differences(system, kinks, y)
     if not kinks.is_consistent:
-        return (
-            "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
-        )
+        return "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
     if not len(differences):
         return None
     present = np.isfinite(np.asarray(system.log_multiplicity))
@@ -115,8 +120,15 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
+        is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
         is_whole=len(basis) == len(_spanned(np.where(present[..., None], system.keys, 0.0).reshape(-1, len(y)))),
     )
+
+
+def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
+    logits = np.einsum("ntr,sr->snt", system.keys, path) + np.asarray(system.log_multiplicity)
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    return np.asarray((np.where(kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
 
 
 def _spanned(differences: np.ndarray) -> np.ndarray:
@@ -142,8 +154,8 @@ def _held_differences(system: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndar
     """Key differences of tokens that pull on one another, on either side of the kinks that hold p, shape (k, r)."""
     keys, found = np.asarray(system.keys), []
     for side in (0.0, 1.0):
-        on = kinks.on.copy()
-        on.reshape(-1)[kinks.members] = side  # with its share a unit may pull on nothing, whatever it holds
+        # With its share a unit may pull on nothing, whatever it holds.
+        on = turned(kinks.on, kinks.held, [side] * len(kinks.held))
         signed = np.asarray(_pair_weights(Piece.of(system, on, np.full(4, -1)), y))
         i, t, u = np.nonzero(signed > HELD_WEIGHT)
         found.append(keys[i, t] - keys[i, u])

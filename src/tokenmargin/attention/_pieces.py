@@ -114,8 +114,8 @@ class Piece(HeadField):
         u = jnp.where(at_top & (jnp.abs(u) <= _SMALL * size), mean[..., 0], u)
         return u, jnp.einsum("nht,ntr->nhr", s[:, None] * over, behind(self.keys, top))
 
-    def units(self, p: VectorJ) -> Units:
-        """All that decides whether units are crossed, held or left."""
+    def units(self, p: VectorJ, log_scale: AnyArray | None = None) -> Units:
+        """All that decides whether units are crossed, held or left, in units of exp(log_scale), or of all weights."""
         u, normal = self.normals(p)
         s = jnp.exp(log_attention(self.keys, self.log_multiplicity, p))
         z = jnp.einsum("nt,ntk->nk", s, self.tokens)
@@ -124,10 +124,10 @@ class Piece(HeadField):
             return self._head.piece(x, on, lift)[0]
 
         lifted = jax.vmap(jax.grad(value))(jnp.zeros_like(self.on), z, self.on)
-        log_scale = self.log_scale(p)
+        log_scale = self.log_scale(p) if log_scale is None else log_scale
         slope = self.loss.log_slope(self.signed_output(z)) - jnp.log(self.n_outputs) - log_scale
         bend = -jnp.exp(jnp.minimum(slope, _STEEPEST))[:, None] * self.labels[:, None] * lifted
-        return Units(u, normal, bend, HeadField.force(self, p))
+        return Units(u, normal, bend, self.pull(p, log_scale))
 
     def _held(self, normal: UnitNormals) -> tuple[AnyArray, AnyArray]:
         """(unit normals of the held surfaces, shape (k, r), zero where there is none; their products)."""
@@ -149,3 +149,5 @@ def has_kinks(field: object) -> bool:
 
 
 units_at = eqx.filter_jit(lambda piece, y: piece.units(y))
+units_in = eqx.filter_jit(lambda piece, y, log_scale: piece.units(y, log_scale))
+log_scale_at = eqx.filter_jit(lambda piece, y: piece.log_scale(y))

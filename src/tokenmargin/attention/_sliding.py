@@ -1,8 +1,8 @@
 """The flow behind a head with kinks: smooth pieces, the points at which it meets a kink, and surfaces it slides along.
 
-A step is that of any flow, on the piece on which it begins (`Piece`), smooth beyond its end too. Where it would pass a
-surface, or a share theta its bounds, it is cut at that point, and `directions` says how the flow goes on: across, along,
-or off. Each step ends on the surfaces that hold it, to rounding.
+A step is that of any flow, on the piece on which it begins (`Piece`), smooth beyond its end too. Where it would pass
+a surface, or a share theta its bounds, it is cut at that point, and `directions` says how the flow goes on: across,
+along, or off. Each step ends on the surfaces that hold it, to rounding.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class KinkedHead(Head):
         return int(jax.eval_shape(self.units, jax.ShapeDtypeStruct((self.width,), float)).shape[0])
 
     def piece(self, z: TokenVector, on: Units, lift: Units) -> tuple[ScalarOut, Units]:
-        """(psi, units) with on_j u_j + lift_j in place of relu(u_j): smooth in z, and psi itself for the pattern at z."""
+        """(psi, units) with on_j u_j + lift_j in place of relu(u_j): psi itself for the pattern at z."""
         felt: list[AnyArray] = []
 
         def relu(u: AnyArray) -> AnyArray:

@@ -3,10 +3,10 @@
 Behind a head with kinks L = (smooth) + sum_k c_k relu(u_k) near p, over the units k at their kinks. Where all c_k > 0
 the subdifferential is {g + sum_k theta_k c_k grad u_k, theta in [0, 1]^k}, whatever the normals grad u_k: L is regular
 there, and its flow, Filippov's solution, leaves p with minus the element of least norm. That is a least-squares problem
-with bounds on k numbers; no piece is ever listed. A unit whose theta is strictly between 0 and 1 holds p on its surface;
-at 0 or 1 the flow goes to that side. A unit with c_k < 0 repels: no flow stays there, but one may start there, and then
-several go on. By convention units that repel are decided one after the other, the one that is left fastest first, each
-to the side to which p moves while those undecided count one half, and on where p moves to none.
+with bounds on k numbers; no piece is ever listed. A unit whose theta is strictly between 0 and 1 holds p on its
+surface; at 0 or 1 the flow goes to that side. A unit with c_k < 0 repels: no flow stays there, but one may start there,
+and then several go on. By convention units that repel are decided one after the other, the one that is left fastest
+first, each to the side to which p moves while those undecided count one half, and on where p moves to none.
 
 Units of one surface, as those of repeated inputs, are one kink, with the sum of their c_k.
 
@@ -16,14 +16,18 @@ analysis", 1983.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from tokenmargin.attention._pieces import Piece, Units, units_at
-from tokenmargin.attention.head_risk import HeadField
+from tokenmargin._precision import keep_precision
+from tokenmargin._types import ArrayLike
+from tokenmargin.attention._pieces import Piece, Units, has_kinks, log_scale_at, units_at, units_in
+from tokenmargin.attention.head_risk import HeadField, HeadRisk
+from tokenmargin.attention.heads import Kink
+from tokenmargin.errors import InvalidInputError
 
 #: 1 - |cos| of two normals below which units share a surface: that of repeated inputs, or of relu(u) and relu(-u).
 ONE_SURFACE = 1e-12
@@ -71,7 +75,8 @@ class Kinks:
     held: tuple[Surface, ...]  #: surfaces along which the flow slides
     theta: np.ndarray  #: share of each, strictly between 0 and 1
     rows: np.ndarray  #: jump of the force across each, shape (k, r)
-    velocity: np.ndarray  #: minus the least-norm element, in units of all pair weights, shape (r,)
+    velocity: np.ndarray  #: minus the least-norm element in units of exp(log_scale), shape (r,)
+    log_scale: float  #: logarithm of all pair weights, the larger of units at their kinks on and off
     spread: float  #: length of the longest of what cancels in it: rounding is relative to this
     is_consistent: bool  #: False where units of several layers meet and no pattern is carried on by its own velocity
 
@@ -79,6 +84,12 @@ class Kinks:
     def independent(self) -> list[int]:
         """Numbers of held surfaces whose normals span all of them."""
         return _independent(self.rows)
+
+    @property
+    def named(self) -> tuple[Kink, ...]:
+        """Every unit that holds p, with its share."""
+        h, on = self.on.shape[1], self.on.reshape(-1)
+        return tuple(Kink(unit // h, unit % h, float(on[unit])) for unit in sorted(self.members))
 
     @property
     def piece_units(self) -> np.ndarray:
@@ -98,11 +109,45 @@ class Kinks:
         and with its share an input may pull on nothing, though its weight is what the others' is to be compared with. A
         share that vanishes does so because all other weights do: then these are the scale.
         """
-        on = self.on.copy()
-        share = on.reshape(-1)[self.members]
-        vanishes = np.minimum(share, 1.0 - share) < VANISHING
-        on.reshape(-1)[self.members] = np.where(vanishes, np.round(share), share < 0.5)
+        vanishes = np.minimum(self.theta, 1.0 - self.theta) < VANISHING
+        sides = np.where(vanishes, np.round(self.theta), self.theta < 0.5)
+        on = turned(self.on, self.held, sides.astype(float).tolist())
         return Piece.of(field, on, self.piece_units)
+
+
+@dataclass(frozen=True)
+class LeastGradient:
+    """The element of least norm of the Clarke subdifferential of a risk at a point, minus the velocity of the flow."""
+
+    vector: np.ndarray  #: shape (d,); zero where no direction descends
+    kinks: tuple[Kink, ...]  #: units that hold p at their kinks, with their shares
+    are_dependent: bool  #: True if gradients of these are dependent: shares are then one choice of several
+
+
+@keep_precision
+def least_gradient(risk: HeadRisk, p: ArrayLike) -> LeastGradient:
+    """The least-norm element at p, where the head of the risk offers its kinks; the gradient where none is at hand.
+
+    A point is at a kink if it is within rounding of it. At kinks that repel the convention of the flow decides.
+    """
+    if not has_kinks(risk.field):
+        raise InvalidInputError(
+            f"{type(getattr(risk, 'head', risk)).__name__} does not say where its kinks are: use `gradient`, or a "
+            "KinkedHead."
+        )
+    field, coordinates = risk.in_span
+    y = coordinates.inward(risk.point(p))
+    kinks = directions(field, y)
+    vector = -np.exp(kinks.log_scale) * coordinates.kappa * coordinates.velocity(kinks.velocity)
+    return LeastGradient(vector, kinks.named, len(kinks.independent) < len(kinks.held))
+
+
+def turned(on: np.ndarray, surfaces: Sequence[Surface], shares: Sequence[float]) -> np.ndarray:
+    """The pattern with these shares of the first unit of each surface."""
+    pattern = np.array(on, dtype=float)
+    for surface, share in zip(surfaces, shares, strict=True):
+        pattern.reshape(-1)[list(surface.units)] = surface.shares(share)
+    return pattern
 
 
 def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,6 +242,7 @@ class _Undecided:
     y: np.ndarray
     on: np.ndarray
     surfaces: list[Surface]
+    log_scale: float
     sides: dict[int, float]  #: surfaces that repel, with the side to which p leaves
     size: float = 1.0  #: length of the force with every share 0
 
@@ -205,7 +251,11 @@ class _Undecided:
         start = np.array(on, dtype=float)
         start.reshape(-1)[at] = 0.5
         units = units_at(Piece.of(field, start, np.full(4, -1)), y)
-        return cls(field, y, start, _surfaces(np.asarray(units.normal), at), {})
+        surfaces = _surfaces(np.asarray(units.normal), at)
+        sides = [turned(start, surfaces, [side] * len(surfaces)) for side in (0.0, 1.0)]
+        # With their shares they may pull on nothing at all.
+        scale = max(float(log_scale_at(Piece.of(field, on, np.full(4, -1)), y)) for on in sides)
+        return cls(field, y, start, surfaces, scale, {})
 
     def decided(self) -> Kinks:
         """Settle repelling surfaces one by one, and shares of the others by least squares, until nothing changes."""
@@ -238,7 +288,7 @@ class _Undecided:
 
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
-        units = units_at(Piece.of(self.field, self.on, np.full(4, -1)), self.y)
+        units = units_in(Piece.of(self.field, self.on, np.full(4, -1)), self.y, np.asarray(self.log_scale))
         force = np.asarray(units.force)
         normal = np.asarray(units.normal).reshape(-1, len(force))
         bend = np.asarray(units.bend).reshape(-1)
@@ -267,7 +317,7 @@ class _Undecided:
         holds = np.flatnonzero(is_inside & ~repels).tolist()
         longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
         held = tuple(self.surfaces[k] for k in holds)
-        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, longest, True)
+        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, True)
 
     def _turn(self, k: int, side: float) -> None:
         self.sides[k] = side
