@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +17,9 @@ from tokenmargin.attention.kinks import least_norm
 
 #: Two tokens of one input on a line: z = tanh(p/2 . key difference) moves from one to the other.
 LINE = np.array([[[-1.0], [1.0]]])
+
+#: Laws of which a few problems are tried in every run; `python -m tests.torture kinks` tries all ten.
+SAMPLED = ("plane", "two layers")
 
 
 def on_line(hidden, bias, output) -> HeadRisk:
@@ -127,9 +129,9 @@ def test_units_of_one_surface_are_one_kink(rng):
 
 @pytest.fixture(scope="module")
 def sample():
-    """Three problems of each of four laws, with their flows and the risk after 20,000 steps of descent."""
+    """Three problems of each of two laws, with their flows and the risk after 20,000 steps of descent."""
     found = {}
-    for law in ("shipped", "plane", "two layers", "moduli"):
+    for law in SAMPLED:
         problems = drawn(law, 3, 1)
         descent = Descent(problems)
         runs = [follow(one.risk, one.start, Flow()) for one in problems]
@@ -137,7 +139,7 @@ def sample():
     return found
 
 
-@pytest.mark.parametrize("law", ["shipped", "plane", "two layers", "moduli"])
+@pytest.mark.parametrize("law", SAMPLED)
 def test_ends_are_no_higher_than_those_of_descent(law, sample):
     runs, below = sample[law]
     for run, lowest in zip(runs, below, strict=True):
@@ -169,7 +171,6 @@ def test_a_law_draws_what_its_name_says():
     assert len(LAWS) == 10
     one = drawn("repeated", 1, 0)[0]
     assert (one.tokens[:2] == one.tokens[2:]).all()
-    assert float(jax.vmap(lambda x: jnp.sum(x))(jnp.ones((2, 3)))[0]) == 3.0
 
 
 @pytest.mark.parametrize("p", [[0.3, -0.2], [3.0, 1.0]])

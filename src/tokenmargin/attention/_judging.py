@@ -26,7 +26,7 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split, told_kinks
+from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split, told_kinks
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._pieces import has_kinks
@@ -182,6 +182,8 @@ def _judged(ends: _Ends) -> list[Limit]:
     limits = []
     for b in range(len(ends.p)):
         kind, reason = _verdict(ends, along, b, bool(is_far[b]), newton[b], top_eigenvalue[b])
+        if kind is not LimitKind.STALLED and is_held(ends.systems[b], ends.y[b]):
+            kind = LimitKind.STALLED  # the field was taken on one side of the kinks that hold p
         parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
         if isinstance(parts, Limit):
             limits.append(parts)

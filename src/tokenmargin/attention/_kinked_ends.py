@@ -19,7 +19,7 @@ import numpy as np
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
-from tokenmargin.attention._pieces import Piece
+from tokenmargin.attention._pieces import Piece, has_kinks
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
@@ -135,6 +135,11 @@ def _spanned(differences: np.ndarray) -> np.ndarray:
     """Orthonormal basis of what the rows span, as rows."""
     _, values, right = np.linalg.svd(differences, full_matrices=False)
     return np.asarray(right[values > SPAN_TOLERANCE * values.max()])
+
+
+def is_held(system: object, y: np.ndarray) -> bool:
+    """True if the system is behind a head whose kinks hold p at y."""
+    return isinstance(system, HeadField) and has_kinks(system) and bool(directions(system, y).held)
 
 
 def named(kinks: tuple[Kink, ...]) -> str:
