@@ -127,6 +127,19 @@ class TestNamed:
         with pytest.raises(TooLargeError, match="T is the tokens of one input"):
             tm.Selection.from_indices([0], T=10**10)
 
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda: tm.norms.L2().value([1.0, 2.0]),
+            lambda: tm.norms.Spectral().steepest(jax.random.key(0)),
+            lambda: tm.losses.label_log.bounds(0.0, 1.0),
+            lambda: tm.losses.label_log.bounds(10**400, 1.0),
+        ],
+    )
+    def test_methods_of_what_is_public(self, call):
+        with pytest.raises(TokenMarginError):
+            call()
+
     def test_rows_that_there_are_not(self):
         with pytest.raises(InvalidInputError, match="rows hold 10, but there are 4 documents"):
             _entries.dataset().subset([10])

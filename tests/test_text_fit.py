@@ -115,6 +115,10 @@ def test_features_are_forced_by_name():
         (["a", "b"], "label", "need their labels"),
         (["a", None], ["x", "y"], "text 1 is a NoneType"),
         (["a", "b"], ["x", None], "label 1 is missing"),
+        (["a", "b"], ["x", ["y"]], "label 1 is a list: give strings or numbers"),
+        (["a", "b"], ["x", b"y"], "label 1 is a bytes"),
+        (["a", "b"], [1, "1"], "the label '1' is a string in some rows and not in others"),
+        (["a", "b"], ["x", "\ud800"], "holds half a character"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_in_words(data, label, why):

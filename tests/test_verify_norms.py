@@ -22,7 +22,7 @@ from tokenmargin.norms import Lp, Max, Nuclear, Spectral, Sum
 from tokenmargin.theory import write_certificate
 from tokenmargin.theory.certificate_data import speaks_of
 from tokenmargin.theory.problem import Problem
-from tokenmargin.verify import verify, verify_file
+from tokenmargin.verify import seal, verify, verify_file
 
 NORMS = (Max(), Sum(), Nuclear(), Spectral(), Lp(1.75), Lp(3.0), Lp(1.1))
 
@@ -32,7 +32,8 @@ WIDTH = 1e-9
 #: Weights, and entries of p, below this share of the largest are what a solver left of 0.
 DEBRIS = 1e-9
 
-SCRIPT = Path(tokenmargin.report.__file__).parent / "templates" / "verify.js"
+TEMPLATES = Path(tokenmargin.report.__file__).parent / "templates"
+SCRIPTS = TEMPLATES / "verify_trained.js", TEMPLATES / "verify.js"
 
 
 def self_attention(seed: int, n: int = 3, T: int = 4, d: int = 3, e: int = 2) -> tm.CrossSequences:
@@ -181,16 +182,15 @@ def by_node(texts: list[str], tmp_path: Path) -> list[bool]:
         pytest.skip("no node on this machine; tests/report has the same page in a browser")
     given, run = tmp_path / "texts.json", tmp_path / "run.mjs"
     given.write_text(json.dumps(texts))
+    script = tmp_path / "verify.mjs"
+    script.write_text("\n".join(one.read_text() for one in SCRIPTS))
     run.write_text(
         'import { readFileSync } from "node:fs";\n'
-        f"await import({json.dumps(SCRIPT.as_uri())});\n"
+        f"await import({json.dumps(script.as_uri())});\n"
         f"const texts = JSON.parse(readFileSync({json.dumps(str(given))}, 'utf8')), said = [];\n"
         "for (const text of texts) said.push((await verifyCertificate(text)).verified);\n"
         "console.log(JSON.stringify(said));\n"
     )
-    script = tmp_path / "verify.mjs"
-    script.write_text(SCRIPT.read_text())
-    run.write_text(run.read_text().replace(SCRIPT.as_uri(), script.as_uri()))
     done = subprocess.run([node, str(run)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -258,11 +258,51 @@ def test_the_second_verifier_agrees_on_files_of_the_library_and_on_texts_that_me
     assert by_node(texts, tmp_path) == ours
 
 
+#: What a forger may write where a name or a number stands, by its place in a certificate in the norm l7/4.
+WRITTEN = {
+    ("problem", "norm"): (
+        "l1.75", "l7/4 ", "l14/8", "l4/7", "l7/0", "l07/4", "L7/4", "l7/4\n", "l\u0667/\u0664", "7/4", 1, None, True,
+        f"l{'9' * 50}/4", "l1001/2", ["l7/4"], {"q": "7/4"}, "constructor", "__proto__",
+    ),
+    ("problem", "digest"): ("", None, 0, "0" * 64, ["0" * 64]),
+    ("problem", "margins", 0): (
+        "-0x0.0p+0", "0x\uff11.0000000000000p+0", "0x1.0000000000000p+\uff10", "0x1p+0", "1e400", "1.0", "inf", None, 1,
+    ),
+    ("proof", "p", "over"): ("-0x1", "0x0", "0x\u0661", "0X1", "0x1_0", "0x", " 0x1", "1", 1, f"0x{1 << 280_000:x}"),
+    ("proof", "duals", 0, 1): (-1, True, "0", None, 999_999_999),
+    ("proof", "above"): ({}, [], "", {"K": [["0x0.0p+0"]], "Q": [["0x0.0p+0"]]}),
+    ("proof", "note"): ("x", None),
+    ("problem", "__proto__"): ({}, None),
+}  # fmt: skip
+
+
+def test_both_verifiers_refuse_what_a_forger_writes_for_names_and_numbers(tmp_path):
+    data = self_attention(2)
+    genuine = written(tm.att_svm(data, selection_for(data, 2), norm=Lp(1.75)), tmp_path)
+    texts = [json.dumps(genuine)]
+    for path, values in WRITTEN.items():
+        for value in values:
+            forged = copy.deepcopy(genuine)
+            place = forged
+            for step in path[:-1]:
+                place = place[step]
+            place[path[-1]] = value
+            texts.append(json.dumps(forged_norms.closed(forged) if path[-1] != "digest" else resealed(forged)))
+    ours = [by_python(text, tmp_path / "c.json") for text in texts]
+    assert sum(ours) == ours[0] == 1
+    assert by_node(texts, tmp_path) == ours
+
+
+def resealed(content: dict) -> dict:
+    """The content under the seal that fits it, its digest as it is."""
+    return {**content, "seal": seal({name: value for name, value in content.items() if name != "seal"})}
+
+
 def test_the_command_writes_the_page(tmp_path, capsys):
     page = tmp_path / "page.html"
     assert cli.main(["verify", "--page", str(page)]) == 0
     assert "verifies what is dropped on it" in capsys.readouterr().out
-    assert SCRIPT.read_text().splitlines()[0] in page.read_text()
+    assert all(one.read_text().splitlines()[0] in page.read_text() for one in SCRIPTS)
     assert "https://" not in page.read_text()
     assert cli.main(["verify"]) == 2
     assert "no certificate to verify" in capsys.readouterr().err

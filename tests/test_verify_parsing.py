@@ -14,16 +14,13 @@ from tokenmargin.verify import (
     FORMAT,
     VERSION,
     Verdict,
-    _asked,
-    _between,
     _folded,
     _parsing,
-    _root,
-    _weights,
     seal,
     verify,
 )
 from tokenmargin.verify._parsing import digest, read_certificate
+from tokenmargin.verify._words import asked, between, root, weights_of
 from tokenmargin.verify.kernel import Point, Problem, Refuted
 from tokenmargin.verify.lengths import Matrix
 
@@ -204,6 +201,8 @@ class TestProblems:
         made = {"blocks": [["W", 2, 3]], "queries": [hexes(1, 0.25, 3)]}
         found = _parsing.problem_of(problem(keys=[[hexes(0, 0), hexes(0.5, 2)]], **made), "bracket")
         assert (found.keys, found.unit) == ([[[0] * 6, [4, 1, 12, 16, 4, 48]]], 8)
+        far = _parsing.problem_of(problem(blocks=[["W", 2, 2]], queries=[hexes(1e300, 2.0**-900)]), "bracket")
+        assert far.keys[0][1] == [int(1e300) * 2**900, 1, 2 * int(1e300) * 2**900, 2]  # beyond every float
         for change in (
             {"queries": [hexes(1, 2)]},
             {"queries": []},
@@ -253,7 +252,7 @@ class TestProblems:
         proof = {"duals": [[0, 1, 0, "0x5"]], "tie_duals": [[0, 1, 2, "0x7"]]}
         p = {"whole": ["0x2"] * 6, "over": "0x3"}
         parts = ({"K": Matrix([[11, 12], [13, 14]], 15)}, {"Q": Matrix([[1, 2], [3, 4], [5, 6]], 8)})
-        _weights(wide, proof, "duals", p, (2, 3), parts)
+        weights_of(wide, proof, "duals", p, (2, 3), parts)
         assert seen == [(wide, [2] * 6 + [3, 5, 7, 15, 11, 12, 13, 14, 8, 1, 2, 3, 4, 5, 6], 48)]
 
     def test_witnesses(self):
@@ -285,19 +284,19 @@ class TestWords:
         ],
     )
     def test_roots_are_rounded_outward(self, square, down, up):
-        assert (_root(square, digits=4), _root(square, up=True, digits=4)) == (down, up)
+        assert (root(square, digits=4), root(square, up=True, digits=4)) == (down, up)
 
     def test_twelve_digits(self):
-        assert _root(Fraction(2)) == "1.41421356237"
+        assert root(Fraction(2)) == "1.41421356237"
 
     def test_what_was_asked(self):
         given = _parsing.problem_of(problem(), "bracket")
-        assert _asked(given) == "separates 1 pair by 0.5"
+        assert asked(given) == "separates 1 pair by 0.5"
         two = Problem([[[0], [1], [2]], [[1], [3], None]], 1, [[2], [1]], [2, 3], 2)
-        assert _asked(two) == "separates 3 pairs by margins of 1 to 1.5"
-        assert _asked(two, 1) == "separates 2 pairs by margins of 1 to 1.5"
-        assert _asked(Problem([[[0], [1], [2]]], 1, [[2, 1]], [2], 2)) == "separates 1 pair by 1 and keeps 1 tied"
-        assert _between(Fraction(4), Fraction(9)) == "2 <= |p*| <= 3 (relative width 0.63)"
+        assert asked(two) == "separates 3 pairs by margins of 1 to 1.5"
+        assert asked(two, 1) == "separates 2 pairs by margins of 1 to 1.5"
+        assert asked(Problem([[[0], [1], [2]]], 1, [[2, 1]], [2], 2)) == "separates 1 pair by 1 and keeps 1 tied"
+        assert between(Fraction(4), Fraction(9)) == "2 <= |p*| <= 3 (relative width 0.63)"
 
     def test_the_shortest(self):
         told = said("shortest", problem(), p=P, duals=DUALS, tie_duals=[])

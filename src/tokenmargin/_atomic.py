@@ -33,6 +33,8 @@ Read = TypeVar("Read")
 NAMED = 40
 #: A disk that takes no more: full, over its quota, read-only, broken, or a file that is too large for it.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EROFS, errno.EIO, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
+#: What becomes of half a character ("\\ud800" in a JSON file), which UTF-8 does not have: its escape, for all to see.
+HALVES = "backslashreplace"
 #: How often a folder is read again that is replaced while it is read.
 ATTEMPTS = 100
 
@@ -85,9 +87,9 @@ def complete_file(target: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, whole or not at all."""
+    """Write a text in UTF-8, whole or not at all; half a character, which JSON files can hold, as its escape."""
     with complete_file(path) as staging:
-        staging.write_text(text, encoding="utf-8", newline="\n")
+        staging.write_text(text, encoding="utf-8", errors=HALVES, newline="\n")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import Parameter, isclass, signature
+from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -47,8 +48,8 @@ SHOWN = 60
 #: Bytes of a path, and of a name in it, that Linux takes; others take about as many.
 LONGEST_PATH, LONGEST_NAME = 4095, 255
 
-#: Lists in lists; NumPy takes 64 axes at most.
-DEEPEST = 64
+#: Lists in lists: NumPy takes 64 axes at most. Of a long list so many items are looked at for lists in them.
+DEEPEST, LOOKED_AT = 64, 1000
 
 
 def positive(value: float, name: str) -> None:
@@ -161,24 +162,24 @@ def fits_in_memory(numbers: float, what: str, remedy: str, itemsize: int = 8) ->
 
 
 def bounded(value: Any, name: str) -> None:
-    """Raise where going through a value would take more than memory, or never end.
-
-    A range and an array that repeats its numbers are small until then; a list may hold itself.
-    """
+    """Raise where going through a range, a repeated array, or a list that holds itself has no end in memory."""
     if isinstance(value, range):
         fits_in_memory(abs(value.stop - value.start) // abs(value.step), name, "give fewer numbers")
     elif isinstance(value, np.ndarray) and not isinstance(value, np.memmap):
         fits_in_memory(value.size, name, "give a smaller array", max(value.itemsize, 8))
-    elif isinstance(value, list | tuple) and (_is_deep(value, 0) or _is_deep(value, -1)):
+    elif isinstance(value, list | tuple | dict) and _is_deep(value):
         raise InvalidInputError(f"{name} is nested more than {DEEPEST} times, or holds itself: give plain lists.")
 
 
-def _is_deep(value: Any, item: int) -> bool:
-    """True if the value is nested `DEEPEST` levels deep at `item`; reading all items would take too long."""
+def _is_deep(value: Any) -> bool:
+    """True if the value is nested `DEEPEST` levels deep, as far as the first items and the last of each level show."""
+    level = {id(value): value}
     for _ in range(DEEPEST):
-        if not isinstance(value, list | tuple) or not value:
+        lists = (list(each.values()) if isinstance(each, dict) else each for each in level.values())
+        found = (x for items in lists for x in (*items[:LOOKED_AT], *items[-1:]) if isinstance(x, list | tuple | dict))
+        level = {id(one): one for one in islice(found, LOOKED_AT)}
+        if not level:
             return False
-        value = value[item]
     return True
 
 

@@ -6,6 +6,8 @@ asks no question. Every message names what was wrong and what to do about it.
 
 from __future__ import annotations
 
+import re
+
 __all__ = [
     "ClusterError",
     "DataAbsentError",
@@ -23,7 +25,13 @@ __all__ = [
 #: Characters that a terminal obeys instead of showing them: controls but tab and line end, and those that turn the
 #: direction of writing, by which a name can be made to look like another.
 _OBEYED = {code: f"\\u{code:04x}" for code in (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F))}
+#: Halves of characters too, which JSON files and names of files can hold, and no terminal can be sent.
+_OBEYED |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 _OBEYED |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, 0x061C, *range(0x2066, 0x206A))}
+
+
+#: Half a character, as JSON files can hold: no class may be called by one.
+HALF = re.compile("[\ud800-\udfff]")
 
 
 def visible(text: str) -> str:

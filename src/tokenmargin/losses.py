@@ -195,7 +195,10 @@ class LabelLog(_OfLabel):
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """Both are largest at the left end."""
-        return 1.0 / low**2, 1.0 / low
+        least = float(_real(low))
+        if not least > 0:
+            raise InvalidInputError(f"the attention of a label is positive, got low = {least:.4g}.")
+        return 1.0 / least**2, 1.0 / least
 
 
 class LabelSquared(_OfLabel):
@@ -231,7 +234,7 @@ class LabelSquared(_OfLabel):
 
     def bounds(self, low: float, high: float) -> tuple[float, float]:
         """l'' = 1, and |l'| is largest at the left end."""
-        return 1.0, 1.0 - low
+        return 1.0, 1.0 - float(_real(low))
 
 
 class CustomLoss(Loss):

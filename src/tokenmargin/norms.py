@@ -14,17 +14,22 @@ Subclass `Norm` to bring your own:
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
-from tokenmargin._checks import checked
-from tokenmargin.errors import InvalidInputError
+from tokenmargin._checks import bounded, checked, shown
+from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 __all__ = ["L2", "NAMES", "Lp", "Max", "Norm", "Nuclear", "Spectral", "Sum", "as_norm"]
 
 #: Singular values below this fraction of the largest are rounding: they belong to no direction of the spectral step.
 RANK_TOLERANCE = 1e-12
+
+#: Kinds of a dtype of real numbers.
+NUMBERS = ("f", "i", "u", "b")
 
 #: Powers beyond this one of numbers below 2 may be no floats: the largest is taken out first.
 LARGE_POWER = 500.0
@@ -105,16 +110,20 @@ class Lp(Norm):
 
     def __post_init__(self) -> None:
         """Refuse a q at which the norm has corners, which have classes of their own."""
-        if not (isinstance(self.q, float | int) and 1 < self.q < float("inf")):
+        if not isinstance(self.q, Real) or isinstance(self.q, bool) or not 1 < self.q < float("inf"):
             raise InvalidInputError(
                 f"Lp needs 1 < q < inf, got {self.q!r}: below 1 it is no norm, q = 1 is norms.Sum() and q = inf is "
                 "norms.Max()."
             )
+        object.__setattr__(self, "q", float(self.q))
+        if not self.q / (self.q - 1) > 1:
+            raise InvalidInputError(f"Lp(q) of q = {self.q:g} has no dual norm in floats: use norms.Max() instead.")
 
     @property
     def name(self) -> str:
         """The name "l1.75" for q = 1.75."""
-        return f"l{self.q:g}"
+        short = f"{self.q:g}"
+        return f"l{short if float(short) == self.q else repr(self.q)}"
 
     @property
     def dual(self) -> Lp:
@@ -255,21 +264,29 @@ NAMES: dict[str, Norm] = {
 
 @checked
 def as_norm(norm: Norm | str) -> Norm:
-    """The norm of this name, or the norm itself.
+    """The norm of this name, or the norm itself; "l1.75" is `Lp(1.75)`.
 
     Raises:
         InvalidInputError: no norm has this name; the error lists those that exist.
     """
     if isinstance(norm, Norm):
         return norm
-    if norm.lower() not in NAMES:
+    name = norm.lower()
+    if name not in NAMES and re.fullmatch(r"l[0-9]+(\.[0-9]+)?", name, re.ASCII):
+        return Lp(float(name[1:]))
+    if name not in NAMES:
         named = ", ".join(map(repr, NAMES))
-        raise InvalidInputError(f"There is no norm {norm!r}. The norms are {named}, and norms.Lp(q) for 1 < q < inf.")
-    return NAMES[norm.lower()]
+        raise InvalidInputError(
+            f"There is no norm {norm!r}. The norms are {named}, and norms.Lp(q) for 1 < q < inf, 'l1.75' for q = 1.75."
+        )
+    return NAMES[name]
 
 
 def _functions(array: Any) -> Any:
     """The functions of the array's own library: NumPy's, or those of jax.numpy for a JAX array."""
+    if getattr(getattr(array, "dtype", None), "kind", None) not in NUMBERS or not hasattr(array, "__array_namespace__"):
+        raise WrongTypeError(f"a norm is one of an array of numbers, got {type(array).__name__}: {shown(array)}.")
+    bounded(array, "the array")
     return array.__array_namespace__()
 
 

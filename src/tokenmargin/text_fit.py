@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import checked, is_missing
+from tokenmargin._checks import checked, is_missing, shown
 from tokenmargin._progress import Progress, silent
 from tokenmargin.classify import (
     Candidates,
@@ -170,11 +170,11 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
         told = (getattr(data, name, None) for name in ("column_names", "columns"))
         names = list(next((own for own in told if own is not None), data))
         for name in (text, label):
-            if name not in names:
+            if not isinstance(name, Hashable) or name not in names:
                 there = ", ".join(map(repr, names))
                 is_split = isinstance(getattr(data, "column_names", None), Mapping)
                 remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
-                raise InvalidInputError(f"there is no column {name!r}: there are {there}.{remedy}")
+                raise InvalidInputError(f"there is no column {shown(name)}: there are {there}.{remedy}")
     texts, labels = (list(data[text]), list(data[label])) if is_table else (list(data), list(label))
     known = getattr((getattr(data, "features", None) or {}).get(label), "names", None) if is_table else None
     if known:  # a data set of Hugging Face keeps the numbers of its classes, and their names apart
@@ -185,6 +185,11 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
     for row, own in enumerate(labels):
         if is_missing(own):
             raise InvalidInputError(f"label {row} is missing: give one, or leave the row out.")
+        if not isinstance(own, str | int | float | np.number | np.bool_):
+            raise InvalidInputError(f"label {row} is a {type(own).__name__}: give strings or numbers.")
+    both = {own for own in labels if isinstance(own, str)} & {str(own) for own in labels if not isinstance(own, str)}
+    if both:
+        raise InvalidInputError(f"the label {min(both)!r} is a string in some rows and not in others: make them one.")
     return tuple(texts), tuple(map(str, labels))
 
 

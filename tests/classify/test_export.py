@@ -126,6 +126,28 @@ def test_a_card_has_data_metrics_and_limits(tmp_path, capsys):
     assert "Not measured here" in (tmp_path / "out" / "MODEL_CARD.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        ("metrics", {"train_documents": "x"}),
+        ("metrics", {"accuracy": 0.5, "per_class": [1]}),
+        ("metrics", {"accuracy": "high"}),
+        ("manifest", {"files": [1]}),
+        ("manifest", {"versions": "x"}),
+    ],
+)
+def test_metrics_and_manifests_that_no_fit_wrote_are_refused(name, lie, tmp_path, capsys):
+    found = fitted(n=150)
+    with pytest.raises(InvalidInputError, match="not what a fit wrote"):
+        export(found.model, tmp_path / "out", [Form.JSON], **{name: lie})
+    save(found.model, tmp_path / "fit" / "model")
+    (tmp_path / "fit" / f"{name}.json").write_text(json.dumps(lie))
+    assert cli.main(["export", str(tmp_path / "fit"), "--json", "--out", str(tmp_path / "out")]) == 2
+    assert "give theirs as they are, or none" in capsys.readouterr().err
+    (tmp_path / "fit" / f"{name}.json").write_text("[" * 100_000)  # none that can be read is none
+    assert cli.main(["export", str(tmp_path / "fit"), "--json", "--out", str(tmp_path / "out")]) == 0
+
+
 def test_what_cannot_be_exported_is_said(tmp_path, capsys):
     pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
     found = fitted(recipe=plain_recipe("english", minimum_count=1), n=100)

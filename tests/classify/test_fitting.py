@@ -6,12 +6,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from tests.classify.corpora import TELLING, fitted, made_words, texts, topics
 from tests.classify.test_token_model import corpus as counted
 from tokenmargin.classify import FitSettings, LabelledCorpus, Origin, _resampling, fit_embeddings, fit_texts, fit_tokens
-from tokenmargin.classify._plain_words import how_far_to_trust_it
+from tokenmargin.classify._plain_words import how_far_to_trust_it, what_decides
 from tokenmargin.classify._scale import scale_metrics
 from tokenmargin.classify.evaluation import calibration_curve
 from tokenmargin.classify.fitting import alike_labels
@@ -294,6 +295,21 @@ def test_how_far_probabilities_seem_off_stands_beside_what_chance_makes_of_as_ma
     assert said.endswith(f"probabilities without fault would seem off by {seem.sum():.0f} points with so many texts.")
 
 
+@pytest.mark.parametrize("classes", [("bad", "good"), ("bad", "good", "odd")])
+def test_where_no_token_is_sure_the_nearest_are_named_and_told_apart(classes):
+    found = fitted(classes)
+    assert any(each.is_sure for each in found.report.deciding)
+    none = np.zeros_like(found.tokens.decides_for)
+    unsure = what_decides(replace(found.tokens, decides=none[:, 0], decides_for=none))
+    for each in unsure:
+        assert not each.is_sure
+        assert set(TELLING[each.name]) & set(each.rows), "the words of the class, and not of another"
+        assert not any(set(TELLING[other]) & set(each.rows) for other in classes if other != each.name)
+        assert each.sentence.startswith(f"No token by itself decides for {each.name} beyond what chance")
+    assert found.tokens.only(range(5)).leading(3)[1]
+    assert not replace(found.tokens, decides=none[:, 0], decides_for=none).leading(3)[1]
+
+
 def test_a_page_and_tables_of_many_tokens_hold_those_that_decide_most(monkeypatch, tmp_path):
     from tokenmargin.classify import fit_folder, judging
 
@@ -310,7 +326,9 @@ def test_a_page_and_tables_of_many_tokens_hold_those_that_decide_most(monkeypatc
             if mark.token >= 0:
                 assert of_page.token[mark.token] == mark.name
     fit_folder.write_fit(found, tmp_path / "out", {"report.html": fit_page(found.report)})
-    assert (tmp_path / "out" / "tokens.csv").stat().st_size < 2 * 3000
+    csv = (tmp_path / "out" / "tokens.csv").read_text()
+    assert len(csv.encode()) <= 3000
+    assert pq.read_table(tmp_path / "out" / "tokens.parquet").num_rows == csv.count("\n") - 1 > 3
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["tokens"] == len(found.tokens)
 
 

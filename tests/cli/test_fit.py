@@ -462,6 +462,8 @@ def test_several_labels_a_text_are_a_model_each_on_one_page(tmp_path, capsys):
     ]
     table = tmp_path / "tags.csv"
     table.write_text("\n".join(["text,tags", *rows]))
+    with table.open("a") as file:
+        file.write(f"\n{rows[0].rsplit(',', 1)[0]},lonely;{first.labels[0]}")
     asked = ("--label", "tags", "--label-separator", ";", "--features", "words", "--min-count", "1")
     assert run("fit", table, *asked, "--out", tmp_path / "out") == 0
     said = capsys.readouterr().out
@@ -475,6 +477,8 @@ def test_several_labels_a_text_are_a_model_each_on_one_page(tmp_path, capsys):
         assert set(model.classes) == {name, f"not {name}"}
         assert metrics[name]["per_class"][name]["auc"] > 0.8
     assert "page:" in said
+    assert "fewer than 10 texts have them or have them not: lonely" in said
+    assert "have them not: lonely" in page
     assert run("fit", table, *asked, "--label-map", "a=b", "--out", tmp_path / "no") == 2
     assert "do not go together" in capsys.readouterr().err
 

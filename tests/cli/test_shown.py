@@ -14,10 +14,12 @@ import pytest
 import tokenmargin
 from tests.classify.corpora import texts
 from tokenmargin import cli
+from tokenmargin._atomic import write_text
 from tokenmargin.classify import FitSettings, LabelledCorpus, fit_texts, save
 from tokenmargin.classify.fit_folder import write_fit, write_rows
 from tokenmargin.cli import _console
 from tokenmargin.errors import DataAbsentError, InvalidInputError, MissingExtraError, visible
+from tokenmargin.report.fit_files import fit_files
 from tokenmargin.text import plain_recipe
 
 ROOT = Path(tokenmargin.__file__).parent
@@ -53,9 +55,39 @@ def folder(found, tmp_path_factory):
     return place
 
 
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_table_cuts_names_and_never_numbers(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows = [(name * 12, name * 9, "12.3%", "-1.25 to +120.75") for name in ("class", "很好", "x")]
+    _console.table(("class", "token", "decides", "95% interval"), rows, fold=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(rows)
+    assert lines[0].split() == ["class", "┃", "token", "┃", "decides", "┃", "95%", "interval"]
+    assert all(line.rstrip().endswith("12.3%   │ -1.25 to +120.75") for line in lines[2:])
+
+
 def test_what_a_terminal_obeys_is_made_visible():
     assert visible(EVIL) == r"\u001b]0;owned\u0007\u001b[2J\u009b31m\u007f\u000d\u202egpj.exe"
     assert visible("a\tb\nc é 中 😀") == "a\tb\nc é 中 😀"
+
+
+def test_half_a_character_is_shown_as_its_escape_and_names_no_class(tmp_path):
+    given = [f"{own} \ud83d" for own in texts().texts]
+    write_text(tmp_path / "half.json", "\ud83d")
+    assert (tmp_path / "half.json").read_text() == visible("\ud83d") == r"\ud83d"
+    with pytest.raises(InvalidInputError, match=r"the label 'bad\\ud83d' holds half a character"):
+        LabelledCorpus(tuple(given), tuple(f"{own}\ud83d" for own in texts().labels))
+    corpus = LabelledCorpus(tuple(given), texts().labels)
+    found = fit_texts(corpus, FitSettings(plain_recipe(minimum_count=1), show_texts=True))
+    write_fit(found, tmp_path / "fit", fit_files(found))
+    assert r"\ud83d" in (tmp_path / "fit" / "report.html").read_text(encoding="utf-8")
+
+
+def test_output_for_a_program_has_no_half_character(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", written := io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    _console.data("a\ud83d,b\n")
+    written.flush()
+    assert written.buffer.getvalue() == rb"a\ud83d,b" + b"\n"
 
 
 @pytest.mark.parametrize("shows", ["table", "heading", "paragraph", "line", "complaint", "data", "highlighted"])

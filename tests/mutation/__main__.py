@@ -39,7 +39,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tokenmargin"
 PARTS = ("verify", "data", "attention", "margin", "models", "training", "theory", "papers")
 #: Proofs, certificates and verdicts: of these every change must be noticed, or change nothing that is promised.
-PROOFS = re.compile(r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging")
+PROOFS = re.compile(
+    r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging|krawczyk|_enclosures"
+    r"|finite_part|margin_agreement"
+)
 #: Seconds of tests that one change is worth: of those that run its line, and of the others of its module.
 BUDGET, BUDGET_OF_OTHERS = 60.0, 20.0
 #: The share of a sample that tests must notice, without those written for its survivors.

@@ -13,6 +13,7 @@ import pytest
 from tests.report.fake_fit import fake_report
 from tests.report.test_results_page import Reader
 from tokenmargin._sentences import ABSENT
+from tokenmargin.classify.fit_report import Deciding
 from tokenmargin.classify.token_definitions import Definition
 from tokenmargin.report import fit_page
 
@@ -62,7 +63,10 @@ def test_the_sections_stand_in_their_order(imdb_sized):
     assert not reader.open
     sections = [attributes["id"] for tag, attributes in reader.elements if tag == "section" and "id" in attributes]
     assert sections == ["map-part", "table-part", "texts-part", "well-part", "claims-part", "made-part"]
-    assert reader.text.index("What was learnt") < reader.text.index("The token map")
+    shown = [
+        reader.text.index(words) for words in ("this model", "What decides", "How far to trust it", "The token map")
+    ]
+    assert shown == sorted(shown)
 
 
 def test_the_policy_names_the_script_and_the_style_by_their_hashes(tiny):
@@ -104,7 +108,8 @@ def test_every_text_is_inert(tiny):
     )
     report = replace(
         report,
-        command=evil, sentences=(evil,), trust=(evil,), reading=(evil,), rows_left_out=((evil, 1, evil),),
+        command=evil, facts=(evil,), deciding=(Deciding(evil, {evil: 0}, False),), trust=(evil,), reading=(evil,),
+        rows_left_out=((evil, 1, evil),),
         manifest={evil: evil}, claims=({**report.claims[0], "statement": evil, "because": evil},),
         definitions=dict.fromkeys(report.definitions, Definition(evil, evil)),
     )  # fmt: skip

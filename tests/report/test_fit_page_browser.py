@@ -27,7 +27,8 @@ def pages(tmp_path_factory):
         "imdb": fake_report(spread=True),
         "seven": fake_report(tuple("abcdefg"), n_tokens=400, n_documents=40, n_words=60),
         "many": fake_report(
-            tuple(f"a_class_with_a_long_name_{k}" for k in range(77)), n_tokens=120, n_documents=20, n_words=30
+            tuple(f"a_class_with_a_name_as_long_as_those_that_banks_give_{k}" for k in range(77)),
+            n_tokens=120, n_documents=20, n_words=30,
         ),
         "small": fake_report(n_tokens=60, n_documents=30, n_words=60),
         "evil": fake_report(
@@ -300,6 +301,32 @@ def test_many_classes_start_with_each_tokens_own_and_a_card_names_five(browser, 
         page.locator("#class").select_option(label=table.classes[40])
         best = int(np.argmax(np.round(table.decides_for[:, 40], 6)))
         assert first_tokens(page, 1) == [table.token[best]]
+
+
+def test_the_tokens_of_the_first_screen_open_their_cards(browser, pages):
+    with opened(browser, pages, "seven") as page:
+        assert page.locator(".telling dt").all_inner_texts() == list("abcdefg")
+        for name, rows, _ in pages[1]["seven"].deciding:
+            assert page.locator(".telling > div", has=page.get_by_text(name, exact=True)).locator(
+                "button"
+            ).all_inner_texts() == list(rows)
+        named = page.locator(".telling button").last
+        named.click()
+        assert named.get_attribute("aria-expanded") == "true"
+        assert page.locator("#telling-card h3").inner_text() == named.inner_text()
+        named.click()
+        assert page.locator("#telling-card h3").count() == 0
+
+
+def test_a_class_that_turns_the_direction_of_writing_turns_nothing(browser, tmp_path):
+    classes = ("plain", "turned \u202e name")
+    (tmp_path / "turned.html").write_text(fit_page(fake_report(classes, n_tokens=30, n_documents=4)), encoding="utf-8")
+    with opened(browser, (tmp_path,), "turned") as page:
+        page.locator("#tokens tbody th button").first.click()
+        options = page.locator("option").evaluate_all("(all) => all.map((option) => option.textContent)")
+        shown = page.locator("body").inner_text() + "".join(options)
+        assert "turned \\u202e name" in shown
+        assert "\u202e" not in shown
 
 
 def test_columns_that_few_need_are_shown_on_demand(browser, pages):

@@ -81,7 +81,7 @@ def fake(
 class Reader(HTMLParser):
     """What a browser would see: elements with their attributes, the text, and the cells of each table row."""
 
-    VOID = frozenset({"meta", "link"})
+    VOID = frozenset({"meta", "link", "wbr"})
 
     def __init__(self, page: str):
         super().__init__()

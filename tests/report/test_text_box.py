@@ -17,8 +17,8 @@ from tokenmargin.text import Alphabet, Markup, Recipe, TokenCounter, count_token
 from tokenmargin.text._clean import cleaned
 from tokenmargin.text._words import split_words
 
-#: Largest difference to Python of a probability, a contribution and an attention: numbers have seven digits there.
-SINGLE = 1e-6
+#: Largest difference to Python of a probability, a contribution and an attention: numbers have 31 bits there.
+STEPS = 1e-6
 #: The same where all digits were packed: exp and log of two languages differ in the last bit.
 DOUBLE = 1e-10
 
@@ -83,7 +83,7 @@ def tab(browser):
     page.close()
 
 
-def explained(tab, model, texts, precision=Precision.SINGLE):
+def explained(tab, model, texts, precision=Precision.STEPS):
     code = """const { packed, texts } = JSON.parse(given), model = await scorer.unpackedModel(packed);
         return JSON.stringify(texts.map((text) => {
           const told = model.explain(text), units = told.units.length > 100 ? told.units.slice(0, 5) : told.units;
@@ -121,11 +121,11 @@ def largest_difference(found, told):
 @pytest.mark.parametrize(
     ("name", "n", "K", "characters", "precision"),
     [
-        ("characters", 1000, 2, 5, Precision.SINGLE),
-        ("triples", 150, 77, 0, Precision.SINGLE),
+        ("characters", 1000, 2, 5, Precision.STEPS),
+        ("triples", 150, 77, 0, Precision.STEPS),
         ("paper", 150, 2, 0, Precision.DOUBLE),
         ("folded", 150, 3, 4, Precision.DOUBLE),
-        ("kept", 150, 2, 0, Precision.SINGLE),
+        ("kept", 150, 2, 0, Precision.STEPS),
     ],
 )
 def test_the_browser_says_what_python_says(tab, name, n, K, characters, precision):
@@ -136,7 +136,7 @@ def test_the_browser_says_what_python_says(tab, name, n, K, characters, precisio
     assert [own["known"] for own in found] == known
     assert sum(count == 0 for count in known) >= 3, "texts without a known word are asked too"
     worst = max(map(largest_difference, found, model.explain_all(texts)))
-    assert worst < (SINGLE if precision is Precision.SINGLE else DOUBLE)
+    assert worst < (STEPS if precision is Precision.STEPS else DOUBLE)
 
 
 def test_a_model_that_is_a_little_off_is_noticed(tab):
@@ -145,7 +145,15 @@ def test_a_model_that_is_a_little_off_is_noticed(tab):
     louder = replace(model.tokens, score=model.tokens.score + 1e-4 * np.arange(len(model.words)))
     off = replace(model, tokens=louder)
     found = explained(tab, off, texts)
-    assert max(map(largest_difference, found, model.explain_all(texts))) > SINGLE
+    assert max(map(largest_difference, found, model.explain_all(texts))) > STEPS
+
+
+def test_large_values_agree_as_well(tab):
+    texts = odd_texts(60)
+    model = random_model(RECIPES["characters"], texts[6:], 3)
+    model = replace(model, tokens=replace(model.tokens, value=50 * model.tokens.value))
+    found = explained(tab, model, texts)
+    assert max(map(largest_difference, found, model.explain_all(texts))) < STEPS
 
 
 @pytest.mark.parametrize("name", ["characters", "folded"])
@@ -163,7 +171,7 @@ def test_every_character_is_read_alike(tab, name):
     model = random_model(recipe, ["a b"] * 4, 2)
     code = """const { packed, texts } = JSON.parse(given), { words } = await scorer.unpackedModel(packed);
         return JSON.stringify(texts.map((text) => words.of(text).map(({ word }) => words.oneWay(word))));"""
-    found = tab(code, {"packed": packed_model(model, Precision.SINGLE), "texts": texts})
+    found = tab(code, {"packed": packed_model(model, Precision.STEPS), "texts": texts})
     spelling = model.counter._spelling
     for text, words in zip(texts, found, strict=True):
         clean = cleaned([text], recipe)[0]
@@ -225,6 +233,20 @@ def test_a_text_that_is_typed_is_classified_and_explained(browser, fitted, tmp_p
     names = [url.rsplit("/", 1)[1] for url in asked if not url.startswith("data:")]
     assert names == ["report.html", *(["model.js"] if is_beside else [])]
     assert logged == []
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_axe_finds_no_violation_in_an_answer(browser, fitted, tmp_path, colours):
+    axe_module = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe is not installed (extra test)"
+    )
+    (tmp_path / "report.html").write_text(module.fit_files(fitted)["report.html"], encoding="utf-8")
+    page, _, _ = opened(browser, tmp_path, color_scheme=colours, bypass_csp=True)
+    page.fill("#box-text", "A superb film, not dull.")
+    results = axe_module.Axe().run(page, context="#box-part")
+    assert [violation["id"] for violation in results.response["violations"]] == []
+    assert len(results.response["passes"]) > 5, "axe looked at the box"
+    page.context.close()
 
 
 def test_a_page_without_its_model_says_so(browser, fitted, tmp_path, monkeypatch):

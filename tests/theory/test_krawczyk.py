@@ -6,13 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tokenmargin import AttentionRisk, EmbeddedSequences, Flow, HeadRisk, follow
+from tokenmargin import AttentionRisk, EmbeddedSequences, Flow, HeadRisk, follow, losses
 from tokenmargin.attention import LinearHead, correlation, exponential
 from tokenmargin.attention.follow import follow_all
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import proven_finite
 from tokenmargin.theory._enclosures import Enclosure
-from tokenmargin.theory.krawczyk import proven_stationary
+from tokenmargin.theory.krawczyk import _Problem, _tested, proven_stationary
 
 
 def enclosed(exact, found):
@@ -48,7 +48,8 @@ def test_exponentials_hold_those_of_many_digits():
         context.prec = 60
         exact = [Fraction(Decimal(float(x)).exp()) for x in points]
     assert enclosed(exact, found)
-    assert np.isinf(Enclosure(np.zeros(1), np.ones(1)).inverse().radius).all()
+    touching = Enclosure(np.array([0.0, 1.0, -1.0]), np.array([1.0, 1.0, np.nextafter(1.0, 2.0)]))
+    assert np.isinf(touching.inverse().radius).all()
 
 
 def tied(seed):
@@ -89,3 +90,164 @@ def test_only_what_stays_is_proven_and_a_diverging_limit_is_refused():
         proven_finite(replace(limit, kind=type(limit.kind).DIVERGES))
     behind = replace(limit, risk=HeadRisk(data, LinearHead([1.0])), kind=type(limit.kind).FINITE)
     assert not proven_finite(behind).is_proven
+
+
+def intervals(rng, *shape):
+    """Intervals of widths from a part in a million to a fifth, none around 0, and corners of them."""
+    middle = rng.uniform(0.5, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
+    radius = np.abs(middle) * 10.0 ** rng.uniform(-6, -0.7, shape)
+    inside = [middle + radius * rng.choice([-1.0, 1.0], shape) for _ in range(40)]
+    return Enclosure(middle, radius), inside
+
+
+def holds(found, values):
+    slack = 1e-14 * (1 + np.abs(found.middle))  # of the points, which are computed in floats
+    return all((np.abs(value - found.middle) <= found.radius + slack).all() for value in values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_intervals_hold_is_carried_through_every_operation_and_not_much_more(seed):
+    """The radius holds what corners of the boxes give, and is what first and second order say, up to rounding."""
+    rng = np.random.default_rng(seed)
+    (x, xs), (y, ys) = intervals(rng, 3, 5), intervals(rng, 3, 5)
+    X, Y, a, b = np.abs(x.middle), np.abs(y.middle), x.radius, y.radius
+    for found, values, radius in (
+        (x + y, [p + q for p, q in zip(xs, ys, strict=True)], a + b),
+        (x - y, [p - q for p, q in zip(xs, ys, strict=True)], a + b),
+        (-x, [-p for p in xs], a),
+        (x * y, [p * q for p, q in zip(xs, ys, strict=True)], X * b + a * Y + a * b),
+        (
+            x @ y.transposed,
+            [p @ q.T for p, q in zip(xs, ys, strict=True)],
+            X @ b.T + a @ Y.T + a @ b.T,
+        ),
+        (x.sum(0), [p.sum(axis=0) for p in xs], a.sum(axis=0)),
+        (x.sum(1, keepdims=True), [p.sum(axis=1, keepdims=True) for p in xs], a.sum(axis=1, keepdims=True)),
+        (x.exp(), [np.exp(p) for p in xs], np.exp(x.middle) * np.expm1(a)),
+        (x.inverse(), [1 / p for p in xs], a / (X * (X - a))),
+        (x[1:], [p[1:] for p in xs], a[1:]),
+        (x.reshaped(5, 3), [p.reshape(5, 3) for p in xs], a.reshape(5, 3)),
+    ):
+        assert holds(found, values)
+        np.testing.assert_allclose(found.radius, radius, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(x.most, X + a, rtol=1e-12)
+    assert (x.most >= X + a).all()
+
+
+def test_a_sum_of_many_terms_may_be_rounded_in_any_order():
+    """The bound that holds for every order of n terms, n u sum |terms|, is within the radius and not far below it."""
+    terms = np.random.default_rng(0).normal(size=(1, 64))
+    x, u = Enclosure.exactly(terms), 2.0**-53
+    for found, n in ((x @ x.transposed, 64), (x.sum(1), 64), (x.transposed.sum(0), 64), (x.transposed @ x, 1)):
+        size = n * u * (np.abs(terms).sum() if found.radius.ndim == 1 else np.abs(found.middle))
+        assert (found.radius >= size).all()
+        assert (found.radius <= 20 * size + 1e-300).all()
+    deep = Enclosure.exactly(terms[None])
+    assert ((deep @ deep.transposed).radius >= 64 * u * terms @ terms.T).all()
+
+
+def long_doubles(field, p0, rows, c):
+    """The sum of losses at p0 + D'c, in 80 bits."""
+    logits = np.asarray(field.keys, np.longdouble) @ (p0 + rows.T @ c) + np.asarray(field.log_multiplicity)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    f = (powers / powers.sum(axis=1, keepdims=True) * np.asarray(field.scores)).sum(axis=1)
+    known = {
+        "Logistic": lambda u: np.log1p(np.exp(-u)),
+        "Exponential": lambda u: np.exp(-u),
+        "Correlation": lambda u: -u,
+        "LabelLog": lambda u: -np.log(u),
+        "LabelSquared": lambda u: (1 - u) ** 2 / 2,
+    }
+    return known[type(field.loss).__name__](f).sum()
+
+
+def differences(function, size, step=1e-4):
+    """Gradient and Hessian at 0 by central differences."""
+    step = np.longdouble(step)
+    unit = np.eye(size, dtype=np.longdouble) * step
+    gradient = np.array([(function(e) - function(-e)) / (2 * step) for e in unit])
+    hessian = [
+        [(function(e + g) - function(e - g) - function(g - e) + function(-e - g)) / (4 * step**2) for g in unit]
+        for e in unit
+    ]
+    return gradient.astype(float), np.array(hessian).astype(float)
+
+
+@pytest.mark.parametrize("loss", [losses.logistic, exponential, correlation, losses.label_log, losses.label_squared])
+def test_enclosed_derivatives_are_those_of_the_risk_over_the_whole_box(loss):
+    rng = np.random.default_rng(3)
+    keys, p0 = rng.normal(size=(4, 3, 2)), rng.normal(size=2)
+    scores = (
+        rng.dirichlet(np.ones(3), 4) if loss in (losses.label_log, losses.label_squared) else rng.normal(size=(4, 3))
+    )
+    counts = np.where(rng.random((4, 3)) < 0.2, -np.inf, np.log(rng.integers(1, 4, (4, 3))))
+    counts[:, 0] = np.log(2.0)
+    field = replace(
+        AttentionRisk(EmbeddedSequences.from_scores(keys, scores)).field, loss=loss, log_multiplicity=counts
+    )
+    rows = np.array([[1.0, 0.5], [-0.25, 1.0]])
+    problem = _Problem.of(keys, scores, counts, loss, rows)
+    at = Enclosure.exactly(p0)
+    for half in (np.zeros(2), np.array([1e-3, 3e-3])):
+        gradient, hessian = problem.derivatives(at, half if half.any() else None)
+        for sign in ((0, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)):
+            first, second = differences(lambda e, c=half * sign: long_doubles(field, p0, rows, c + e), 2)
+            assert (np.abs(first - gradient.middle) <= gradient.radius + 1e-7).all()
+            assert (np.abs(second - hessian.middle) <= hessian.radius + 1e-6).all()
+        widths = np.array([gradient.radius.max(), hessian.radius.max()])
+        assert ((widths > 1e-3) & (widths < 10.0) if half.any() else widths < 1e-11).all()
+
+
+def test_a_box_of_which_something_may_leave_is_no_proof():
+    """The smallest box is the answer, and none is given for a point whose box does not hold the minimum."""
+    data = EmbeddedSequences.from_scores([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    field = AttentionRisk(data).field
+    found = proven_stationary(field, np.array([0.3, 0.7]))  # by symmetry the minimum has p_0 = 0, wherever p_1 is
+    assert found.is_proven
+    assert found.dimensions == 1
+    assert abs(found.point[0]) <= found.radius <= 1e-9
+    assert found.point[1] == 0.7
+    problem = _Problem.of(np.asarray(field.keys), np.asarray(field.scores), np.zeros((2, 2)), field.loss, np.eye(1, 2))
+    axis = np.array([0]), np.ones(1)  # p_0 is looked at, in units of 1
+    near = _tested(problem, Enclosure.exactly(np.array([1e-7, 0.7])), *axis)
+    assert near.is_proven
+    assert 1e-7 <= near.radius <= 2e-6
+    assert not _tested(problem, Enclosure.exactly(np.array([1e-2, 0.7])), *axis).is_proven
+
+
+def ratios(array):
+    return [Fraction(float(x)) for x in np.ravel(array)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_wide_intervals_hold_every_last_digit(seed):
+    """Around 0 rounding of the middle hides nothing: what is computed of radii has to be rounded up."""
+    rng = np.random.default_rng(seed)
+    x, y = (Enclosure(np.zeros((1, 64)), rng.uniform(0.1, 1.0, (1, 64))) for _ in range(2))
+    a, b = ratios(x.radius), ratios(y.radius)
+    wide = Enclosure(np.ones(64), rng.uniform(0.5, 0.99, 64))
+    products = [p * q for p, q in zip(a, b, strict=True)]
+    for found, exact in (
+        (x.most, a),
+        ((x + y).radius, [p + q for p, q in zip(a, b, strict=True)]),
+        ((x * y).radius, products),
+        ((x @ y.transposed).radius, [sum(products)]),
+        (x.sum(1).radius, [sum(a)]),
+        (wide.inverse().radius, [1 / (1 - p) - 1 for p in ratios(wide.radius)]),
+    ):
+        assert all(mine >= true for mine, true in zip(ratios(found), exact, strict=True))
+        np.testing.assert_allclose(np.ravel(found), [float(true) for true in exact], rtol=1e-9)
+
+
+def test_wide_exponentials_hold_both_ends():
+    from decimal import Decimal, localcontext
+
+    x = Enclosure(np.linspace(-3.0, 3.0, 64), np.linspace(1.0, 9.0, 64))
+    found = x.exp()
+    with localcontext() as context:
+        context.prec = 60
+        ends = [(Decimal(m) + Decimal(r)).exp() for m, r in zip(x.middle.tolist(), x.radius.tolist(), strict=True)]
+        assert all(
+            Decimal(m) + Decimal(r) >= end
+            for m, r, end in zip(found.middle.tolist(), found.radius.tolist(), ends, strict=True)
+        )

@@ -15,6 +15,18 @@ class Odd:
     """An object that nothing here knows."""
 
 
+def _holding_itself_within() -> list[Any]:
+    held: list[Any] = [1.0, 2.0]
+    held.insert(1, held)
+    return held
+
+
+def _dict_of_itself() -> dict[str, Any]:
+    held: dict[str, Any] = {}
+    held["a"] = held
+    return held
+
+
 def _holding_itself() -> list[Any]:
     held: list[Any] = [1.0]
     held.append(held)
@@ -93,13 +105,23 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     "a matrix of 10^12": lambda: np.broadcast_to(1.0, (10**6, 10**6)),
     "a list that holds itself": _holding_itself,
     "a deep list": _deep,
+    "a list that holds itself within": _holding_itself_within,
+    "a dict that holds itself": _dict_of_itself,
+    "half a character": lambda: "\ud800",
+    "what a terminal obeys": lambda: "\x1b[2J\x07",
+    "a list of labels and None": lambda: ["a", None] * 12,
+    "a list of labels and NaN": lambda: ["a", float("nan")] * 12,
+    "names with NUL": lambda: ["a\0b", "c"],
+    "no date": lambda: np.datetime64("NaT"),
     "a key": lambda: jax.random.key(0),
     "many keys": lambda: jax.random.split(jax.random.key(0), 3),
     "an old key": lambda: np.array([0, 1], np.uint32),
 }
 
 #: Arguments that say how long to go on: a huge number is a right one there, and what must hold is that Ctrl-C ends it.
-LONG_RUNS = {"steps", "max_steps", "epochs", "draws", "sets", "baseline", "random_starts", "max_iter", "bootstrap"}
+LONG_RUNS = {
+    *("steps", "max_steps", "epochs", "draws", "sets", "baseline", "random_starts", "max_iter", "bootstrap", "wanted")
+}
 
 
 def is_too_long(argument: str, bad: str) -> bool:

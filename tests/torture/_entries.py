@@ -118,7 +118,7 @@ def data_entries() -> Entries:
             ImageDataset,
             {"images": np.zeros((2, 8, 8, 3), np.uint8), "labels": [0, 1], "class_names": ["a", "b"]},
         ),
-        "ImageDataset.subset": (images.subset, {"places": [0, 1]}),
+        "ImageDataset.subset": (images.subset, {"rows": [0, 1]}),
         "ImageDataset.with_labels": (images.with_labels, {"labels": [0, 1, 0, 1]}),
         "descend_batch": (
             attention.descend_batch,
@@ -143,6 +143,7 @@ def attention_entries() -> Entries:
     curved = tm.HeadRisk(seq, attention.QuadraticHead(np.eye(2), [1.0, 0.0]))
     run = tm.follow(risk, p, tm.Descent(0.1), steps=1)
     crossed = tm.CrossSequences(seq.tokens, queries=0, labels=seq.labels, head=seq.head)
+    factored = tm.follow(tm.FactoredRisk(crossed, 1), (np.ones((2, 1)), np.ones((2, 1))), tm.Descent(0.1), steps=1)
     made: Entries = {
         "AttentionRisk": (tm.AttentionRisk, {"sequences": seq, "loss": tm.losses.logistic}),
         "MatrixRisk": (tm.MatrixRisk, {"sequences": crossed, "loss": tm.losses.logistic, "head": None}),
@@ -154,7 +155,7 @@ def attention_entries() -> Entries:
         "SteepestDescent": (tm.SteepestDescent, {"norm": "max", "lr": 0.1, "momentum": 0.0, "decay": 0.0}),
         "MirrorDescent": (tm.MirrorDescent, {"q": 3.0, "lr": 0.1, "decay": 0.0}),
         "Adam": (tm.Adam, {"lr": 0.1, "b1": 0.9, "b2": 0.9, "epsilon": 0.0, "decay": 0.0}),
-        "stationarity": (attention.stationarity, {"limit": run.limit}),
+        "stationarity": (attention.stationarity, {"limit": factored.limit}),
         "follow in a norm": (
             tm.follow,
             {"risk": tm.MatrixRisk(crossed), "start": np.eye(2), "method": tm.SteepestDescent("max", 0.1), "steps": 1},
@@ -223,7 +224,7 @@ def attention_entries() -> Entries:
                 "loss": tm.losses.logistic,
                 "axis": p,
                 "epsilon": 0.1,
-                "radii": (1.0,),
+                "radii": (2.0,),
                 "inner_radius": 1.0,
                 "random_starts": 1,
                 "seed": 0,

@@ -138,7 +138,7 @@ def training_entries() -> Entries:
         "document_batches": (training.document_batches, {"dataset": dataset(), **batches, "most_shelves": 2}),
         "image_batches": (image_batches, {"dataset": images, **batches}),
         "augmented_image_batches": (augmented_image_batches, {"dataset": images, **batches}),
-        "batch_factory": (training.batch_factory, {"model": one}),
+        "batch_factory": (lambda model: training.batch_factory(model), {"model": one}),
     }
     key = jax.random.key(0)
     for name, model in (("OneLayer", one), ("TwoLayer", two)):

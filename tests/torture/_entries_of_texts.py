@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import jax
 import numpy as np
+from safetensors.numpy import save_file
 
 import tokenmargin as tm
+from tests.probe import small_models
 from tests.torture._entries import (
     NAMES,
     TEXTS,
@@ -16,6 +21,7 @@ from tests.torture._entries import (
 )
 from tests.torture._entries_of_margins import margin_entries, run_entries, training_entries
 from tests.torture._entries_of_theory import explain_entries, theory_entries
+from tests.torture._entries_of_words import word_entries
 from tokenmargin import (
     parallel,
     probe,
@@ -34,6 +40,14 @@ from tokenmargin.papers.maxmargin.vit.vit import Vit
 from tokenmargin.parallel import shards
 
 
+def _table(name: str, head: str, labels: tuple[str, str]) -> Path:
+    """A table of the texts, in columns and with labels as a known corpus has them."""
+    named = dict(zip(("yes", "no"), labels, strict=True))
+    place = folder() / f"{name}.csv"
+    place.write_text(f"{head}\n" + "".join(f"{t},{named[n]}\n" for t, n in zip(TEXTS, NAMES, strict=True)))
+    return place
+
+
 def text_entries() -> Entries:
     recipe = text.plain_recipe(minimum_count=1)
     counted = text.count_tokens(TEXTS, recipe)
@@ -42,7 +56,12 @@ def text_entries() -> Entries:
     table = folder() / "table.csv"
     columns = {"path": table, "text": "text", "label": "label"}
     texts = sources.table(**columns)
-    selection = sources.YelpSelection()
+    selection, stars = sources.YelpSelection(), _table("yelp", "text,stars", ("5", "1"))
+    (pictures := folder() / "pictures").mkdir(exist_ok=True)
+    (pictures / "test_batch.bin").write_bytes(bytes(3073 * 2))
+    parted = folder() / "parted.csv"
+    parted.write_text("text,label,part\n" + "".join(f"{t},{n},a\n" for t, n in zip(TEXTS, NAMES, strict=True)))
+    split_texts = sources.table(parted, text="text", label="label", split="part")
     made: Entries = {
         "table": (
             lambda **asked: sources.table(**asked).load(),
@@ -56,18 +75,18 @@ def text_entries() -> Entries:
         "word_contexts": (text.word_contexts, {"texts": TEXTS, "vocabulary": 4, "window": 3, "recipe": None}),
         "imdb": (
             lambda path, split: sources.imdb(path, split=split, verify=False).load(),
-            {"path": table, "split": None},
+            {"path": _table("imdb", "review,sentiment", ("positive", "negative")), "split": None},
         ),
-        "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": table, "selection": selection}),
-        "yelp_counts": (sources.yelp_counts, {"path": table, "selection": selection}),
-        "cifar10": (cifar10, {"path": table, "split": "test", "some": 2, "verify": False}),
+        "yelp": (lambda path, selection: sources.yelp(path, selection).load(), {"path": stars, "selection": selection}),
+        "yelp_counts": (sources.yelp_counts, {"path": stars, "selection": selection}),
+        "cifar10": (cifar10, {"path": pictures, "split": "test", "some": 2, "verify": False}),
         "YelpSelection": (
             sources.YelpSelection,
             {"shortest": 1, "longest": 10, "balanced": False, "at_most": None, "seed": 0},
         ),
         "YelpSelection.pick": (selection.pick, {"labels": np.array([1, -1, 1])}),
         "LabelledTexts.chunks": (lambda size: list(texts.chunks(size)), {"size": 2}),
-        "LabelledTexts.only_split": (lambda split: texts.only_split(split).load(), {"split": "train"}),
+        "LabelledTexts.only_split": (lambda split: split_texts.only_split(split).load(), {"split": "a"}),
         "write_parquet": (
             sources.write_parquet,
             {"path": folder() / "written.parquet", "batches": [{"text": ["a"], "label": ["b"]}]},
@@ -132,6 +151,10 @@ def probe_entries() -> Entries:
     }
     vit = Vit(8, 1, 2, side=8, patch=4, hidden=2, half=False)
     parameters = vit.initial(jax.random.key(0), 2)
+    bert = {"weights": small_models.weights(np.random.default_rng(0)), "config": small_models.CONFIG}
+    (place := folder() / "bert").mkdir(exist_ok=True)
+    (place / "config.json").write_text(json.dumps(small_models.CONFIG))
+    save_file(bert["weights"], place / "model.safetensors")
     weights = np.array([[0.25, 0.75], [0.5, 0.5]])
     return {
         "AttentionMaps": (probe.AttentionMaps, reading),
@@ -162,11 +185,11 @@ def probe_entries() -> Entries:
             AttentionProbe,
             {"model": vit, "images": np.zeros((2, 8, 8, 3), np.uint8), "epochs": None, "kept": 0, "layers": ()},
         ),
-        "BertModel.load": (probe.BertModel.load, {"folder": folder() / "model"}),
-        "BertModel.from_weights": (probe.BertModel.from_weights, {"weights": {}, "config": {"model_type": "bert"}}),
+        "BertModel.load": (probe.BertModel.load, {"folder": place}),
+        "BertModel.from_weights": (probe.BertModel.from_weights, bert),
         "bert_attention": (
             lambda model, batches: list(probe.bert_attention(model, batches)),
-            {"model": None, "batches": []},
+            {"model": probe.BertModel.from_weights(**bert), "batches": [(np.array([[1, 2, 3]]), np.ones((1, 3), int))]},
         ),
         "torch_attention": (
             lambda model, batches: list(probe.torch_attention(model, batches)),
@@ -182,6 +205,10 @@ def _square(x: float) -> dict[str, float]:
 def parallel_entries() -> Entries:
     one = tm.OneLayer(4)
     mesh = parallel.width_mesh()
+    raw = folder() / "raw"
+    raw.mkdir(exist_ok=True)
+    sources.write_parquet(raw / "a.parquet", [{"text": TEXTS, "label": [int(name == "yes") for name in NAMES]}])
+    counted = shards.count_shards(raw, folder() / "counted", text.plain_recipe(minimum_count=1))
     content = {"format": verify.FORMAT, "version": verify.VERSION}
     return {
         "sweep": (parallel.sweep, {"make": _square, "grid": {"x": [1.0, 2.0]}, "folder": None}),
@@ -195,19 +222,22 @@ def parallel_entries() -> Entries:
         "count_shards": (
             shards.count_shards,
             {
-                "folder": folder() / "model",
+                "folder": raw,
                 "into": folder() / "into",
-                "recipe": None,
+                "recipe": text.plain_recipe(minimum_count=1),
                 "text": "text",
                 "label": "label",
                 "drop_empty": False,
                 "documents": 16,
             },
         ),
-        "CountedShards": (shards.CountedShards, {"folder": folder() / "model"}),
-        "ShardStream": (shards.ShardStream, {"shards": None, "seed": 0, "together": 2}),
+        "CountedShards": (shards.CountedShards, {"folder": folder() / "counted"}),
+        "ShardStream": (shards.ShardStream, {"shards": counted, "seed": 0, "together": 2}),
         "verify": (verify.verify, {"content": content}),
-        "verify_file": (verify.verify_file, {"path": folder() / "dataset.npz"}),
+        "map_of": (lambda address: parallel.map_of(address).__enter__(), {"address": None}),
+        "verify_file": (verify.verify_file, {"path": folder() / "written.json"}),
+        "read_certificate": (verify.read_certificate, {"path": folder() / "written.json"}),
+        "digest": (verify.digest, {"given": {"keys": [[[1, 0]]]}}),
         "seal": (verify.seal, {"content": content}),
     }
 
@@ -215,7 +245,8 @@ def parallel_entries() -> Entries:
 def all_entries() -> Entries:
     """Every public entry by name."""
     groups = (data_entries, attention_entries, margin_entries, training_entries)
-    groups += (run_entries, theory_entries, explain_entries, text_entries, probe_entries, parallel_entries)
+    groups += (run_entries, theory_entries, explain_entries, word_entries, text_entries, probe_entries)
+    groups += (parallel_entries,)
     made: Entries = {}
     for group in groups:
         made |= group()

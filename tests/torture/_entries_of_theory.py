@@ -24,6 +24,8 @@ def theory_entries() -> Entries:
     best = tm.optimal_selection(seq)
     path = tm.follow(tm.AttentionRisk(seq), p, tm.Flow())
     limit = path.limit
+    torn = tm.EmbeddedSequences([[[1.0], [2.0]], [[3.0], [1.0]]], [1, -1], [1.0])
+    stays = tm.follow(tm.AttentionRisk(torn), [0.5], tm.Flow()).limit
     graph = tm.TokenGraph([["a", "b"], ["b", "a"]], ["a", "b"])
     case = embeddings.EmbeddingCase(dataset(), 0.1, 2.0)
     grid = embeddings.PhaseGrid((0.1,), (2.0,), 1, 2, 2)
@@ -31,9 +33,9 @@ def theory_entries() -> Entries:
     problem = theory.load_problem(folder() / "problem.npz")
     theory.write_certificate(tm.att_svm(seq, best), folder() / "written.json")
     return {
-        "check": (tm.check, {"problem": problem, "keys": ["maxmargin-lemma3-key"]}),
+        "check": (tm.check, {"problem": problem, "keys": ["maxmargin-lemma3"]}),
         "compare": (tm.compare, {"limit": limit}),
-        "proven_finite": (theory.proven_finite, {"limit": limit}),
+        "proven_finite": (theory.proven_finite, {"limit": stays}),
         "Trajectory.plot": (path.plot, {"ax": None}),
         "Limit.plot": (limit.plot, {"ax": None}),
         "MarginSolution.plot": (tm.att_svm(seq, best).plot, {"ax": None}),
@@ -80,7 +82,7 @@ def theory_entries() -> Entries:
         "trial": (maxmargin.trial, {"study": small, "seed": 0, "d": 4, "number": 0}),
         "run_trials": (
             maxmargin.run_trials,
-            {"study": small, "seed": 0, "d": 4, "numbers": range(1), "treatment": "descent"},
+            {"study": small, "seed": 0, "d": 4, "numbers": range(1), "treatment": "printed"},
         ),
         "Theorem5Study": (
             embeddings.Theorem5Study,
@@ -165,7 +167,8 @@ def explain_entries() -> Entries:
                 "classes": ("no", "yes"),
                 "vocabulary": WORDS,
                 "words": None,
-                "spread": None,
+                "again": None,
+                "within": None,
             },
         ),
         "evaluate": (

@@ -14,6 +14,7 @@ from collections import Counter
 from tests.torture._bad_values import BAD_VALUES, is_too_long
 from tests.torture._call import outcome
 from tests.torture._entries import SLOW, Entries, folder
+from tests.torture._entries_of_answers import answer_entries
 from tests.torture._entries_of_texts import all_entries
 from tests.torture._worst import all_wrong, public
 
@@ -63,7 +64,8 @@ def tried(entries: Entries, case: Case) -> str:
 
 def failures(right: Entries, count: int, seed: int = 0) -> tuple[Counter[str], int]:
     """What should not have come out, how often, and the number of entries; each is printed when it is first seen."""
-    entries = {name: entry for name, entry in (right | without_entry(right)).items() if name not in SLOW}
+    drawn = right | answer_entries(right, public())
+    entries = {name: entry for name, entry in (drawn | without_entry(drawn)).items() if name not in SLOW}
     found = Counter[str]()
     for case in cases(entries, count, seed):
         said = tried(entries, case)
@@ -75,12 +77,19 @@ def failures(right: Entries, count: int, seed: int = 0) -> tuple[Counter[str], i
     return found, len(entries)
 
 
+def refused_when_right(right: Entries) -> list[str]:
+    """Entries whose right arguments are no right ones: of these, a wrong one would be refused for another's sake."""
+    return [name for name, (function, arguments) in right.items() if outcome(function, arguments) == "refused"]
+
+
 def main(count: int = COUNT, seed: int = 0) -> int:
     """The number of different failures."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a wrong path may be taken for a data set to download
     right = all_entries()
     os.chdir(folder())  # a string that is taken for a path leads here
     found, entries = failures(right, count, seed)
+    for name in refused_when_right(right):
+        found[f"{name}: refused with all arguments right"] += 1
     for key, times in found.items():
         print(f"  {times} times {key}")
     print(f"{count} calls of {entries} public entries with wrong arguments: {len(found)} failures")

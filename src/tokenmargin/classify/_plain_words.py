@@ -10,7 +10,7 @@ from typing import Any
 
 from tokenmargin._sentences import listed, percent
 from tokenmargin.classify.evaluation import Evaluation
-from tokenmargin.classify.fit_report import ConfusedPair
+from tokenmargin.classify.fit_report import ConfusedPair, Deciding
 from tokenmargin.classify.token_table import TokenTable
 
 #: Tokens named for each class.
@@ -19,7 +19,8 @@ NAMED = 8
 #: With more classes than this the sentence names fewer tokens of each.
 MANY_CLASSES = 3
 
-#: Classes that are named in a sentence at most, and the share below which a class is rare.
+#: Classes that are named in a sentence at most, and the share below which a class is rare, if it is below half of an
+#: equal share as well.
 MOST_CLASSES, RARE = 8, 0.2
 
 #: With a smaller share of copies among the texts learnt from, intervals are too narrow by less than half of it; with a
@@ -34,7 +35,7 @@ def what_was_learnt(
     confused: Sequence[ConfusedPair] = (),
     has_runs: bool = False,
 ) -> tuple[str, ...]:
-    """Sentences that say how well the model does, what it is, and which tokens decide.
+    """Sentences that say how well the model does and what it is; of many classes, those that it does worst on.
 
     Args:
         table: words and phrases, or tokens.
@@ -56,16 +57,23 @@ def what_was_learnt(
         f"{metrics['tokens']:,} tokens{runs}: how much attention it gets, and what it then says.",
     ]
     if len(table.classes) > MOST_CLASSES:
-        return (*sentences, *_on_many_classes(evaluation, confused))
-    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
-    for name in table.classes:
-        rows = table.towards(name, top)
-        if rows:
-            told = ", ".join(f"“{name}”" for name in dict.fromkeys(shown_as(table, row) for row in rows))
-            sentences.append(f"What decides for {name} above all: {told}.")
-        else:
-            sentences.append(f"No token decides for {name} beyond what chance would explain.")
+        sentences.extend(_on_many_classes(evaluation, confused))
     return tuple(sentences)
+
+
+def what_decides(table: TokenTable) -> tuple[Deciding, ...]:
+    """The tokens that decide most for each class, or those that nearly do; none where classes are many."""
+    if len(table.classes) > MOST_CLASSES:
+        return ()
+    top = NAMED if len(table.classes) <= MANY_CLASSES else NAMED // 2
+    found = []
+    for name in table.classes:
+        sure = table.towards(name, top)
+        rows: dict[str, int] = {}
+        for row in sure or table.nearly_sure(name, top // 2):
+            rows.setdefault(shown_as(table, row), row)  # Of two that people write in the same way the first one counts.
+        found.append(Deciding(name, rows, len(sure) > 0))
+    return tuple(found)
 
 
 def _labels(classes: Sequence[str]) -> str:
@@ -102,7 +110,9 @@ def _on_small_classes(evaluation: Evaluation) -> Iterable[str]:
     there = evaluation.confusion.sum(axis=1)
     rarest = int(there.argmin())
     name = evaluation.classes[rarest]
-    if 0 < there[rarest] < RARE * there.sum() and len(evaluation.classes) <= MOST_CLASSES:
+    # Of seven equal classes each has a seventh, and none is rare.
+    few = min(RARE, 0.5 / len(there)) * there.sum()
+    if 0 < there[rarest] < few and len(evaluation.classes) <= MOST_CLASSES:
         own = evaluation.per_class[name]
         yield (
             f"{name} is rare ({percent(there[rarest] / there.sum())} of the texts): of its texts "

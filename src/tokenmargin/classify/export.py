@@ -8,8 +8,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from tokenmargin._atomic import complete_file, complete_folder
-from tokenmargin._checks import checked
+from tokenmargin._atomic import HALVES, complete_file, complete_folder
+from tokenmargin._checks import checked, shown
 from tokenmargin._plain_json import as_json
 from tokenmargin._sentences import percent
 from tokenmargin.classify.onnx_model import onnx_bytes
@@ -79,10 +79,15 @@ def export(
     """
     if len(forms) == 0 or not all(isinstance(form, Form) for form in forms):
         raise InvalidInputError(f"give at least one form of {', '.join(map(str, Form))}.")
-    content = {CARD: _card(model, metrics, manifest).encode()}
+    try:
+        told = _card(model, metrics, manifest), as_json({"command": command, "fit": manifest}) + "\n"
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as problem:
+        raise InvalidInputError(
+            f"metrics or manifest is not what a fit wrote ({shown(problem)}): give theirs as they are, or none."
+        ) from None
+    content = {name: text.encode(errors=HALVES) for name, text in zip((CARD, MANIFEST), told, strict=True)}
     for form in forms:
         content |= _WRITERS[form](model)
-    content[MANIFEST] = (as_json({"command": command, "fit": manifest}) + "\n").encode()
     with complete_folder(Path(folder), only=FILES) as staged:
         for name, own in content.items():
             with complete_file(staged / name) as file:
@@ -185,11 +190,12 @@ def _metrics(metrics: Mapping[str, Any] | None) -> list[str]:
         said += f", and always the largest class {others[1]}."
     classes = sorted((metrics.get("per_class") or {}).items(), key=lambda pair: pair[1].get("f1") or 0.0)
     rows = [
-        f"| {_cell(name)} | {percent(own['precision'])} | {percent(own['recall'])} | {own['documents']:,} |"
+        f"| {_cell(name)} | {percent(own['f1'])} | {percent(own['precision'])} | {percent(own['recall'])} "
+        f"| {own['documents']:,} |"
         for name, own in classes[:LISTED]
     ]
-    head = "| class, the worst first | precision | recall | texts |"
-    return [said, *(["\n".join([head, "|---|---|---|---|", *rows])] if rows else [])]
+    head = "| class, the worst first | F1 | precision | recall | texts |"
+    return [said, *(["\n".join([head, "|---|---|---|---|---|", *rows])] if rows else [])]
 
 
 def _limits(model: TextModel) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._atomic import complete_file, complete_folder, write_text
+from tokenmargin._atomic import HALVES, complete_file, complete_folder, write_text
 from tokenmargin._checks import checked
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._plain_json import write_json
@@ -27,7 +27,8 @@ from tokenmargin.training.checkpoint import Checkpoint, computed_by
 DIGITS = 6
 
 
-#: Tables hold the most deciding tokens, as many as so many bytes hold; the model knows all. A cell has about so many.
+#: Tables hold the most deciding tokens, as many as so many bytes hold; the model knows all. A number in Parquet has so
+#: many before it is compressed.
 TABLE_BYTES, CELL_BYTES = 5_000_000, 8
 
 #: First characters of a cell that a spreadsheet takes for a formula; and ', so that an added ' can be removed again.
@@ -52,8 +53,8 @@ def write_fit(fitted: FittedTexts, folder: Path, pages: Mapping[str, str] | None
     width = len(table.only([]).columns())
     columns = table.only(range(min(len(table), max(1, TABLE_BYTES // (CELL_BYTES * width))))).columns()
     with complete_folder(folder, only=FILES) as staged:
-        _write_csv(staged / "tokens.csv", columns)
-        write_parquet(staged / "tokens.parquet", [{name: values.tolist() for name, values in columns.items()}])
+        kept = _write_csv(staged / "tokens.csv", columns)
+        write_parquet(staged / "tokens.parquet", [{name: values[:kept].tolist() for name, values in columns.items()}])
         save(fitted.model, staged / "model")
         write_json(staged / "metrics.json", fitted.metrics)
         write_json(staged / "manifest.json", fitted.report.manifest)
@@ -61,10 +62,19 @@ def write_fit(fitted: FittedTexts, folder: Path, pages: Mapping[str, str] | None
             write_text(staged / name, content)
 
 
-def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
+def _write_csv(path: Path, columns: dict[str, np.ndarray]) -> int:
+    """Write as many rows as a table may have bytes, one at least, and return their number."""
     cells = ([_cell(value) for value in values.tolist()] for values in columns.values())
-    with complete_file(path) as staging, staging.open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, [tuple(columns), *zip(*cells, strict=True)])
+    lines = map(_line, [tuple(columns), *zip(*cells, strict=True)])
+    size, kept = 0, list[str]()
+    for line in lines:
+        size += len(line.encode(errors=HALVES))
+        if size > TABLE_BYTES and len(kept) > 1:
+            break
+        kept.append(line)
+    with complete_file(path) as staging, staging.open("w", encoding="utf-8", errors=HALVES, newline="") as file:
+        file.writelines(kept)
+    return len(kept) - 1
 
 
 def write_rows(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
@@ -74,11 +84,14 @@ def write_rows(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
     it, and so does one that begins with ': whoever takes one ' away from where a cell begins has the text as it was.
     Numbers are left alone. Our own readers take nothing away: a file of ours that is read as a table has the '.
     """
-    for row in rows:
-        # With this end csv quotes a cell that holds either half of it; with "\n" alone a "\r" would break the row.
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\r\n").writerow([_harmless(value) for value in row])
-        stream.write(line.getvalue().removesuffix("\r\n") + "\n")
+    stream.writelines(map(_line, rows))
+
+
+def _line(row: Iterable[Any]) -> str:
+    # With this end csv quotes a cell that holds either half of it; with "\n" alone a "\r" would break the row.
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow([_harmless(value) for value in row])
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _harmless(value: Any) -> Any:

@@ -59,13 +59,31 @@ class ConfusedPair(NamedTuple):
     words: tuple[tuple[str, float], ...]  #: mean pull from the true class to the other, over these texts; largest first
 
 
+class Deciding(NamedTuple):
+    """The tokens that decide most for a class."""
+
+    name: str
+    rows: dict[str, int]  #: row of the token table of each, as people write it
+    is_sure: bool  #: False if chance would explain the pull of each by itself
+
+    @property
+    def sentence(self) -> str:
+        """The tokens in a sentence."""
+        tokens = ", ".join(f"“{token}”" for token in self.rows)
+        if self.is_sure:
+            return f"What decides for {self.name} above all: {tokens}."
+        nearest = f"; the nearest to it: {tokens}" if tokens else ""
+        return f"No token by itself decides for {self.name} beyond what chance would explain{nearest}."
+
+
 @dataclass(frozen=True)
 class FitReport:
     """Everything on the page."""
 
     title: str
     classes: tuple[str, ...]
-    sentences: tuple[str, ...]  #: sentences that say what was learnt
+    facts: tuple[str, ...]  #: sentences that say how well it does and what was learnt
+    deciding: tuple[Deciding, ...]  #: of each class, or of none where there are many
     trust: tuple[str, ...]  #: sentences that say how far to trust it
     tokens: TokenTable
     documents: tuple[DocumentView, ...]  #: worst mistakes first; empty where texts must not leave
@@ -81,3 +99,8 @@ class FitReport:
     command: str
     definitions: dict[str, Definition]
     has_runs: bool = False  #: True if the model reads runs of characters, which are counted with their words
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was learnt, in sentences: the facts, then the tokens of each class."""
+        return (*self.facts, *(each.sentence for each in self.deciding))

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import checked, share, whole_number
 from tokenmargin.classify.features import Candidates
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import HALF, InvalidInputError
 from tokenmargin.text import Recipe
 
 
@@ -30,6 +30,9 @@ class LabelledCorpus:
             raise InvalidInputError(f"{len(self.texts)} texts with {len(self.rows)} rows: give one row a text.")
         if not self.texts:
             raise InvalidInputError("there are no texts: give texts of at least two classes.")
+        halves = [label for label in dict.fromkeys(self.labels) if HALF.search(label)]
+        if halves:
+            raise InvalidInputError(f"the label {halves[0]!r} holds half a character (of UTF-16): write it whole.")
 
 
 @checked

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._fingerprint import fingerprint
 from tokenmargin._progress import Progress, silent
 from tokenmargin.classify._choosing import RIDGE_GROWTH
@@ -64,6 +64,7 @@ def fit_parts(
         progress: called as progress(done, total, what).
         checkpoint: store of the fit to a sample and of the newest steps of the fit to all; continued if it exists.
     """
+    whole_number(n_documents, "n_documents", 2)
     if settings.bootstrap:
         raise InvalidInputError("fitting again to resampled texts needs all counts in memory: leave bootstrap out.")
     dealt = _Dealt(parts, n_documents, len(vocabulary), settings)
@@ -148,6 +149,11 @@ class _Dealt:
 
     def _dealt(self) -> Iterator[tuple[sp.csr_array, np.ndarray, np.ndarray]]:
         for number, (counts, targets) in enumerate(self.parts()):
+            if counts.shape != (len(targets), self.V) or not set(np.unique(targets)) <= {0, 1}:
+                raise InvalidInputError(
+                    f"part {number} has counts of shape {counts.shape} and {len(targets)} targets: give a row a text, "
+                    f"{self.V} columns, and targets 0 or 1."
+                )
             yield counts, targets, np.random.default_rng([self.seed, number]).random(len(targets))
 
     def samples(self, progress: Progress) -> tuple[CountedPart, CountedPart]:

@@ -12,7 +12,7 @@ from tokenmargin._provenance import manifest
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import confused_pairs, documents_shown, examples_shown
 from tokenmargin.classify._peers import Peer
-from tokenmargin.classify._plain_words import how_far_to_trust_it, what_was_learnt
+from tokenmargin.classify._plain_words import how_far_to_trust_it, what_decides, what_was_learnt
 from tokenmargin.classify._resampling import Resampled
 from tokenmargin.classify._scale import scale_metrics
 from tokenmargin.classify.evaluation import Evaluation, apart_from_repeats, evaluate, paired_interval
@@ -156,6 +156,7 @@ def _report(
         origin.title,
         model.classes,
         what_was_learnt(table, evaluation, metrics, confused, model.counter.recipe.characters > 0),
+        what_decides(of_page),
         how_far_to_trust_it(evaluation, metrics, table),
         of_page,
         shown,

@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenmargin._atomic import complete_folder, write_text
 from tokenmargin._plain_json import write_json
 from tokenmargin._progress import Progress, silent
+from tokenmargin._sentences import some
 from tokenmargin.classify.fit_folder import write_fit
 from tokenmargin.classify.fit_settings import FitSettings, LabelledCorpus, Origin
 from tokenmargin.classify.fitting import fit_texts
@@ -49,8 +50,9 @@ def fit_labels(
             f"no label is in {FEWEST} texts and absent from {FEWEST}: is {separator!r} what separates labels?"
         )
     said = [f"{len(counts)} labels, {sum(counts.values()) / n:.2f} a text: a model is fitted to each"]
-    if len(counts) > len(wanted):
-        said.append(f"{len(counts) - len(wanted)} labels are left out: too few texts have them, or have them not")
+    rare = [name for name in counts if name not in wanted]
+    if rare:
+        said.append(f"left out, as fewer than {FEWEST} texts have them or have them not: {some(rare)}")
     found: dict[str, FittedTexts] = {}
     for name in wanted:
         own = replace(origin, title=f"{origin.title}: {name}", reading=(*origin.reading, *said))

@@ -22,11 +22,18 @@ from tokenmargin.text.recipe import Recipe
 #: character has two places in JavaScript and one in Python, so that no beginning goes across one.
 LONGEST_SHARED, LAST_NARROW = 255, "\uffff"
 
+#: Steps to either side of zero that 32 bits hold.
+MOST_STEPS = 2**31 - 1
+
 
 class Precision(Enum):
-    """Digits of scores and values."""
+    """Bits of scores and values: whole multiples of a step each, or float64.
 
-    SINGLE = 32
+    A step is the 2^31st part of the largest score, or value, so that large ones lose no more than small ones: rounding
+    to float32 would lose a hundred times as much of a value of 30.
+    """
+
+    STEPS = 32
     DOUBLE = 64
 
 
@@ -49,15 +56,19 @@ def packed_model(model: TextModel, precision: Precision) -> str:
     """The model in base64: deflated JSON, names of the tokens and numbers, one after another."""
     shared, rests = _front_coded(model.counter.vocabulary)
     names = "\n".join(rests).encode()
+    numbers, steps = [model.tokens.score, model.tokens.value.ravel()], None
+    if precision is Precision.STEPS:
+        steps = [float(np.abs(own).max(initial=0.0) / MOST_STEPS) or 1.0 for own in numbers]
+        numbers = [np.rint(own / step) for own, step in zip(numbers, steps, strict=True)]
+    stored = np.concatenate(numbers).astype("<f8" if steps is None else "<i4")
     about = description(model) | {
         "tokens": len(shared),
         "bytes_of_names": len(names),
-        "digits": precision.value,
+        "steps": steps,
         "tables": character_tables(model.counter.recipe),
     }
     head = json.dumps(about, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    numbers = np.concatenate([model.tokens.score, model.tokens.value.ravel()]).astype(f"<f{precision.value // 8}")
-    content = b"".join([struct.pack("<I", len(head)), head, bytes(shared), names, numbers.tobytes()])
+    content = b"".join([struct.pack("<I", len(head)), head, bytes(shared), names, stored.tobytes()])
     return b64encode(zlib.compress(content, 6)).decode()
 
 

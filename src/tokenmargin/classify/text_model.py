@@ -17,7 +17,7 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin.classify._text_units import Gathered, gathered
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import HALF, InvalidInputError
 from tokenmargin.text import CUT
 from tokenmargin.text.counter import Rows, TextWords, TokenCounter
 
@@ -171,6 +171,10 @@ class TextModel:
                 f"{K} classes and {V} counted tokens need a model of {K} classes, a base rate of shape ({K},), and "
                 f"{V} scores and words; got {given[0]}, {given[1]}, {given[2]} and {given[3]}."
             )
+        if len(set(self.classes)) < K:
+            raise InvalidInputError(f"two classes have one name: {', '.join(map(repr, self.classes))}.")
+        if any(map(HALF.search, self.classes)):
+            raise InvalidInputError(f"a class holds half a character: {', '.join(map(repr, self.classes))}.")
 
     @checked
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
@@ -267,6 +271,7 @@ class TextModel:
         pulls = told.data[here, np.repeat(a, lengths)] - told.data[here, np.repeat(b, lengths)]
         return pulls, self.tokens.intercept[a] - self.tokens.intercept[b]
 
+    @checked
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
         """Probability of the prediction when the words of a unit are left out of the text, for each unit."""
         own, found, units = told._of, told._of.places, list(told._of.gathered().items())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, picked_numbers
 from tokenmargin._intervals import NORMAL_95
 from tokenmargin.classify.gathering import Deeds, deeds
 from tokenmargin.classify.token_definitions import DEFINITIONS
@@ -59,9 +59,10 @@ class TokenTable:
         """Number of tokens."""
         return len(self.token)
 
+    @checked
     def only(self, rows: Sequence[int]) -> TokenTable:
         """Some of the rows, in the order given."""
-        own = np.asarray(rows, dtype=np.int64)
+        own = picked_numbers(rows, len(self), "rows", "rows") if len(rows) else np.zeros(0, np.int64)
         arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("classes", "words")}
         kept: dict[str, Any] = {name: None if array is None else array[own] for name, array in arrays.items()}
         return TokenTable(self.classes, words=tuple(self.words[row] for row in own.tolist()), **kept)
@@ -79,8 +80,19 @@ class TokenTable:
         share = self.decides_for[:, self.classes.index(name)]
         return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
 
+    def nearly_sure(self, name: str, top: int = 10) -> list[int]:
+        """Rows of the tokens that pull to a class most in units of their intervals, whether sure or not."""
+        k = self.classes.index(name)
+        sign, column = (1 if k else -1, 0) if len(self.classes) == 2 else (1, k)
+        with np.errstate(invalid="ignore"):
+            sizes = sign * self.pull[:, column] / (self.pull_high - self.pull_low)[:, column]
+        return [int(row) for row in np.argsort(-np.nan_to_num(sizes), kind="stable")[:top] if sizes[row] > 0]
+
+    @checked
     def as_written(self, row: int) -> tuple[str, str]:
         """A token as people write it, apostrophe and all, and the words behind it where it is not one itself."""
+        if not -len(self) <= row < len(self):
+            raise InvalidInputError(f"there is no row {row}: the table has {len(self)}.")
         token, words = str(self.token[row]), self.words[row]
         bare = "".join(letter for letter in words if letter.isalnum() or letter == " ")
         return (words, "") if bare == token else (token, words)
@@ -92,7 +104,7 @@ class TokenTable:
 
     def leading(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of the tokens that decide most, each for its own class."""
-        names = [self.classes[k] for k in self.decides_for[:top].argmax(axis=1)]
+        names = [self.classes[k] for k in self.decides_for[: min(top, int((self.decides > 0).sum()))].argmax(axis=1)]
         return HEADS, [self._line(row, name) for row, name in enumerate(names)]
 
     def _line(self, row: int, name: str) -> tuple[str, ...]:
@@ -166,8 +178,10 @@ def deciding_tokens(
             f"{n} texts over {V} tokens need a number of a class each, below {len(classes)}, and {V} names; "
             f"got targets of shape {targets.shape} and {len(vocabulary)} names."
         )
-    if again is not None and any(len(own) != V for own in again):
-        raise InvalidInputError(f"what fits to resampled texts say has {len(again[0])} rows: give {V}, one a token.")
+    if again is not None and [len(own) for own in again] != [V] * len(AGAIN):
+        raise InvalidInputError(f"what fits to resampled texts say are four arrays with a row for each of {V} tokens.")
+    if within is not None and within.shape != (V, V):
+        raise InvalidInputError(f"within has shape {within.shape}: give one of ({V}, {V}), a row and a column a token.")
     probabilities = model.probabilities(counts)
     predicted = probabilities.argmax(axis=1)
     done = deeds(model, counts, predicted, within)
@@ -183,9 +197,10 @@ def deciding_tokens(
     by_class = np.stack([_column_sums(counts[targets == k]) for k in range(len(classes))], axis=1)
     signs = class_signs(targets, len(classes))
     decides = _hardest(done, np.abs(pull) > half, predicted, len(classes))
-    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first.
+    # Of tokens that decide equally often, none mostly, the one with the larger sure part of its pull comes first; where
+    # nothing is sure, as where tokens always occur together and share what they say, the one that pulls more.
     sure = np.maximum(np.abs(pull) - half, 0.0).max(axis=1) * documents
-    order = np.lexsort((-sure, -decides.max(axis=1)))
+    order = np.lexsort((-np.abs(pull).max(axis=1) * documents, -sure, -decides.max(axis=1)))
     if within is not None:
         order = order[(np.diff(within.indptr) + documents)[order] > 0]
     columns = {

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tokenmargin._atomic import HALVES
 from tokenmargin.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+    from rich.text import Text
 
     from tokenmargin._progress import Progress
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 FAINTEST, FAINT = 0.1, 0.35
 
 #: A column of a table whose cells are cut has so many characters at least, or its longest cell, and at most.
-LEAST_WIDTH, MOST_WIDTH = 16, 28
+LEAST_WIDTH, MOST_WIDTH = 12, 28
+#: Characters between two columns, and those that numbers begin with.
+BETWEEN, NUMERALS = 3, "+-0123456789"
 
 #: Seconds between two lines of progress if no bar can be drawn.
 SECONDS_BETWEEN_LINES = 60.0
@@ -40,20 +44,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, fold: bool =
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(show_edge=False, pad_edge=False, header_style="bold")
-    given = [tuple(cells) for cells in rows]
-    for place, name in enumerate(columns):
-        # Where cells are cut, it is the long ones: a number is whole.
-        least = None if fold else min(LEAST_WIDTH, max(map(len, (name, *(cells[place] for cells in given)))))
-        how: Any = (
-            {"overflow": "fold"}
-            if fold
-            else {"overflow": "ellipsis", "no_wrap": True, "min_width": least, "max_width": MOST_WIDTH}
-        )
-        shown.add_column(Text(visible(name)), **how)
-    for cells in given:
-        shown.add_row(*(Text(visible(cell)) for cell in cells))
-    _console().print(shown)
+    console, shown = _console(), Table(show_edge=False, pad_edge=False, header_style="bold")
+    given = [tuple(Text(visible(cell)) for cell in cells) for cells in (columns, *rows)]
+    widths = [] if fold else _narrowed(given, console.width - BETWEEN * (len(columns) - 1))
+    for place, name in enumerate(given[0]):
+        how: Any = {"overflow": "fold"} if fold else {"overflow": "ellipsis", "no_wrap": True, "width": widths[place]}
+        shown.add_column(name, **how)
+    for cells in given[1:]:
+        shown.add_row(*cells)
+    console.print(shown)
+
+
+def _narrowed(rows: Sequence[Sequence[Text]], room: int) -> list[int]:
+    """Widths of columns that share a room: of those that hold words the widest gives first, and a number is whole."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(cell.cell_len for cell in cells) for cells in columns]
+    words = [j for j, cells in enumerate(columns) if not all(cell.plain[:1] in NUMERALS for cell in cells[1:])]
+    for j in words:
+        widths[j] = min(widths[j], MOST_WIDTH)
+    while words and sum(widths) > room and max(widths[j] for j in words) > LEAST_WIDTH:
+        widths[max(words, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def heading(words: str) -> None:
@@ -78,7 +89,8 @@ def complaint(words: str) -> None:
 
 def data(text: str) -> None:
     """Print what a program may read, byte for byte; on a terminal what it would obey is made visible."""
-    sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+    whole = text.encode(errors=HALVES).decode()
+    sys.stdout.write(visible(whole) if sys.stdout.isatty() else whole)
 
 
 def highlighted(parts: Iterable[tuple[str, float]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tokenmargin._atomic import complete_file, write_text
+from tokenmargin._atomic import HALVES, complete_file, write_text
 from tokenmargin.cli import _console
 from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, refuse
@@ -76,7 +76,7 @@ def _explain(known: Arguments, rest: list[str]) -> int:
         _write_html(model, kept, known.html)
         told = iter(kept)
     if known.csv is not None:
-        with complete_file(known.csv) as file, file.open("w", encoding="utf-8", newline="") as stream:
+        with complete_file(known.csv) as file, file.open("w", encoding="utf-8", errors=HALVES, newline="") as stream:
             _write_words(told, stream)
     return HOLDS
 
@@ -110,7 +110,7 @@ def _predict(known: Arguments, rest: list[str]) -> int:
         write_rows(told, [header, *rows])
         _console.data(told.getvalue())
         return HOLDS
-    with complete_file(known.out) as file, file.open("w", encoding="utf-8", newline="") as stream:
+    with complete_file(known.out) as file, file.open("w", encoding="utf-8", errors=HALVES, newline="") as stream:
         write_rows(stream, [header, *rows])
     return HOLDS
 

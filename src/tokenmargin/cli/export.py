@@ -71,7 +71,7 @@ def _beside(model: Path, name: str) -> Any:
     for folder in (model, model.parent):
         try:
             found = json.loads((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         return found if isinstance(found, dict) else None
     return None

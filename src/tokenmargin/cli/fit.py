@@ -120,7 +120,7 @@ def _run_labels(known: Arguments) -> int:
     """Fit a model to each of several labels of a text."""
     from tokenmargin.classify.label_fits import FILES, fit_labels, write_labels
     from tokenmargin.report.fit_files import fit_files
-    from tokenmargin.report.labels_page import label_lines, labels_page
+    from tokenmargin.report.labels_page import label_lines, labels_page, reading_of_all
 
     if known.label_map is not None:
         raise Misuse("--label-separator and --label-map do not go together: leave one out")
@@ -133,7 +133,12 @@ def _run_labels(known: Arguments) -> int:
     write_labels(found, out, fit_files, labels_page(ready.origin.title, reports))
 
     def show() -> None:
+        for sentence in reading_of_all(reports):
+            if sentence not in ready.origin.reading:
+                _console.paragraph(sentence)
         _console.table(*label_lines(reports, MOST_LINES // 2), fold=False)
+        if len(reports) > MOST_LINES // 2:
+            _console.line(f"{len(reports) - MOST_LINES // 2} more labels are on the page")
         _console.line(f"page: {out / 'report.html'}")
 
     return finish(known, {name: each.metrics for name, each in found.items()}, show)
@@ -344,5 +349,6 @@ def _show(fitted: FittedTexts, out: Path) -> None:
     rows = (
         fitted.tokens.shown(min(MOST_ROWS, room // n_classes)) if room >= 2 * n_classes else fitted.tokens.leading(room)
     )
-    _console.table(*rows, fold=False)
+    if rows[1]:
+        _console.table(*rows, fold=False)
     _console.line(f"page: {out / 'report.html'}")

@@ -100,7 +100,10 @@ class CrossSequences(EmbeddedSequences):
 
     def rescored(self, scores: ArrayLike) -> CrossSequences:
         """The same tokens and queries with these scores, shape (n, T), in the place of labels and head."""
-        gamma = np.where(self.mask, array_of(scores, "scores", "numbers of shape (n, T)"), 0.0)
+        given = real_array(scores, "scores", "(n, T)", finite=False)
+        if given.shape != self.mask.shape:
+            raise InvalidInputError(f"scores have shape {given.shape}: give one for each of {self.mask.shape} tokens.")
+        gamma = np.where(self.mask, given, 0.0)
         ones = np.ones(self.n_inputs)
         return self._with(labels=ones, head=[1.0], mask=self.mask, values=gamma[:, :, None])
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from tokenmargin._checks import bounded, shown
+from tokenmargin._checks import bounded, shown, whole_number
 from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
@@ -104,7 +104,8 @@ class NextTokens:
 
     def shown(self, token: int) -> str:
         """A token as an error or a sentence names it."""
-        return f"token {token}" if self.names is None else f"'{self.names[token]}'"
+        whole_number(token, "token", 0)
+        return f"token {token}" if self.names is None or token >= len(self.names) else f"'{self.names[token]}'"
 
 
 @dataclass(frozen=True, eq=False)

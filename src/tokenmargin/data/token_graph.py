@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data._edge_counts import Counted, EdgeCounts, distinct, node_code, node_of
 from tokenmargin.data.next_tokens import Ids, NextTokens, PerLastToken
@@ -232,7 +232,8 @@ class TokenGraph:
 
     def name_of(self, token: int) -> str:
         """The name of a token, or its number."""
-        return str(token) if self.names is None else self.names[token]
+        known = self.id_of(token)
+        return str(known) if self.names is None else self.names[known]
 
     @cached_property
     def _constraints(self) -> tuple[TokenTriples, TokenTriples]:
@@ -263,6 +264,7 @@ class TokenGraph:
         """(last, first token of a component, another of it): all that must stay level."""
         return self._constraints[1]
 
+    @checked
     def competes(self, rows: NextTokens) -> np.ndarray:
         """True for every token of the sequences, in one line, that competes with the label of its sequence for ever."""
         last, labels = np.repeat(rows.last, rows.lengths), np.repeat(rows.labels, rows.lengths)

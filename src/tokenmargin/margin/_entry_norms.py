@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from tokenmargin.margin._scaled_rows import SPAN_TOLERANCE, Candidate, ScaledRows
+from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 from tokenmargin.norms import Lp, Max
 
 #: Most that HiGHS may miss a row or a bound by; it accepts no smaller number.
@@ -25,22 +27,23 @@ _FEASIBILITY = 1e-10
 #: Numbers of a program above which the interior-point method is faster than the simplex method.
 _LARGE = 100_000
 
+#: A multiplier, and an entry, this near to 0, and an entry this near to its bound, relative to the largest, is there.
+_AT_BOUND = 1e-8
+
+Array = np.ndarray
+
 
 def largest_entry(problem: ScaledRows) -> Candidate:
     """min of the largest modulus of an entry."""
-    d = problem.rows.shape[1]
-    return _program(problem, [(-1.0, 1.0)] * d, parts=1)
+    return _at_its_vertex(problem, _program(problem, [(-1.0, 1.0)] * problem.rows.shape[1], parts=1))
 
 
 def sum_of_entries(problem: ScaledRows) -> Candidate:
     """min of the sum of the moduli of the entries: Y = (positive part) - (negative part)."""
-    d = problem.rows.shape[1]
-    return _program(problem, [(0.0, None)] * (2 * d), parts=2)
+    return _at_its_vertex(problem, _program(problem, [(0.0, None)] * (2 * problem.rows.shape[1]), parts=2))
 
 
 def _program(problem: ScaledRows, bounds: list[tuple[float, float | None]], parts: int) -> Candidate:
-    from scipy.optimize import linprog
-
     (m, d), q = problem.rows.shape, len(problem.ties)
     signs = [1.0, -1.0][:parts]
     above = np.hstack([*(-sign * problem.rows for sign in signs), problem.rhs[:, None]])
@@ -50,21 +53,52 @@ def _program(problem: ScaledRows, bounds: list[tuple[float, float | None]], part
         above = np.vstack([above, np.append(np.ones(2 * d), 0.0)])
         limit = np.append(limit, 1.0)
     gain = np.append(np.zeros(parts * d), -1.0)
-    found = linprog(
-        gain,
-        above,
-        limit,
-        level if q else None,
-        np.zeros(q) if q else None,
-        [*bounds, (0.0, None)],
-        method="highs-ipm" if above.size > _LARGE else "highs-ds",
-        options={"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY},
-    )
+    found = _solved(gain, above, limit, level, [*bounds, (0.0, None)])
     if found.x is None or not found.x[-1] > 0:
         return problem.start
     point = sum(sign * part for sign, part in zip(signs, np.split(found.x[:-1], parts), strict=True))
     tie_duals = found.eqlin.marginals if q else np.zeros(0)
-    return Candidate(np.asarray(point), -found.ineqlin.marginals[:m], np.asarray(tie_duals))
+    return Candidate(np.asarray(point) / found.x[-1], -found.ineqlin.marginals[:m], np.asarray(tie_duals))
+
+
+def _solved(gain: Array, above: Array, limit: Array, level: Array, bounds: list[tuple[float, float | None]]) -> Any:
+    """The program min gain'x, above x <= limit, level x = 0, within bounds, by HiGHS."""
+    from scipy.optimize import linprog
+
+    ties = (level, np.zeros(len(level))) if len(level) else (None, None)
+    method = "highs-ipm" if above.size > _LARGE else "highs-ds"
+    options = {"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY}
+    return linprog(gain, above, limit, *ties, bounds, method=method, options=options)
+
+
+def _at_its_vertex(problem: ScaledRows, found: Candidate) -> Candidate:
+    """The digits that a program leaves out: the point where the rows that carry multipliers are tight, and these.
+
+    With W = C y, where N(W) = c'y next to the point, it is A C y = b on these rows and ties, and C'A'lambda = c.
+    """
+    size = np.abs(found.point).max()
+    if isinstance(problem.norm, Max):
+        at_bound = np.abs(found.point) >= (1 - _AT_BOUND) * size
+        columns = np.column_stack([np.where(at_bound, np.sign(found.point), 0.0), unit_columns(~at_bound)])
+        slope = np.append(1.0, np.zeros(columns.shape[1] - 1))
+    else:
+        there = np.abs(found.point) > _AT_BOUND * size
+        columns, slope = unit_columns(there), np.sign(found.point[there])
+    carrying = found.duals > _AT_BOUND * found.duals.max()
+    level = np.concatenate([problem.rows[carrying], problem.ties]) @ columns
+    asked = np.concatenate([problem.rhs[carrying], np.zeros(len(problem.ties))])
+    multipliers, duals = np.linalg.lstsq(level.T, slope, rcond=None)[0], np.zeros(len(problem.rhs))
+    duals[carrying] = multipliers[: carrying.sum()]
+    point = columns @ np.linalg.lstsq(level, asked, rcond=None)[0]
+    return problem.best(problem.meeting(found), Candidate(point, duals, multipliers[carrying.sum() :]))
+
+
+def unit_columns(chosen: Array) -> Array:
+    """The unit vectors of the chosen entries, as columns."""
+    places = np.flatnonzero(chosen)
+    columns = np.zeros((len(chosen), len(places)))
+    columns[places, np.arange(len(places))] = 1.0
+    return columns
 
 
 def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray | None:
@@ -75,23 +109,14 @@ def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray
         value: the largest N(W).
         along: the direction, shape (d,).
     """
-    from scipy.optimize import linprog
-
-    d, q = problem.rows.shape[1], len(problem.ties)
+    d = problem.rows.shape[1]
     signs = [1.0] if isinstance(problem.norm, Max) else [1.0, -1.0]
     above, limit = np.hstack([-sign * problem.rows for sign in signs]), -problem.rhs
     if len(signs) == 2:
         above, limit = np.vstack([above, np.ones(2 * d)]), np.append(limit, value)
-    found = linprog(
-        -np.concatenate([sign * along for sign in signs]),
-        above,
-        limit,
-        np.hstack([sign * problem.ties for sign in signs]) if q else None,
-        np.zeros(q) if q else None,
-        [(-value, value)] * d if len(signs) == 1 else [(0.0, None)] * (2 * d),
-        method="highs-ipm" if above.size > _LARGE else "highs-ds",
-        options={"primal_feasibility_tolerance": _FEASIBILITY, "dual_feasibility_tolerance": _FEASIBILITY},
-    )
+    bounds: list[tuple[float, float | None]] = [(-value, value)] * d if len(signs) == 1 else [(0.0, None)] * (2 * d)
+    level = np.hstack([sign * problem.ties for sign in signs])
+    found = _solved(-np.concatenate([sign * along for sign in signs]), above, limit, level, bounds)
     if found.x is None:
         return None
     return np.asarray(sum(sign * part for sign, part in zip(signs, np.split(found.x, len(signs)), strict=True)))
@@ -110,8 +135,6 @@ _MISSED = 1e-9
 
 #: Ridges that keep a Hessian regular, and the share of the largest multiplier below which one that falls is held at 0.
 _RIDGES, _HELD = (1e-13, 1e-9, 1e-5), 1e-3
-
-Array = np.ndarray
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a step too long is infinitely bad, and not taken
@@ -149,10 +172,8 @@ def power_norm(problem: ScaledRows) -> Candidate:
         if ahead is None:
             break
         x = ahead
-    if least > _MISSED:
-        found_else = _large_power(problem)
-        if found_else is not None and problem.gap(problem.meeting(found_else)) < least:
-            return found_else
+    if least > _MISSED and problem.norm.q > 2:
+        return problem.best(problem.meeting(best), _reweighted(problem))
     return best
 
 
@@ -194,72 +215,49 @@ def _newton(x: Array, slope: Array, both: Array, power: float, m: int, ridge: fl
 
 
 # --- l_q with a large q: its dual has powers of q/(q - 1), near 1, in which small entries are lost --------------------
-#
-#     min |W|_q^q / q   subject to   rows W >= rhs,   ties W = 0
-#
-# by a primal-dual interior-point method. After each step lengths are counted in units of |W|_q, so that powers stay
-# numbers: the optimum does not move, because only the direction of the gradient matters to it.
 
-#: Steps, the sum of slacks times multipliers at which digits are exhausted, and the ridge of entries of W that are 0.
-_PRIMAL_STEPS, _SPENT, _FLOOR = 1000, 1e-15, 1e-14
+#: Reweighted steps, the share of the largest weight that each entry has at least, and halvings of the range of a step.
+_REWEIGHTED, _LEAST_WEIGHT, _BISECTIONS = 200, 1e-8, 50
 
-#: Shares of the way to the boundary, of the mean product of slack and multiplier that is aimed at, of a shorter step.
-_WITHIN, _CENTRING, _SHORTER = 0.95, 0.2, 0.7
+#: The power beyond which the answer for half of it comes first.
+_NEAR_EUCLID = 10.0
 
-#: Entries of W above which a step, a linear system in all of them, takes too long.
-_WIDEST = 600
-
-#: Room of the first point: a row gives this much more than is asked.
-_ROOM = 1.5
+#: Steps without a narrower gap after which there are no more digits.
+_WITHOUT_GAIN = 5
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
-def _large_power(problem: ScaledRows) -> Candidate | None:
-    """min |W|_q for a large q; None where the problem is too wide, or has no interior."""
+def _reweighted(problem: ScaledRows) -> Candidate:
+    """min |W|_q for q > 2 by Euclidean problems: X is shortest in sum |W_j|^(q-2) X_j^2, and W moves towards X.
+
+    Next to the optimum W + (X - W)/(q - 1) is Newton's point, and the multipliers of X have the pull |W|^(q-2) X.
+    """
     assert isinstance(problem.norm, Lp)
-    rows, rhs, q = problem.rows, problem.rhs, problem.norm.q
-    reach = rows @ problem.interior
-    if rows.shape[1] > _WIDEST or not reach.min() > 0:
-        return None
-    level = _level(problem.ties, rows.shape[1])
-    inner, w = rows @ level, _ROOM * problem.interior * float((rhs / reach).max())
-    multipliers = np.zeros(len(rows))
-    for step in range(_PRIMAL_STEPS):
-        size = problem.value(w)
-        w, rhs = w / size, rhs / size
-        slack = rows @ w - rhs
-        if step == 0:
-            multipliers = 1 / (len(rows) * slack)
-        product = float(slack @ multipliers)
-        if not np.isfinite(product) or product <= _SPENT:
+    q, best = problem.norm.q, problem.meeting(problem.start)
+    if q > _NEAR_EUCLID:
+        best = problem.meeting(_reweighted(replace(problem, norm=Lp(q / 2))))
+    W, least, last = best.point, np.inf, 0
+    for step in range(_REWEIGHTED):
+        sizes = np.abs(W) / np.abs(W).max()
+        found = problem.euclidean(1 / np.sqrt(np.maximum(sizes ** (q - 2), _LEAST_WEIGHT)))
+        if found is None:
             break
-        slope, curve = np.sign(w) * np.abs(w) ** (q - 1), (q - 1) * np.abs(w) ** (q - 2) + _FLOOR
-        wanted = _CENTRING * product / len(rows) / slack
-        system = (level.T * curve) @ level + (inner.T * (multipliers / slack)) @ inner
-        try:
-            move = np.linalg.solve(system, inner.T @ wanted - level.T @ slope)
-        except np.linalg.LinAlgError:
+        W = W + _shortest_share(W, found.point - W, q) * (found.point - W)
+        best = problem.best(best, found, replace(found, point=W))
+        if problem.gap(best) < least:
+            least, last = problem.gap(best), step
+        if least <= _EXHAUSTED or step - last > _WITHOUT_GAIN:
             break
-        change, spent = level @ move, inner @ move
-        more = wanted - multipliers - multipliers / slack * spent
-        reach = min(1.0, *(_WITHIN * _room(have, add) for have, add in ((slack, spent), (multipliers, more))))
-        while reach > _SPENT and problem.value(w + reach * change) > 1 + 1 / q:
-            reach *= _SHORTER
-        w, multipliers = w + reach * change, multipliers + reach * more
-    rest = np.sign(w) * np.abs(w) ** (q - 1) - multipliers @ rows
-    tie_duals = np.linalg.lstsq(problem.ties.T, rest, rcond=None)[0] if len(problem.ties) else np.zeros(0)
-    return Candidate(w, multipliers, tie_duals) if np.isfinite(w).all() and np.isfinite(multipliers).all() else None
+    return best
 
 
-def _level(ties: Array, width: int) -> Array:
-    """Orthonormal columns of the arrays that keep every tie, shape (d, k)."""
-    if not len(ties):
-        return np.eye(width)
-    _, values, right = np.linalg.svd(ties, full_matrices=True)
-    return np.asarray(right[int((values > SPAN_TOLERANCE * values[0]).sum()) :].T)
-
-
-def _room(have: Array, add: Array) -> float:
-    """The largest factor of `add` with which every number stays above 0."""
-    falls = add < 0
-    return float((-have[falls] / add[falls]).min(initial=np.inf))
+def _shortest_share(W: Array, towards: Array, q: float) -> float:
+    """The share t in [0, 1] with the least |W + t towards|_q, by bisection of its slope."""
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        moved = W + middle * towards
+        moved = moved / np.abs(moved).max()
+        rises = float((np.sign(moved) * np.abs(moved) ** (q - 1)) @ towards) > 0
+        low, high = (low, middle) if rises else (middle, high)
+    return (low + high) / 2

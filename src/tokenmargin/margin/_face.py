@@ -1,14 +1,19 @@
-"""Is the shortest array the only one? Yes by a rank with room to spare, no by another one, or not decided.
+"""Is the shortest array the only one? Yes by a bound of how far others may be, no by another one, or not decided.
 
-W is the only one if no direction D other than 0 keeps it optimal. With multipliers of which G = sum lambda_k A_k + sum
-nu_j E_j has N_*(G) = 1, each optimum W' has sum lambda_k (<A_k, W'> - b_k) + (N(W') - <G, W'>) = 0, in which no term is
-negative: so W' is level with W on every row that carries a multiplier and on every tie, and lies where G touches N.
-Such D form a space.
+Let W meet the rows and G = sum lambda_k A_k + sum nu_j E_j have N_*(G) = 1 and a gap e = N(W) - b'lambda. Each X that
+is no longer, W among them, has sum lambda_k (<A_k, X> - b_k) + (N(X) - <G, X>) = N(X) - b'lambda <= e, in which no term
+is negative. So X is within e/lambda_k of level on each row that carries a multiplier, and loses at most e where G
+touches N, which leaves a space for X - W, up to `_beside`:
 
-Yes: the space is {0}, told from rows that carry much more than the residuals and from a generous view of where G
-touches, by singular values that are much larger than the residuals too. No: another array, which is returned, meets
-every row and is as short as W to the digits that W has. Rows that are tight and carry nothing may forbid every step:
-not decided.
+- `max`: the entries where G is 0, for |G_j| (N(X) - |X_j|) <= e elsewhere; `sum`: those where |G_j| = 1;
+- `nuclear`: U S V' with S symmetric, U and V the singular vectors of G of value 1. With H = (X'X)^(1/2) and X = PH,
+  tr H (I - G'G) <= 2e and |X - GH|^2 <= |X| tr (P-G)'(P-G) H <= 2e |X|, and the same for X';
+- `spectral`: what is between the other singular vectors of G, by the same with the parts of X and G exchanged.
+
+Yes: in this space the level conditions have rank, with room: all X are within `spread` of W, a small part of |W|. In
+the max and the sum norm linear programs measure the face where they have not. No: another array, which is returned,
+meets every row and is as short as W to the digits that W has. Rows that are tight and carry nothing may forbid every
+step in the norm of a matrix: not decided.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tokenmargin.margin._daqp import active_set
-from tokenmargin.margin._entry_norms import farthest
+from tokenmargin.margin._entry_norms import farthest, unit_columns
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 from tokenmargin.margin.solution import Unique
 from tokenmargin.norms import Lp, Max, Nuclear, Spectral, Sum
@@ -27,13 +32,16 @@ from tokenmargin.norms import Lp, Max, Nuclear, Spectral, Sum
 #: Where the gap of W is larger than the square of it, the root of the gap is taken instead.
 TOUCHES = 1e-6
 
-#: Singular values of the level conditions, of rows of length 1: below the first a direction is free, above the second
-#: it is not, and between them nothing is said.
-FREE, SURE = 1e-9, 1e-5
+#: A direction is free along which level conditions, of rows of length 1, change by less than this: above rounding.
+FREE = 1e-9
+
+#: The relative gap below which a gap is rounding.
+EXACT = 1e-15
 
 #: How much longer another array may be, or four gaps of W if these are more; arrays nearer than the second, relative to
-#: |W|, or than a hundred roots of that excess are one: a norm that grows with the square of a step would hide there.
-AS_SHORT, DIFFERENT, ROOTS = 2e-11, 1e-3, 100.0
+#: |W|, are one, and so are those nearer than a hundred roots of that excess: a norm that grows with the square of a
+#: step would hide there.
+AS_SHORT, DIFFERENT, ROOTS = 1e-10, 1e-3, 100.0
 
 #: Room that rounding leaves to rows that are tight.
 ROOM = 1e-12
@@ -44,6 +52,9 @@ DIRECTIONS, TRIED = 4, (0.3, 0.1, 0.03, 1e-2)
 #: Rounds of cuts in the search for the least point, the excess of its norm that ends it, and the free directions up to
 #: which it is searched for: a quadratic program in more takes minutes.
 ROUNDS, CUT_TO, WIDEST = 100, 1e-11, 500
+
+#: Free directions up to which linear programs measure a face, two for each.
+MEASURED = 50
 
 Array = np.ndarray
 
@@ -56,6 +67,7 @@ class OnFace:
     unique: Unique
     other: Array | None = None  #: as short, and far from the point: the proof of a no
     is_least: bool = True  #: of least Euclidean length among those that are as short
+    spread: float = np.inf  #: each array that is as short is proved to be no further away, in units of |W|
 
 
 def on_its_face(problem: ScaledRows, one: Candidate) -> OnFace:
@@ -67,16 +79,12 @@ def on_its_face(problem: ScaledRows, one: Candidate) -> OnFace:
     """
     if isinstance(problem.norm, Lp):
         return OnFace(one, Unique.YES)  # strictly convex
-    free, surely_none = _free_directions(problem, one)
+    free, spread = _free_directions(problem, one)
     excess = max(AS_SHORT, 4 * problem.gap(one))
     outside = _outside(problem, one)
-    if surely_none or not free.shape[1]:
-        if outside is None:
-            return OnFace(one, Unique.YES if surely_none else Unique.NOT_DECIDED, is_least=surely_none)
-        if _is_as_short(problem, one, outside, excess) and _is_apart(one.point, outside, excess):
-            return OnFace(one, Unique.NO, outside, surely_none)
-        return OnFace(one, Unique.NOT_DECIDED, is_least=surely_none)
-    least = _least(problem, one, free)
+    if outside is None and not free.shape[1] and spread <= DIFFERENT:
+        return OnFace(one, Unique.YES, spread=spread)
+    least = _least(problem, one, free) if free.shape[1] else None
     moved = one
     if least is not None:
         moved = problem.meeting(replace(one, point=least))
@@ -86,8 +94,13 @@ def on_its_face(problem: ScaledRows, one: Candidate) -> OnFace:
     other = next(
         (x for x in tried if _is_apart(moved.point, x, excess) and _is_as_short(problem, one, x, excess)), None
     )
-    other = _another(problem, one, free, excess) if other is None else other
-    return OnFace(moved, Unique.NOT_DECIDED if other is None else Unique.NO, other, least is not None)
+    if other is None and free.shape[1]:
+        other, reach = _another(problem, one, free, excess)
+        spread = float(np.hypot(spread, reach))
+    if other is None and outside is None and spread <= DIFFERENT:
+        return OnFace(one, Unique.YES, spread=spread)
+    is_least = least is not None or (not free.shape[1] and spread <= DIFFERENT)
+    return OnFace(moved, Unique.NOT_DECIDED if other is None else Unique.NO, other, is_least)
 
 
 def _is_apart(one: Array, other: Array, excess: float) -> bool:
@@ -96,22 +109,28 @@ def _is_apart(one: Array, other: Array, excess: float) -> bool:
     return bool(np.linalg.norm(other - one) > apart)
 
 
-def _another(problem: ScaledRows, one: Candidate, free: Array, excess: float) -> Array | None:
-    """An array that is as short, and different, by a step along free directions or by a program; None if none is."""
+def _another(problem: ScaledRows, one: Candidate, free: Array, excess: float) -> tuple[Array | None, float]:
+    """An array that is as short, and different, by a step along free directions or by programs; None if none is.
+
+    And how far from W, in units of |W|, those that are as short are along free directions; inf if that is not known.
+    """
     size, draw = float(np.linalg.norm(one.point)), np.random.default_rng(0)
     for direction in (free @ draw.normal(size=(free.shape[1], DIRECTIONS))).T:
         for share in TRIED:
             step = share * size / np.linalg.norm(direction) * direction
             for point in (one.point + step, one.point - step):
                 if _is_apart(one.point, point, excess) and _is_as_short(problem, one, point, excess):
-                    return np.asarray(point)
-    if isinstance(problem.norm, Max | Sum):
-        along = free @ draw.normal(size=free.shape[1])
-        for sign in (1.0, -1.0):
-            far = farthest(problem, problem.value(one.point), sign * along)
-            if far is not None and _is_apart(one.point, far, excess) and _is_as_short(problem, one, far, excess):
-                return far
-    return None
+                    return np.asarray(point), np.inf
+    reach = []
+    if isinstance(problem.norm, Max | Sum) and free.shape[1] <= MEASURED:
+        for along in (sign * column for column in free.T for sign in (1.0, -1.0)):
+            far = farthest(problem, problem.value(one.point), along)
+            if far is None:
+                return None, np.inf
+            if _is_apart(one.point, far, excess) and _is_as_short(problem, one, far, excess):
+                return far, np.inf
+            reach.append(float(along @ (far - one.point)) / size)
+    return None, float(np.linalg.norm(reach)) if reach else np.inf
 
 
 def _outside(problem: ScaledRows, one: Candidate) -> Array | None:
@@ -141,9 +160,15 @@ def _unseen(base: Array) -> Array | None:
     return np.asarray(np.linalg.qr(base, mode="complete")[0][:, -1])
 
 
-def _free_directions(problem: ScaledRows, one: Candidate) -> tuple[Array, bool]:
-    """Orthonormal columns, (d, k), level on what carries and along which N does not grow; and if surely none is."""
-    touches = max(TOUCHES, problem.gap(one) ** 0.5)
+def _free_directions(problem: ScaledRows, one: Candidate) -> tuple[Array, float]:
+    """Orthonormal columns, (d, k), level on what carries and along which N does not grow.
+
+    And how far, in units of |W|, an array that is no longer may be from W plus a combination of these.
+    """
+    gap = max(problem.gap(one), EXACT)
+    touches, size = max(TOUCHES, gap**0.5), float(np.linalg.norm(one.point))
+    excess = gap * problem.value(one.point)
+    beside = _beside(problem, one, touches, excess)
     is_matrix = isinstance(problem.norm, Nuclear | Spectral)
     if is_matrix:
         rows, ties = (part.reshape(len(part), part.shape[1] * part.shape[2]) for part in problem.reduced)
@@ -151,16 +176,37 @@ def _free_directions(problem: ScaledRows, one: Candidate) -> tuple[Array, bool]:
     else:
         rows, ties, spanned = problem.rows, problem.ties, _entries(problem, one, touches)
     if not spanned.shape[1]:
-        return spanned, True
-    level = np.concatenate([rows[one.duals > touches * one.duals.max()], ties])
-    sizes = np.linalg.norm(level, axis=1, keepdims=True)
-    _, values, right = np.linalg.svd(level / np.where(sizes > 0, sizes, 1.0) @ spanned, full_matrices=True)
+        return spanned, beside / size
+    carrying = one.duals > touches * one.duals.max()
+    level = np.concatenate([rows[carrying], ties])
+    off = float(np.linalg.norm(excess / one.duals[carrying])) + float(np.linalg.norm(level, ord=2)) * beside
+    _, values, right = np.linalg.svd(level @ spanned, full_matrices=True)
     values = np.concatenate([values, np.zeros(len(right) - len(values))])
     free = spanned @ right[values < FREE].T
     if is_matrix and free.shape[1]:
         shape = problem.reduced[0].shape[1:]
         free = np.stack([problem.lifted(column.reshape(shape)) for column in free.T], axis=1)
-    return np.asarray(np.linalg.qr(free)[0]), bool(values.min() > SURE)
+    held = values[values >= FREE].min(initial=np.inf)
+    return np.asarray(np.linalg.qr(free)[0]), (beside + off / float(held)) / size
+
+
+def _beside(problem: ScaledRows, one: Candidate, touches: float, excess: float) -> float:
+    """How far from the space along which N does not grow two arrays may differ that lose at most `excess` to G."""
+    pull, size = problem.pull(one), problem.value(one.point)
+    if isinstance(problem.norm, Max):
+        held = np.abs(pull)[np.abs(pull) > touches * np.abs(pull).max()]
+        return float(np.linalg.norm(excess / held + excess))
+    if isinstance(problem.norm, Sum):
+        room = 1 - np.abs(pull)
+        return 2 * excess / float(room[room > touches].min(initial=np.inf))
+    values = np.linalg.svd(pull.reshape(problem.matrix_shape), compute_uv=False)
+    if isinstance(problem.norm, Spectral):
+        held = values[values > touches * values[0]]
+        return 4 * float(np.sqrt(excess * size / held[-1])) + excess * len(held) ** 0.5
+    rank = int((values >= 1 - touches).sum())
+    room = 1 - float(values[rank:].max(initial=0.0)) ** 2
+    inside = 2 * np.sqrt(2 * excess * size) + abs(1 - float(values[rank - 1])) * size
+    return 2 * float(2 * np.sqrt(size * excess / room) + 2 * excess / room + inside)
 
 
 def _least(problem: ScaledRows, one: Candidate, free: Array) -> Array | None:
@@ -226,9 +272,9 @@ def _entries(problem: ScaledRows, one: Candidate, touches: float) -> Array:
     """Unit vectors, as columns, of the entries of W that G leaves free in the max norm or in the sum norm, (d, k)."""
     pull = np.abs(problem.pull(one))
     if isinstance(problem.norm, Max):  # entries of G that are 0 leave those of W free between their bounds
-        return np.eye(len(pull))[:, pull <= touches * pull.max()]
+        return unit_columns(pull <= touches * pull.max())
     assert isinstance(problem.norm, Sum)  # entries of G below their bound hold those of W at 0
-    return np.eye(len(pull))[:, pull >= (1 - touches) * pull.max()]
+    return unit_columns(pull >= (1 - touches) * pull.max())
 
 
 def _singular_directions(problem: ScaledRows, one: Candidate, touches: float) -> Array:

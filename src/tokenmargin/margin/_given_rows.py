@@ -71,6 +71,15 @@ class GivenRows:
         second = None if self.second is None else self.second[numbers]
         return GivenRows(self.first[numbers], second, self.tie_first, self.tie_second)
 
+    def levelled(self, numbers: np.ndarray, level: np.ndarray) -> GivenRows:
+        """Some of the rows; as ties all ties, and behind them other rows."""
+        few, more = self.of(numbers), self.of(level)
+        first = more.first if self.tie_first is None else np.concatenate([self.tie_first, more.first])
+        second = more.second
+        if second is not None and self.tie_second is not None:
+            second = np.concatenate([self.tie_second, second])
+        return GivenRows(few.first, few.second, first, second)
+
     def products(self, p: np.ndarray) -> np.ndarray:
         """Rows times p as if computed in twice the digits and then rounded (Ogita, Rump and Oishi's Dot2), (m,)."""
         exponent = self.exponent  # in units in which nothing over- or underflows

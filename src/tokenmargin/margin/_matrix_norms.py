@@ -9,13 +9,13 @@ apply or to invert, and a step costs one linear system in the multipliers, howev
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lstsq
 
+from tokenmargin.margin._factored_newton import factored_newton
 from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
 
 #: The weight of the barrier falls from this start to this end; the value sought is of order one.
@@ -27,12 +27,15 @@ FACTORS, CAREFUL = (0.1, 0.3), 1e-10
 #: The weight from which on a point is near enough to the optimum to finish it, and the relative gap that is enough.
 FINISHED_FROM, ENOUGH = 1e-3, 1e-12
 
+#: The weight from which on points of the path are exact enough to foretell others.
+EXACT_FROM = 1e-2
+
 #: Newton steps for each weight, and the decrements below which the next weight, and a whole step, is taken; below the
 #: last one a decrement that no longer falls by half is rounding.
 STEPS, CENTRED, NEAR, EXHAUSTED = 50, 1e-7, 0.25, 1e-4
 
 #: Points of the central path by which the next one is guessed, and shares of the way there that are tried.
-AHEAD, SHARES = 2, (1.0, 0.95, 0.8)
+AHEAD, SHARES = 3, (1.0, 0.95, 0.8)
 
 #: Points of the central path of which its end is extrapolated: the more, the nearer, until rounding is what is seen.
 POINTS = (1, 2, 3, 4, 6)
@@ -99,7 +102,10 @@ def nuclear(problem: ScaledRows) -> Candidate:
     def combined(x: Array) -> Array:
         return (x @ flat).reshape(both.shape[1:])
 
-    x = 0.5 * x / np.linalg.norm(combined(x), ord=2)
+    size = float(np.linalg.norm(combined(x), ord=2))
+    if not size > 0:  # the rows oppose each other up to rounding of the span: the Euclidean answer is all there is
+        return problem.start
+    x = 0.5 * x / size
 
     def parts(x: Array) -> _Barrier | None:
         return _Barrier.at(combined(x)) if (x[:m] > 0).all() else None
@@ -116,8 +122,9 @@ def nuclear(problem: ScaledRows) -> Candidate:
         return _solved(hessian, slope), slope * mu
 
     def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
-        point, duals, tie_duals = factored_newton(rows, problem.rhs, ties, mu * barrier.gradient, x[:m], x[m:])
-        return [Candidate(problem.lifted(point.T if flip else point), duals, tie_duals)]
+        near = mu * barrier.gradient, x[:m], x[m:]
+        found = factored_newton(rows, problem.rhs, ties, *near), near  # where many duals are optimal Newton finds none
+        return [Candidate(problem.lifted(W.T if flip else W), duals, tie_duals) for W, duals, tie_duals in found]
 
     return _followed(problem, x, _Path(parts, objective, step, finish))
 
@@ -126,6 +133,8 @@ def spectral(problem: ScaledRows) -> Candidate:
     """min of the largest singular value, as max s over |Y| <= 1 and rows Y >= s b: W = Y/s."""
     rows, ties, flip = problem.tall
     m, q = len(rows), len(ties)
+    if np.isnan(problem.interior).any():
+        return problem.start
     flat = rows.reshape(m, -1)
     tie_flat = ties.reshape(q, flat.shape[1])
     first = problem.interior.reshape(problem.matrix_shape)
@@ -137,10 +146,8 @@ def spectral(problem: ScaledRows) -> Candidate:
     asking = problem.rhs > 0
     x = np.append(inner.ravel(), 0.5 * float((reach[asking] / problem.rhs[asking]).min()))
 
-    level = np.linalg.qr(tie_flat.T)[0]
-
     def levelled(line: Array) -> Array:
-        return np.asarray(line - level @ (level.T @ line))
+        return np.asarray(line - tie_flat.T @ (tie_flat @ line))
 
     def slack(x: Array) -> Array:
         return np.asarray(flat @ x[:-1] - x[-1] * problem.rhs)
@@ -177,7 +184,7 @@ def spectral(problem: ScaledRows) -> Candidate:
     def finish(x: Array, barrier: _Barrier, mu: float) -> list[Candidate]:
         duals = mu / slack(x)
         left_over = mu * barrier.gradient.ravel() - duals @ flat
-        tie_duals = np.linalg.lstsq(tie_flat.T, left_over, rcond=None)[0] if q else np.zeros(0)
+        tie_duals = tie_flat @ left_over
         if passed and passed[-1][0] < mu:
             passed.clear()  # the path begins anew
         passed.append((mu, np.concatenate([x[:-1] / x[-1], duals, tie_duals])))
@@ -218,133 +225,75 @@ class _Path(NamedTuple):
 
 def _followed(problem: ScaledRows, x: Array, path: _Path) -> Candidate:
     """Follow the central path, and once more with shorter strides where its end was missed."""
-    best = problem.start
+    best = problem.meeting(problem.start)
     for factor in FACTORS:
         best = _followed_by(factor, problem, x, best, path)
-        if problem.gap(problem.meeting(best)) <= CAREFUL:
+        if problem.gap(best) <= CAREFUL:
             break
     return best
 
 
 def _followed_by(factor: float, problem: ScaledRows, x: Array, best: Candidate, path: _Path) -> Candidate:
-    """Follow the central path by damped Newton steps, finish its points, and return what brackets the value best.
-
-    The barriers are self-concordant: with a decrement below `NEAR` a whole step is safe, and a share of
-    1/(1 + decrement) of a step always is, where rounding hides what a longer one would gain.
-    """
-    parts, objective, step, finish = path
-    barrier, mu = parts(x), FIRST
-    least, most = problem.bracket(problem.meeting(best))
+    """Follow the central path, finish its points, and return what brackets the value best."""
+    barrier, mu = path.parts(x), FIRST
+    least, most = problem.bracket(best)
     passed: list[tuple[float, Array]] = []
-    if barrier is None:  # no interior: rows of which 0 is asked can only be met with equality
+    if barrier is None:  # no interior that floats know
         return best
+    at = _At(x, barrier, path.objective(x, barrier, mu))
     while mu >= LAST and not 1 - most / least <= ENOUGH:
-        if len(passed) >= AHEAD:
-            towards, here = _along(passed[-AHEAD:], mu) - x, objective(x, barrier, mu)
-            for share in SHARES:
-                ahead = parts(x + share * towards)
-                if ahead is not None and objective(x + share * towards, ahead, mu) > here:
-                    x, barrier = x + share * towards, ahead
-                    break
-        last = np.inf
-        for _ in range(STEPS):
-            move, slope = step(x, barrier, mu)
-            promised = float(slope @ move)
-            decrement = np.sqrt(max(promised, 0.0) / mu)
-            if decrement <= CENTRED or (decrement < EXHAUSTED and decrement > last / 2):  # rounding is what is left
-                break
-            last = decrement
-            here, reach, safe = objective(x, barrier, mu), 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
-            while reach > safe:
-                ahead = parts(x + reach * move)
-                if ahead is not None and objective(x + reach * move, ahead, mu) > here + GAINED * reach * promised:
-                    break
-                reach *= 0.5
-            reach = max(reach, safe)
-            ahead = parts(x + reach * move)
-            if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
-                break
-            x, barrier = x + reach * move, ahead
-        passed.append((mu, x))
+        at = _centred(path, _guessed(path, at, passed, mu), mu)
+        passed.append((mu, at.x))
         if mu <= FINISHED_FROM:
-            for found in finish(x, barrier, mu):
-                high, low = problem.bracket(problem.meeting(found))
-                if high < least:
-                    best, least = replace(best, point=found.point), high
-                if low > most:
-                    best, most = replace(best, duals=found.duals, tie_duals=found.tie_duals), low
+            best = problem.best(best, *path.finish(at.x, at.barrier, mu))
+            least, most = problem.bracket(best)
         mu *= factor
     return best
 
 
-# --- The last digits of a nuclear solution ----------------------------------------------------------------------------
+class _At(NamedTuple):
+    """A point inside, with its barrier and its objective."""
 
-#: Newton steps, and the size of a step, relative to the factors, after which there is nothing left to gain.
-NEWTON_STEPS, STILL = 12, 1e-14
+    x: Array
+    barrier: _Barrier
+    gain: float
 
 
-def factored_newton(
-    rows: Array, rhs: Array, ties: Array, point: Array, duals: Array, tie_duals: Array
-) -> tuple[Array, Array, Array]:
-    """W and multipliers with the digits that float64 has, or as they came where Newton's method goes elsewhere.
+def _at(path: _Path, x: Array, mu: float) -> _At | None:
+    """The point x if it is inside."""
+    barrier = path.parts(x)
+    return None if barrier is None else _At(x, barrier, path.objective(x, barrier, mu))
 
-    At the optimum W = K Q' with K = G Q and Q = G'K, and the rows that carry a multiplier are tight. Rank and rows are
-    told by complementarity; whether the result is the optimum is for its bracket to say. Rows (m, r, c) and ties
-    (q, r, c) are matrices, and the point (r, c) and the multipliers, with |G| <= 1, are nearly optimal.
+
+def _guessed(path: _Path, at: _At, passed: list[tuple[float, Array]], mu: float) -> _At:
+    """The point of the path for the next weight, as those before foretell it, if this gains."""
+    here = at._replace(gain=path.objective(at.x, at.barrier, mu))
+    if len(passed) < AHEAD:
+        return here
+    towards = _along(passed[-AHEAD:], mu) - at.x
+    tried = (_at(path, at.x + share * towards, mu) for share in SHARES)
+    return next((ahead for ahead in tried if ahead is not None and ahead.gain > here.gain), here)
+
+
+def _centred(path: _Path, at: _At, mu: float) -> _At:
+    """The point of the central path, by damped Newton steps.
+
+    The barriers are self-concordant: with a decrement below `NEAR` a whole step is safe, and a share of
+    1/(1 + decrement) of a step always is, where rounding hides what a longer one would gain.
     """
-    left, values, right = np.linalg.svd(point, full_matrices=False)
-    pull = np.tensordot(np.concatenate([duals, tie_duals]), np.concatenate([rows, ties]), axes=1)
-    slack = np.tensordot(rows, point, axes=2) - rhs
-    held = np.flatnonzero(duals * values.sum() > np.maximum(slack, 0.0) * float(duals.sum()))
-    along = np.einsum("ij,ik,kj->j", left, pull, right.T)  # u_j'G v_j, which is 1 where W has a singular value
-    rank = max(1, int((values > (1 - along) * values[0]).sum()))
-    active = np.concatenate([rows[held], ties])
-    asked = np.concatenate([rhs[held], np.zeros(len(ties))])
-    root = np.sqrt(values[:rank])
-    K, Q, x = left[:, :rank] * root, right[:rank].T * root, np.concatenate([duals[held], tie_duals])
-    for _ in range(NEWTON_STEPS):
-        move_K, move_Q, move_x = _step(active, asked, K, Q, x)
-        K, Q, x = K + move_K, Q + move_Q, x + move_x
-        size = np.linalg.norm(move_K) + np.linalg.norm(move_Q)
-        if not np.isfinite(size) or size > np.linalg.norm(K) + np.linalg.norm(Q):
-            return point, duals, tie_duals
-        if size <= STILL * np.linalg.norm(K):
-            break
-    found = np.zeros(len(rows))
-    found[held] = x[: len(held)]
-    return K @ Q.T, found, x[len(held) :]
-
-
-def _step(active: Array, asked: Array, K: Array, Q: Array, x: Array) -> tuple[Array, Array, Array]:
-    """Newton's step of K = G Q, Q = G'K, <A_k, K Q'> = b_k, the shortest one: K and Q are known up to a rotation."""
-    (r, rank), c, s = K.shape, len(Q), len(active)
-    G = np.tensordot(x, active, axes=1)
-    by_K, by_Q = active @ Q, np.swapaxes(active, 1, 2) @ K  # (s, r, rank) and (s, c, rank)
-    n, k = r * rank, c * rank
-    system = np.zeros((n + k + s, n + k + s))
-    system[:n, :n], system[n : n + k, n : n + k] = np.eye(n), np.eye(k)
-    system[:n, n : n + k] = -np.kron(G, np.eye(rank))
-    system[n : n + k, :n] = -np.kron(G.T, np.eye(rank))
-    system[:n, n + k :], system[n : n + k, n + k :] = -by_K.reshape(s, -1).T, -by_Q.reshape(s, -1).T
-    system[n + k :, :n], system[n + k :, n : n + k] = by_K.reshape(s, -1), by_Q.reshape(s, -1)
-    missed = np.concatenate([(G @ Q - K).ravel(), (G.T @ K - Q).ravel(), asked - np.einsum("srk,rk->s", by_K, K)])
-    turns = _turns(K, Q)
-    regular = system.copy()
-    regular[: n + k, : n + k] += turns @ turns.T
-    try:
-        move = np.linalg.solve(regular, missed)
-    except np.linalg.LinAlgError:
-        move = np.full(n + k + s, np.inf)
-    if not np.linalg.norm(move[: n + k]) <= np.hypot(np.linalg.norm(K), np.linalg.norm(Q)):  # W is not the only optimum
-        move = lstsq(system, missed, cond=1e-12, lapack_driver="gelsy", check_finite=False)[0]
-    return move[:n].reshape(r, rank), move[n : n + k].reshape(c, rank), move[n + k :]
-
-
-def _turns(K: Array, Q: Array) -> Array:
-    """Directions K S, Q S with S skew, as columns: they turn K and Q together, and leave K Q' alone."""
-    rank = K.shape[1]
-    i, j = np.triu_indices(rank, 1)
-    skew = np.zeros((len(i), rank, rank))
-    skew[np.arange(len(i)), i, j], skew[np.arange(len(i)), j, i] = 1.0, -1.0
-    both = np.concatenate([K, Q]) @ skew
-    return both.reshape(len(i), (len(K) + len(Q)) * rank).T
+    last, enough = np.inf, CENTRED if mu <= EXACT_FROM else NEAR
+    for _ in range(STEPS):
+        move, slope = path.step(at.x, at.barrier, mu)
+        promised = float(slope @ move)
+        decrement = np.sqrt(max(promised, 0.0) / mu)
+        if decrement <= enough or (decrement < EXHAUSTED and decrement > last / 2):  # rounding is what is left
+            return at
+        last, reach, safe = decrement, 1.0, 1.0 if decrement < NEAR else 1 / (1 + decrement)
+        ahead = _at(path, at.x + move, mu)
+        while reach > safe and (ahead is None or ahead.gain <= at.gain + GAINED * reach * promised):
+            reach = max(reach / 2, safe)
+            ahead = _at(path, at.x + reach * move, mu)
+        if ahead is None:  # rounding of the last digits: nothing more is gained with this weight
+            return at
+        at = ahead
+    return at

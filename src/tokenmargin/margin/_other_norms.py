@@ -17,8 +17,9 @@ import numpy as np
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin._entry_norms import largest_entry, power_norm, sum_of_entries
 from tokenmargin.margin._face import OnFace, on_its_face
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin._matrix_norms import nuclear, spectral
-from tokenmargin.margin._scaled_rows import Candidate, ScaledRows
+from tokenmargin.margin._scaled_rows import Candidate, ScaledRows, Solve
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import Status, Unique
 from tokenmargin.norms import Lp, Max, Norm, Nuclear, Spectral, Sum
@@ -31,23 +32,21 @@ _SOLVERS = {Lp: power_norm, Max: largest_entry, Sum: sum_of_entries, Nuclear: nu
 
 def least_in_norm(
     euclidean: LeastNormSolution,
-    rows: np.ndarray,
+    given: GivenRows,
     rhs: np.ndarray,
-    ties: np.ndarray,
     norm: Norm,
     shape: tuple[int, ...],
-    interior: np.ndarray,
+    solve: Solve,
 ) -> LeastNormSolution:
     """The shortest W in a norm that `tokenmargin.norms` has, from the Euclidean answer to the same rows.
 
     Args:
         euclidean: answer of `least_norm`; where it is not OPTIMAL it is the answer for every norm.
-        rows: shape (m, d), each an array of `shape` in one line.
+        given: rows, each an array of `shape` in one line, and ties.
         rhs: b >= 0, shape (m,).
-        ties: shape (q, d).
         norm: another norm than L2.
         shape: of W.
-        interior: in one line, meets every row with room to spare, also one of which 0 is asked; NaN if there is none.
+        solve: `least_norm_of`, by which rows are found that no W gives more than the 0 that they ask.
     """
     if type(norm) not in _SOLVERS:
         known = ", ".join(sorted(f"norms.{kind.__name__}" for kind in _SOLVERS))
@@ -57,7 +56,7 @@ def least_in_norm(
         )
     if euclidean.status is not Status.OPTIMAL:
         return replace(euclidean, norm=norm, shape=shape)
-    problem = ScaledRows.of(euclidean, rows, rhs, ties, norm, shape, interior)
+    problem = ScaledRows.of(euclidean, given, rhs, norm, shape, solve)
     found = _SOLVERS[type(norm)](problem)
     return _judged(euclidean, problem, found)
 
@@ -70,8 +69,9 @@ def _judged(euclidean: LeastNormSolution, problem: ScaledRows, found: Candidate)
         face = on_its_face(problem, best)
         best = problem.meeting(face.found)
     residuals = problem.residuals(best)
-    optimal = residuals.worst <= GAP_TOLERANCE
     p, duals, tie_duals = problem.unscaled(best)
+    residuals = replace(residuals, primal=max(residuals.primal, problem.missed(p)))
+    optimal = np.isfinite(p).all() and residuals.worst <= GAP_TOLERANCE
     above = f"{residuals.worst:.1e} (needed {GAP_TOLERANCE:.0e})"
     return replace(
         euclidean,
@@ -86,8 +86,9 @@ def _judged(euclidean: LeastNormSolution, problem: ScaledRows, found: Candidate)
         norm=problem.norm,
         shape=problem.shape if len(problem.shape) == 2 else None,
         unique=face.unique,
-        other=None if face.other is None else face.other * problem.unit,
+        other=None if face.other is None else problem.in_units(face.other),
         is_least=face.is_least,
-        least=problem.bracket(best)[1] * problem.unit,
+        spread=face.spread,
+        least=float(problem.in_units(problem.bracket(best)[1])),
         reason="" if optimal else f"in the norm {problem.norm.name!r} the best point misses its dual value by {above}",
     )

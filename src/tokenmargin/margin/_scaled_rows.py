@@ -1,25 +1,36 @@
-"""Rows of a margin problem in a norm, in units in which its Euclidean answer has length 1, and points judged there."""
+"""Rows of a margin problem in a norm, of length 1, where its Euclidean answer has length 1, and points judged there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from tokenmargin._isometry import length
+from tokenmargin._isometry import length, lengths, power_of_two
+from tokenmargin.margin._forced_rows import ForcedRows
+from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
-from tokenmargin.margin.solution import Residuals
+from tokenmargin.margin.solution import REACH, Residuals, Status
 from tokenmargin.norms import Norm
 
 #: Directions of the span of the rows below this fraction of the largest are rounding.
 SPAN_TOLERANCE = 1e-12
 
-#: Share of what is asked of a row, or of N(W) N_*(row) where 0 is, that rounding may make a point miss.
+#: Share of what is asked of a row that rounding may cost; of N(W) N_*(row) where that is 0, or too little for floats.
 MISSED = 1e-9
+
+#: What the product of two arrays of length 1 is rounded by: room for rows where W is moved inwards to meet them.
+ROUNDED = 2e-15
+
+#: Where more is asked of one row of length 1 than of another by this factor, the Euclidean answer is no inner point.
+UNLIKE = 1e3
 
 #: Random combinations of the rows beyond the largest dimension that their span can have.
 SPARE = 8
+
+Solve = Callable[[GivenRows, np.ndarray], LeastNormSolution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,36 +43,71 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
+class _Units:
+    """What `ScaledRows` was made of: which rows and ties, and in which units."""
+
+    solve: Solve
+    given: GivenRows
+    asked: np.ndarray  #: of the given rows
+    exponent: int  #: rows were taken in units of two to this power
+    length: float  #: of the Euclidean answer to them
+    sizes: np.ndarray  #: lengths of all rows, and of all ties behind them
+    forced: ForcedRows
+    kept: np.ndarray  #: numbers of the rows that are rows here
+    level: np.ndarray  #: numbers, among rows and the ties behind them, of those that are ties here
+    ties: np.ndarray  #: these, of length 1
+
+
+@dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """min N(W) s.t. rows W >= rhs, ties W = 0, W in units of `unit`, ties of length 1."""
+    """min N(W) s.t. rows W >= rhs, ties W = 0; rows of length 1, those of length 0 left out, and orthonormal ties."""
 
     rows: np.ndarray
     rhs: np.ndarray
     ties: np.ndarray
     norm: Norm
     shape: tuple[int, ...]
-    unit: float
-    tie_lengths: np.ndarray
     start: Candidate  #: the Euclidean answer
-    interior: np.ndarray  #: meets every row with room to spare, also one of which 0 is asked; NaN if there is none
+    interior: np.ndarray  #: keeps the ties and gives each row 1 or more; NaN if none is known
+    units: _Units
 
     @classmethod
     def of(
         cls,
         euclidean: LeastNormSolution,
-        rows: np.ndarray,
+        given: GivenRows,
         rhs: np.ndarray,
-        ties: np.ndarray,
         norm: Norm,
         shape: tuple[int, ...],
-        interior: np.ndarray,
+        solve: Solve,
     ) -> ScaledRows:
-        """Scale a problem by the length of its Euclidean answer."""
-        unit = length(euclidean.p)
-        sizes = np.linalg.norm(ties, axis=1)
-        sizes = np.where(sizes > 0, sizes, 1.0)
-        start = Candidate(euclidean.p / unit, euclidean.duals, euclidean.tie_duals * sizes)
-        return cls(rows * unit, rhs, ties / sizes[:, None], norm, shape, unit, sizes, start, interior)
+        """Scale a problem by the length of its Euclidean answer; rows that cannot have more than the 0 asked are ties.
+
+        Args:
+            euclidean: optimal answer of `least_norm`.
+            given: the rows and ties.
+            rhs: b >= 0, shape (m,).
+            norm: N.
+            shape: of W.
+            solve: `least_norm_of`.
+        """
+        m, exponent = len(rhs), given.exponent
+        both = np.concatenate(given.floats(exponent))
+        sizes = lengths(both)
+        both = both / np.where(sizes > 0, sizes, 1.0)[:, None]
+        p = np.ldexp(euclidean.p, exponent)
+        unit = length(p)
+        asked = rhs / (np.where(sizes[:m] > 0, sizes[:m], 1.0) * unit)
+        forced = ForcedRows.none(m, p / (unit * asked.min())) if asked.min() * UNLIKE >= asked.max() else None
+        forced = ForcedRows.among(given, rhs, sizes[:m], solve) if forced is None else forced
+        there = np.flatnonzero(sizes > 0)
+        is_row = (there < m) & ~np.isin(there, forced.numbers)
+        kept, level = there[is_row], there[~is_row]
+        multipliers = np.concatenate([euclidean.duals, euclidean.tie_duals]) * sizes
+        ties = _range(both[level].T).T if len(level) else both[level]
+        start = Candidate(p / unit, multipliers[kept], ties @ (both[level].T @ multipliers[level]))
+        units = _Units(solve, given, rhs, exponent, unit, sizes, forced, kept, level, both[level])
+        return cls(both[kept], asked[kept], ties, norm, shape, start, forced.interior, units)
 
     def value(self, point: np.ndarray) -> float:
         """N(W)."""
@@ -76,56 +122,115 @@ class ScaledRows:
         return float(self.norm.dual.value(array.reshape(self.shape)))
 
     def meeting(self, one: Candidate) -> Candidate:
-        """The candidate with ties kept, every row met (the longer the better), and multipliers >= 0 with N_*(G) = 1."""
+        """The candidate with ties kept, every row met, as short as may be, and multipliers >= 0 with N_*(G) = 1."""
         point = one.point
         if len(self.ties):
-            point = point - np.linalg.lstsq(self.ties, self.ties @ point, rcond=SPAN_TOLERANCE)[0]
-        asking = self.rhs > 0
-        worst = float((self.rows[asking] @ point / self.rhs[asking]).min())
-        if worst > 0:
-            point = point / worst
-        moved = replace(one, point=point, duals=np.maximum(one.duals, 0.0))
+            point = point - self.ties.T @ (self.ties @ point)
+        moved = replace(one, point=self._met(point), duals=np.maximum(one.duals, 0.0))
         size = self.dual_value(self.pull(moved))
         return replace(moved, duals=moved.duals / size, tie_duals=moved.tie_duals / size) if size > 0 else moved
 
+    def _met(self, point: np.ndarray) -> np.ndarray:
+        """The point in the length in which rows have what they ask, moved inwards where some still miss it.
+
+        Two lengths are tried: that of all rows of which floats tell, and that of those of which most is asked.
+        """
+        levels = (UNLIKE,) if self.rhs.min() * UNLIKE >= self.rhs.max() else (1.0, REACH)
+        found = []
+        for level in levels:
+            asking = self.rhs * level >= self.rhs.max()
+            worst = float((self.rows[asking] @ point / self.rhs[asking]).min())
+            moved = point / worst if worst > 0 else point
+            missed = float((self.rhs - self.rows @ moved + self._unsure).max())
+            is_met = missed <= ROUNDED or np.isnan(self.interior).any()
+            found.append(moved if is_met else moved + (missed + ROUNDED) * self.interior)
+        return found[0] if len(found) == 1 else min(found, key=self._met_value)
+
+    def _met_value(self, point: np.ndarray) -> float:
+        """N(W), infinite where a row is missed."""
+        value = self.value(point)
+        return np.inf if (self.rows @ point - self.rhs < -MISSED * self._asked(value)).any() else value
+
     def bracket(self, one: Candidate) -> tuple[float, float]:
         """N(W), infinite where a row is missed, and the dual value, of what `meeting` returns."""
-        value = self.value(one.point)
-        slack = self.rows @ one.point - self.rhs
-        missed = slack < -MISSED * np.where(self.rhs > 0, self.rhs, value * self._row_sizes)
-        return np.inf if missed.any() else value, float(one.duals @ self.rhs)
+        return self._met_value(one.point), float(one.duals @ self.rhs)
+
+    def _asked(self, value: float) -> np.ndarray:
+        """What is asked of each row; N(W) N_*(row) where that is 0, or so little that floats do not tell."""
+        return np.where(self._row_sizes > 0, self._row_sizes * value, self.rhs)
 
     @cached_property
     def _row_sizes(self) -> np.ndarray:
-        """N_* of each row of which 0 is asked, and 0 for the others."""
-        return np.array([0.0 if b else self.dual_value(row) for row, b in zip(self.rows, self.rhs, strict=True)])
+        """N_* of each row of which 0 is asked, or too little for floats to tell; 0 for the others."""
+        told = self.rhs * REACH >= 1.0
+        return np.array([0.0 if t else self.dual_value(row) for row, t in zip(self.rows, told, strict=True)])
+
+    def best(self, one: Candidate, *found: Candidate) -> Candidate:
+        """The shortest of the points with the multipliers that prove most; `one` meets the rows, others are made to."""
+        met = [one, *map(self.meeting, found)]
+        brackets = [self.bracket(one) for one in met]
+        shortest = met[int(np.argmin([high for high, _ in brackets]))]
+        most = met[int(np.argmax([low for _, low in brackets]))]
+        return replace(shortest, duals=most.duals, tie_duals=most.tie_duals)
+
+    @cached_property
+    def _unsure(self) -> np.ndarray:
+        """Room that is left to rows of which floats do not tell what is asked."""
+        return np.where(self._row_sizes > 0, ROUNDED, 0.0)
 
     def gap(self, one: Candidate) -> float:
         """Relative gap between N(W) and the dual value, for a candidate that meets every row."""
         high, low = self.bracket(one)
-        return max(0.0, 1 - low / high)
+        return max(0.0, 1 - low / high) if high > 0 else np.inf
 
     def residuals(self, one: Candidate) -> Residuals:
         """Residuals of a candidate that was made to meet the rows: units of what is asked, or of N(W) and N_*."""
         value = self.value(one.point)
         slack = self.rows @ one.point - self.rhs
-        sizes = self._row_sizes[self.rhs == 0] * value
-        level = -(slack[self.rhs == 0] / np.where(sizes > 0, sizes, 1.0))
-        asked = self.rhs > 0
-        missed = [0.0, -float((slack[asked] / self.rhs[asked]).min()), float(level.max(initial=0.0))]
         apart = float(np.abs(self.ties @ one.point).max(initial=0.0)) / value
         along = float(self.pull(one) @ one.point) / value
         return Residuals(
-            primal=max(*missed, apart),
+            primal=max(0.0, -float((slack / self._asked(value)).min()), apart),
             dual=max(0.0, -float(one.duals.min())),
             stationarity=abs(1 - along),
             complementarity=float(np.abs(one.duals * slack).max()) / value,
             gap=self.gap(one),
         )
 
+    def euclidean(self, scale: np.ndarray) -> Candidate | None:
+        """The W of least |W/scale|, with its multipliers; None where it is not decided."""
+        ties = self.ties * scale if len(self.ties) else None
+        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), self.rhs)
+        if answer.status is not Status.OPTIMAL:
+            return None
+        return Candidate(answer.p * scale, np.ldexp(answer.duals, answer.dual_exponent), answer.tie_duals)
+
+    def missed(self, p: np.ndarray) -> float:
+        """The largest share of what is asked that a row misses, of those of which `residuals` does not tell it."""
+        told = np.ones(len(self.units.asked), dtype=bool)
+        told[self.units.kept] = self._row_sizes == 0
+        unsure = np.flatnonzero(~told & (self.units.asked > 0))
+        if not unsure.size:
+            return 0.0
+        unit = float(power_of_two(np.abs(p).max()))
+        reach = self.units.given.of(unsure).products(p / unit)
+        return float((1 - reach / (self.units.asked[unsure] / unit)).max())
+
     def unscaled(self, one: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """W and multipliers in the units of the rows as they came, with N_*(G) = 1."""
-        return one.point * self.unit, one.duals * self.unit, one.tie_duals / self.tie_lengths
+        units, m = self.units, len(self.units.forced.is_forced)
+        multipliers = np.zeros(len(units.sizes))
+        multipliers[units.kept] = one.duals / units.sizes[units.kept]
+        if len(units.level):
+            own = np.linalg.lstsq(units.ties.T, one.tie_duals @ self.ties, rcond=SPAN_TOLERANCE)[0]
+            multipliers[units.level] = own / units.sizes[units.level]
+        multipliers = np.ldexp(units.forced.signed(multipliers), -units.exponent)
+        return self.in_units(one.point), multipliers[:m], multipliers[m:]
+
+    def in_units(self, point: np.ndarray | float) -> np.ndarray:
+        """W, or a number of its units, in the units of the rows as they came."""
+        share, power = np.frexp(self.units.length)
+        return np.asarray(np.ldexp(point * share, power - self.units.exponent))
 
     # --- The same in fewer rows and columns, for norms that rotations of either leave alone ------------------------
 

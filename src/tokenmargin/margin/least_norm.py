@@ -70,11 +70,9 @@ def least_norm_in(
     answer = replace(least_norm_of(given, rhs), shape=shape)
     if norm == L2():
         return answer
-    rows, ties = given.floats()
-    interior = answer.p if rhs.all() else least_norm_of(given, np.ones(len(rhs))).p
     from tokenmargin.margin._other_norms import least_in_norm  # its solvers are loaded for other norms alone
 
-    return least_in_norm(answer, rows, rhs, ties, norm, shape or (given.width,), interior)
+    return least_in_norm(answer, given, rhs, norm, shape or (given.width,), least_norm_of)
 
 
 def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLERANCE) -> LeastNormSolution:

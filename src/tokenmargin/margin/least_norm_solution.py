@@ -44,6 +44,7 @@ class LeastNormSolution(Solution):
     unique: Unique = field(default=Unique.YES, repr=False)  #: whether no other p is as short; in L2 none ever is
     other: Vector | None = field(default=None, repr=False)  #: another p as short, which proves that p is not unique
     is_least: bool = field(default=True, repr=False)  #: whether none as short is known to have less Euclidean length
+    spread: float = field(default=0.0, repr=False)  #: each p as short is within this share of |p|; inf: not proved
     least: float = field(default=0.0, repr=False)  #: where it is undecided: no p that meets the constraints is shorter
 
     @property
@@ -134,4 +135,5 @@ def no_point(
     """The answer without a vector: weights on rows and ties that prove it, or the reason why it is undecided."""
     own, tie_own = weights or (None, None)
     nowhere, duals, tie_duals = np.full(width, np.nan), np.zeros(n_rows), np.zeros(n_ties)
-    return LeastNormSolution(status, NO_POINT, nowhere, duals, tie_duals, own, tie_own, exact=exact, reason=reason)
+    parts = status, NO_POINT, nowhere, duals, tie_duals, own, tie_own
+    return LeastNormSolution(*parts, exact=exact, reason=reason, unique=Unique.NOT_DECIDED)

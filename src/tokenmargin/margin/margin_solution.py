@@ -131,7 +131,7 @@ class MarginSolution(LeastNormSolution, Told):
             keys = np.zeros(data.keys.shape, dtype=object)
             queries = [[Fraction(z) for z in query] for query in data.queries.tolist()]
             for i, t in np.argwhere(data.mask).tolist():
-                keys[i, t] = [Fraction(x) * z for x in data.tokens[i, t].tolist() for z in queries[i]]
+                keys[i, t] = [Fraction(x) * z for x in data.key_tokens[i, t].tolist() for z in queries[i]]
         return WholeRows(keys, self.triples.tolist(), self.tie_triples.tolist(), self.required.tolist())
 
     @checked

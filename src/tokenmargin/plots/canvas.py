@@ -16,6 +16,7 @@ try:
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
 except ImportError as missing:
     raise MissingExtraError("Drawing figures", "figures") from missing
@@ -57,6 +58,11 @@ def letter(axes: Sequence[Any]) -> None:
     """Put (a), (b), ... before the titles of panels, in reading order."""
     for ax, which in zip(axes, ascii_lowercase, strict=False):
         ax.set_title(f"({which}) {ax.get_title(loc='left')}")
+
+
+def halo() -> Any:
+    """A white border of letters, so that they are read on points and lines."""
+    return withStroke(linewidth=1.6, foreground="white")
 
 
 def legend_entry(name: str, **look: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erf
 
-from tokenmargin._checks import checked
+from tokenmargin._checks import array_of, checked, shown
 from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
@@ -151,8 +151,10 @@ def bert_attention(
         batches: token ids and a mask (1 where there is a token), each of shape (B, T).
         skipped: ids that are no tokens to select, such as that of [SEP]; the first place never is one.
     """
-    for ids, mask in batches:
-        tokens, there = np.asarray(ids), np.asarray(mask).astype(bool)
+    for batch in batches:
+        if not (isinstance(batch, tuple | list) and len(batch) == 2):
+            raise InvalidInputError(f"a batch is a pair (token ids, mask), got {shown(batch)}.")
+        tokens, there = array_of(batch[0], "token ids", "ids"), array_of(batch[1], "the mask", "0 and 1").astype(bool)
         if tokens.ndim != 2 or tokens.shape != there.shape or tokens.dtype.kind not in "iu":
             raise InvalidInputError(
                 f"token ids and mask must have one shape (B, T), got {tokens.shape}, {there.shape}."

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from tokenmargin.report._claims_graph import claims_graph
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.evidence import TOLD_APART, Evidence
 from tokenmargin.theory.law import NO_TRAINING
@@ -28,6 +29,27 @@ leaves out what our code cannot decide. A claim that *no training* passes is **v
 in that law; the badge says so where it is in all of them. `make evidence` draws the instances and writes this page and
 its table, `docs/results/evidence.json`; `tokenmargin check KEY --instances 50` draws those of one claim.
 """
+
+GRAPH = """
+## What rests on what
+
+A line joins a claim to the claims below it that its proof uses; those without a line use none of the others. The colour
+says what the evidence is.
+
+"""
+
+LOOSENESS = """
+## Stated beside computed
+
+Of claims that are inequalities: the stated bound over the computed quantity, 1 where the bound is attained. *Tight*
+says that it was attained to 1% on some instance; others may be tight where no law draws.
+
+| claim | law | median | closest | tight |
+|---|---|---|---|---|
+"""
+
+#: A bound that comes so near to what it bounds is called tight.
+ATTAINED = 1.01
 
 TECHNICAL_HEADER = """
 ## Technical lemmas
@@ -51,7 +73,21 @@ def claims_page(claims: Iterable[Claim[Any, Any]], evidence: Mapping[str, Sequen
     letters = {claim.paper for claim in shown}
     lemmas = [lemma for paper in papers().values() if paper.cited_as in letters for lemma in paper.lemmas]
     rows = "".join(f"| {lemma.where} | {lemma.says} | `{_pytest(lemma)}` |\n" for lemma in lemmas)
-    return HEADER + (EVIDENCE if found else "") + sections + (TECHNICAL_HEADER + rows if rows else "")
+    graph = claims_graph(shown, found)
+    before = (EVIDENCE if found else "") + (GRAPH + graph if graph else "") + _looseness(shown, found)
+    return HEADER + before + sections + (TECHNICAL_HEADER + rows if rows else "")
+
+
+def _looseness(claims: Sequence[Claim[Any, Any]], evidence: Mapping[str, Sequence[Evidence]]) -> str:
+    """A table of how loose each bound is, in each law; empty without evidence."""
+    rows = [
+        f"| `{claim.key}` | {place} | {one.ratio:.3g} | {closest:.3g} | {'yes' if closest <= ATTAINED else 'no'} |\n"
+        for claim in claims
+        for place, one in enumerate(evidence.get(claim.key, ()), 1)
+        if one.ratio is not None
+        for closest in (one.ratio if one.closest is None else one.closest,)
+    ]
+    return LOOSENESS + "".join(rows) if rows else ""
 
 
 def _pytest(lemma: TestedLemma) -> str:
@@ -70,6 +106,8 @@ def _section(claim: Claim[Any, Any], evidence: Sequence[Evidence] | None) -> str
     ]
     if evidence:
         lines.append(f"{evidence_lines(evidence)}\n")
+    if claim.uses:
+        lines.append(f"Its proof uses {', '.join(f'`{key}`' for key in claim.uses)}.\n")
     if claim.correction:
         lines.append(f"Correction: {claim.correction}\n")
     return "\n".join(lines)
@@ -105,8 +143,6 @@ def _mutations(found: Evidence) -> str:
 def _beside(place: int, found: Evidence) -> list[str]:
     """Sentences on what the table has no column for."""
     parts = []
-    if found.ratio is not None:
-        parts.append(f"Bound over quantity in law {place}: {found.ratio:.3g} (median).")
     for says, (held, decided, drawn) in found.asides.items():
         open_ones = f" ({drawn - decided} more not decided)" if drawn > decided else ""
         parts.append(f"{says} {held} of {decided}{open_ones}.")

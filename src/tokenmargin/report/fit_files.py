@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tokenmargin._atomic import HALVES
 from tokenmargin.classify.judging import FittedTexts
 from tokenmargin.classify.packed_model import Precision, packed_model
 from tokenmargin.report._text_box import text_box
@@ -17,7 +18,7 @@ def fit_files(fitted: FittedTexts) -> dict[str, str]:
     page = fit_page(fitted.report, box)
     if box.why_not:
         return {"report.html": page}
-    packed = packed_model(fitted.model, Precision.SINGLE)
-    if len(page.encode()) + len(packed) <= PAGE_BYTES:
+    packed = packed_model(fitted.model, Precision.STEPS)
+    if len(page.encode(errors=HALVES)) + len(packed) <= PAGE_BYTES:
         return {"report.html": fit_page(fitted.report, text_box(fitted.model, packed))}
     return {"report.html": page, "model.js": f'globalThis.tokenmarginModel = "{packed}";\n'}

@@ -16,6 +16,7 @@ import numpy as np
 from tokenmargin._sentences import ABSENT, fixed, percent
 from tokenmargin.classify.fit_report import NO_ROW, DocumentView, FitReport
 from tokenmargin.classify.token_table import TokenTable
+from tokenmargin.errors import visible
 from tokenmargin.report._fit_scores import (
     FIRST_PAIRS,
     MOST_CLASSES,
@@ -87,6 +88,8 @@ def fit_page(report: FitReport, box: TextBox | None = None) -> str:
     """
     table = report.tokens
     order = np.argsort(-np.nan_to_num(table.decides), kind="stable")
+    place = np.empty(len(order), int)
+    place[order] = np.arange(len(order))
     columns = [column for column in COLUMNS if column.key == "in_class" or getattr(table, column.key) is not None]
     numbers = {column.key: _numbers(table, column)[:, order] for column in columns}
     decimals = {column.key: _decimals(numbers[column.key], column.least_decimals) for column in columns}
@@ -100,7 +103,9 @@ def fit_page(report: FitReport, box: TextBox | None = None) -> str:
         has_runs=report.has_runs,
         columns=[_heading(column, report) for column in columns],
         token_explained=_sentences(*report.definitions.get("token", ("", ""))),
-        data=_packed(report, order, columns, numbers, decimals),
+        data=_packed(report, order, place, columns, numbers, decimals),
+        deciding=report.deciding,
+        place=place,
         top=_static_tokens(table, order, columns, numbers, decimals),
         texts=[_static_document(report, document) for document in report.documents[:STATIC_DOCUMENTS]],
         scores=scores(report.metrics),
@@ -171,6 +176,7 @@ def _sentences(meaning: str, sign: str) -> str:
 def _packed(
     report: FitReport,
     order: np.ndarray,
+    place: np.ndarray,
     columns: Sequence[Column],
     numbers: Mapping[str, np.ndarray],
     decimals: Mapping[str, int],
@@ -181,10 +187,8 @@ def _packed(
     would take twice as much as the page may.
     """
     table = report.tokens
-    place = np.empty(len(order), int)
-    place[order] = np.arange(len(order))
     data = {
-        "classes": report.classes,
+        "classes": [visible(name) for name in report.classes],
         "tokens": [written[0] for written in map(table.as_written, order.tolist())],
         "words": [written[1] for written in map(table.as_written, order.tolist())],
         "columns": {

@@ -28,10 +28,16 @@ def labels_page(title: str, reports: Mapping[str, FitReport]) -> str:
         "labels.html",
         title=title,
         rows=rows,
-        reading=[line for line in first.reading if line not in first.sentences],
+        reading=reading_of_all(reports),
         command=first.command,
         manifest=manifest_rows(first.manifest),
     )
+
+
+def reading_of_all(reports: Mapping[str, FitReport]) -> list[str]:
+    """What was read and left out, without what is said of one label alone."""
+    first, *others = (report.reading for report in reports.values())
+    return [line for line in first if all(line in other for other in others)]
 
 
 def label_lines(reports: Mapping[str, FitReport], most: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

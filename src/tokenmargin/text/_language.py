@@ -5,6 +5,7 @@ Written out, so that a recipe can be checked where neither package is installed;
 
 from __future__ import annotations
 
+from tokenmargin._checks import shown
 from tokenmargin.errors import InvalidInputError
 
 _NAMED = """
@@ -40,7 +41,7 @@ def language_name(given: object) -> str:
     if wanted in CODES or code in _NAMES:
         return wanted if wanted in CODES else _NAMES[code]
     known = ", ".join(f"{name} ({code})" for name, code in CODES.items())
-    raise InvalidInputError(f"language={given!r} is not known. Known are {known}; or pass language=None.")
+    raise InvalidInputError(f"language={shown(given)} is not known. Known are {known}; or pass language=None.")
 
 
 def has_stop_words(language: str) -> bool:

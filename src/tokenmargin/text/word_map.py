@@ -68,8 +68,11 @@ class WordMap:
         found = sorted(zip(row.data.tolist(), row.indices.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))
         return {self.words[j]: count for count, j in found}
 
+    @checked
     def most_frequent(self, column: int, most: int) -> list[str]:
         """The words that a token came from, the most frequent first, at most so many: faster than `words_of`."""
+        if not 0 <= column < len(self.vocabulary):
+            raise InvalidInputError(f"{column} is no token of the vocabulary.")
         own = slice(self._sources.indptr[column], self._sources.indptr[column + 1])
         order = np.argsort(-self._sources.data[own], kind="stable")[:most]
         return [self.words[j] for j in self._sources.indices[own][order].tolist()]

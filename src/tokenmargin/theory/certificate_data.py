@@ -37,6 +37,9 @@ def speaks_of(content: dict[str, Any], given: Problem) -> Verdict:
         gamma = np.where(data.mask, scores(data), 0.0)[:, :, None]
         told = [[None if key is None else [text] for key, text in zip(*row, strict=True)] for row in _rows(said)]
         differs = _difference(told, _texts(data, gamma), "score")
+    if differs is None and "labels" in said:
+        labels = said["labels"] == [(float(y) + 0.0).hex() for y in data.labels.tolist()]
+        differs = _difference(said["tokens"], _texts(data, data.tokens), "token") if labels else "its labels are others"
     if differs is None and given.selection is not None:
         chosen = [np.flatnonzero(row).tolist() for row in given.selection.chosen]
         wrong = next((i for i, (a, b) in enumerate(zip(said["selected"], chosen, strict=True)) if sorted(a) != b), None)
@@ -54,7 +57,7 @@ def _difference_of_keys(said: dict[str, Any], data: EmbeddedSequences) -> str | 
         return _difference(said["keys"], _texts(data, data.keys), "key")
     if not isinstance(data, CrossSequences):
         return "it speaks of tokens with queries, and the data have none"
-    differs = _difference(said["keys"], _texts(data, data.tokens), "key")
+    differs = _difference(said["keys"], _texts(data, data.key_tokens), "key")
     own = [[(float(x) + 0.0).hex() for x in query.tolist()] for query in data.queries]
     wrong = next((i for i, (a, b) in enumerate(zip(said["queries"], own, strict=False)) if a != b), None)
     return differs if differs or wrong is None else f"the query of input {wrong} is not that of the data"

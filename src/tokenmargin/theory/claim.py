@@ -100,6 +100,11 @@ def worst_of(misses: Iterable[float], tolerance: float = ROUNDING) -> float:
     return known if known > tolerance or len(found) == sum(not isnan(one) for one in found) else float("nan")
 
 
+def looseness(bounds: np.ndarray, found: np.ndarray) -> float:
+    """The least ratio of a bound to what it bounds; infinity where one of these vanishes."""
+    return float((bounds / found).min()) if found.all() else float("inf")
+
+
 def unless_slopes_known(sequences: EmbeddedSequences) -> tuple[Applies, str] | None:
     """The reason why a claim on gradients is not decided where scores exceed `LARGEST_SCORE`; None elsewhere."""
     longest = float(np.abs(np.where(sequences.mask, scores(sequences), 0.0)).max())
@@ -167,6 +172,9 @@ class Claim(Generic[Instance, Observation]):
         of_problem: the claim's instance for a user's own problem that has what it needs.
         size: number that makes instances hard to decide: its letter in the paper, and a function of an instance inside
             the hypotheses; its evidence is then counted by decades of it.
+        ratio: (instance, observation) -> the stated bound over the computed quantity, for a claim that is an
+            inequality: from 1 on, and 1 where the bound is attained.
+        uses: keys of the claims that the paper's proof rests on.
     """
 
     key: str
@@ -186,6 +194,8 @@ class Claim(Generic[Instance, Observation]):
     needs: tuple[str, ...] = ("tokens",)
     of_problem: Callable[[Problem], Instance] | None = None
     size: tuple[str, Callable[[Instance], float]] | None = None
+    ratio: Callable[[Instance, Observation], float] | None = None
+    uses: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a tolerance that every miss would pass, or none."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._atomic import write_text
-from tokenmargin._checks import checked
+from tokenmargin._checks import checked, whole_number
 from tokenmargin._mapped import mapped
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
@@ -80,6 +80,7 @@ class Evidence:
     versions: Mapping[str, str] = field(compare=False)  #: of the packages in `COUNTED_BY`
     asides: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: held, decided, drawn, by what is counted
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  #: decided, not decided, by range of `Claim.size`
+    closest: float | None = None  #: the least of the ratios, of which `ratio` is the median
 
     @property
     def is_told_apart(self) -> bool:
@@ -148,7 +149,7 @@ def sighting(key: str, place: int, number: int, seed: int = SEED) -> Sighting:
         return Sighting(applies, None, {}, float("nan"), size)
     if not claim.settled(seen) or outcome.holds is None:
         return Sighting(applies, None, {}, float("nan"), size)
-    ratio = float("nan") if law.ratio is None else float(law.ratio(instance, seen))
+    ratio = float("nan") if claim.ratio is None else float(claim.ratio(instance, seen))
     return Sighting(applies, outcome.holds, dict(_failed(law, claim, instance, seen)), ratio, size)
 
 
@@ -204,8 +205,8 @@ def gather(
     key = found_name(key, claims(), "claim")
     if key not in laws():
         raise InvalidInputError(f"{key} has no law of random instances: its paper's PAPER must name one in `laws`.")
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
-        raise InvalidInputError(f"wanted must be a whole number from 1 on, got {wanted!r}.")
+    whole_number(wanted, "wanted", 1)
+    whole_number(seed, "seed", 0)
     share = -(-wanted // len(laws()[key]))
     return [gather_law(key, place, share, seed, map=map) for place in range(len(laws()[key]))]
 
@@ -250,12 +251,18 @@ def _counted(key: str, law: str, seed: int, found: Sequence[Sighting], asides: M
         not_decided=sum(one.applies is not Applies.NO and one.holds is None for one in found),
         asked={name: sum(name in one.failed for one in inside) for name in names},
         failed={name: sum(one.failed.get(name, False) for one in inside) for name in names},
-        ratio=float(f"{np.median(ratios):.3g}") if ratios else None,
+        ratio=_short(np.median(ratios)) if ratios else None,
+        closest=_short(min(ratios)) if ratios else None,
         commit=commit(),
         versions=versions(COUNTED_BY),
         asides=asides,
         sizes=_by_size(found, claims()[key].size),
     )
+
+
+def _short(number: float) -> float:
+    """Three digits; a bound on a quantity that vanishes is infinitely loose."""
+    return float(f"{number:.3g}")
 
 
 def _by_size(found: Sequence[Sighting], size: tuple[str, Any] | None) -> dict[str, list[int]]:
@@ -294,6 +301,7 @@ def gather_all(
     return found
 
 
+@checked
 def write_evidence(found: Sequence[Evidence], path: str | Path) -> None:
     """Write the table as JSON, one record a law."""
     write_text(Path(path), json.dumps([asdict(one) for one in found], indent=1) + "\n")

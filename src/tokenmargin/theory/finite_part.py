@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tokenmargin._checks import checked, fits_in_memory
+from tokenmargin._checks import array_of, checked, fits_in_memory, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Vector
 from tokenmargin.attention import LabelLog, NextTokenRisk, PairField
@@ -42,11 +42,19 @@ class FinitePart:
 
     def projected(self, point: np.ndarray) -> Vector:
         """The part of a W in S, in one line."""
-        flat = np.asarray(point, dtype=np.float64).reshape(-1)
+        flat = array_of(point, "point", "a W").reshape(-1)
+        if flat.dtype.kind not in "fiu" or flat.size != self.matrix.size:
+            raise InvalidInputError(f"a W has {self.matrix.size} numbers, got {flat.size} of {flat.dtype}.")
         return (flat @ self.basis.T) @ self.basis
 
+    @checked
     def log_odds(self, risk: NextTokenRisk, last: int, first: int, second: int) -> float:
         """Limit of the log-odds of one token against another after `last`, for tokens that compete for ever."""
+        known = min(len(risk.embeddings), len(risk.token_queries))
+        for name, token in {"last": last, "first": first, "second": second}.items():
+            whole_number(token, name, 0)
+            if token >= known:
+                raise InvalidInputError(f"{name} is {token}, and there are {known} tokens, counted from 0.")
         return float((risk.embeddings[first] - risk.embeddings[second]) @ self.matrix @ risk.token_queries[last])
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
 """Proof that a finite limit is there: one stationary point, a strict local minimum, within a small box.
 
-On the span of key differences D the risk is a function of c, p = p0 + D'c. With g its gradient, H its Hessian and
-Y = B B' near the inverse of H, the Krawczyk test asks
+On the span of key differences the risk is a function of c, p = p0 + sum_j c_j u_j e_j over as many columns j of the
+keys as the span has dimensions, u_j being one over the largest difference in column j. With g its gradient, H its
+Hessian and Y = B B' near the inverse of H, the Krawczyk test asks
 
     -Y g(p0) + (I - Y H(box)) (box - p0)  inside  box - p0,
 
@@ -36,7 +37,7 @@ from tokenmargin.theory._enclosures import ENLARGED, Enclosure
 #: Key differences whose pivots fall below this, relative to the largest, span nothing.
 SPAN_TOLERANCE = 1e-9
 
-#: Half widths of boxes that are tried, in units of 1/longest key difference, the smallest that holds is reported.
+#: Half widths of boxes that are tried, in the units of the columns; the smallest that holds is reported.
 HALF_WIDTHS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 PROVEN = "exactly one stationary point, a strict minimum, is inside"
@@ -53,6 +54,9 @@ class FinitePoint:
     radius: float  #: the stationary point is within this of the middle; NaN where nothing was proven
     dimensions: int  #: of the span of key differences on which the statement is
     reason: str
+    columns: tuple[int, ...] = ()  #: along which the box lies
+    half_width: float = float("nan")  #: of the box, in units of one over the largest key difference of a column
+    factor: np.ndarray | None = None  #: B, in these units
 
     @property
     def is_proven(self) -> bool:
@@ -82,14 +86,14 @@ def proven_finite(limit: Limit) -> FinitePoint:
 def proven_stationary(field: PairField, point: Vector) -> FinitePoint:
     """Refine a point by Newton's method in floats, then test boxes around it."""
     keys, log_multiplicity = _dense(field), np.asarray(field.log_multiplicity)
-    differences = _independent(keys, np.isfinite(log_multiplicity))
-    if not len(differences):
+    columns, units = _spanning(keys, np.isfinite(log_multiplicity))
+    if not len(columns):
         return FinitePoint(point, 0.0, 0, "no two tokens that keep attention differ, so every point is stationary")
     if _slopes(field.loss, Enclosure.exactly(np.ones(1))) is None:
         reason = f"the derivatives of {type(field.loss).__name__} have no enclosure here"
-        return FinitePoint(point, float("nan"), len(differences), reason)
-    scale = float(np.linalg.norm(differences, axis=1).max())
-    rows = differences / scale
+        return FinitePoint(point, float("nan"), len(columns), reason)
+    rows = np.zeros((len(columns), keys.shape[2]))
+    rows[np.arange(len(columns)), columns] = units
     problem = _Problem.of(keys, np.asarray(field.scores), log_multiplicity, field.loss, rows)
     at = Enclosure.exactly(point)
     for _ in range(NEWTON_STEPS):
@@ -98,28 +102,29 @@ def proven_stationary(field: PairField, point: Vector) -> FinitePoint:
         at = Enclosure.exactly(at.middle + rows.T @ move)
         if not np.isfinite(at.middle).all():
             return FinitePoint(point, float("nan"), len(rows), "Newton's method left the numbers")
-    return _tested(problem, at, rows)
+    return _tested(problem, at, columns, units)
 
 
-def _tested(problem: _Problem, at: Enclosure, rows: np.ndarray) -> FinitePoint:
+def _tested(problem: _Problem, at: Enclosure, columns: np.ndarray, units: np.ndarray) -> FinitePoint:
     """The smallest box that passes the Krawczyk test."""
     gradient, hessian = problem.derivatives(at, None)
     values, vectors = np.linalg.eigh((hessian.middle + hessian.middle.T) / 2)
     if not values.min() > 0:
         reason = "the Hessian is not positive definite on the span: no strict minimum"
-        return FinitePoint(at.middle, float("nan"), len(rows), reason)
-    B = Enclosure.exactly(vectors / np.sqrt(values))
+        return FinitePoint(at.middle, float("nan"), len(units), reason)
+    factor = vectors / np.sqrt(values)
+    B = Enclosure.exactly(factor)
     Y = B @ B.transposed
     step = Y @ gradient[:, None]
-    one = Enclosure.exactly(np.eye(len(rows)))
+    one = Enclosure.exactly(np.eye(len(units)))
     for half in HALF_WIDTHS:
-        _, over_box = problem.derivatives(at, np.full(len(rows), half))
+        _, over_box = problem.derivatives(at, np.full(len(units), half))
         left = (one - Y @ over_box).most
         reach = (step.most[:, 0] + left.sum(axis=1) * half * ENLARGED) * ENLARGED
         if np.isfinite(reach).all() and (reach < half).all() and left.sum(axis=1).max() * ENLARGED < 1.0:
-            radius = float(reach @ np.linalg.norm(rows, axis=1)) * ENLARGED
-            return FinitePoint(at.middle, radius, len(rows), PROVEN)
-    return FinitePoint(at.middle, float("nan"), len(rows), "no box passed the Krawczyk test: too ill-conditioned")
+            radius = float(np.linalg.norm(reach * units)) * ENLARGED
+            return FinitePoint(at.middle, radius, len(units), PROVEN, tuple(columns.tolist()), half, factor)
+    return FinitePoint(at.middle, float("nan"), len(units), "no box passed the Krawczyk test: too ill-conditioned")
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +189,18 @@ def _dense(field: PairField) -> np.ndarray:
     return np.einsum("ntd,ne->ntde", np.asarray(keys.tokens), np.asarray(keys.queries)).reshape(keys.shape)
 
 
-def _independent(keys: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """Key differences that span all of them, shape (m, d)."""
+def _spanning(keys: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns in which key differences have full rank, and one over the largest difference in each."""
     first = present.argmax(axis=1)
-    relative = keys - keys[np.arange(len(keys)), first][:, None]
-    rows = np.unique(relative[present], axis=0)
-    rows = rows[np.abs(rows).max(axis=1) > 0]
-    if not len(rows):
-        return rows
-    triangle, pivots = qr(rows.T, mode="r", pivoting=True)
+    relative = (keys - keys[np.arange(len(keys)), first][:, None])[present]
+    largest = np.abs(relative).max(axis=0, initial=0.0)
+    used = np.flatnonzero(largest)
+    if not len(used):
+        return used, largest[used]
+    triangle, pivots = qr(relative[:, used] / largest[used], mode="r", pivoting=True)
     sizes = np.abs(np.diag(triangle))
-    return rows[pivots[: int((sizes > SPAN_TOLERANCE * sizes[0]).sum())]]
+    kept = np.sort(used[pivots[: int((sizes > SPAN_TOLERANCE * sizes[0]).sum())]])
+    return kept, 1.0 / largest[kept]
 
 
 def _slopes(loss: Loss, f: Enclosure) -> tuple[Enclosure, Enclosure] | None:

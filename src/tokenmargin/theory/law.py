@@ -43,7 +43,6 @@ class Law:
         says: the law, in one sentence.
         draw: an instance from a random stream; it need not meet the hypotheses, which are counted.
         mutations: false observations by name; the claim's own where none are named.
-        ratio: (instance, observation) -> bound over quantity, for a claim that is an inequality.
         times: how many times as many instances as of other claims are gathered.
         asides: things counted beside the claim, on as many instances each.
     """
@@ -52,7 +51,6 @@ class Law:
     says: str
     draw: Callable[[np.random.Generator], Any]
     mutations: Mapping[str, Mutation] = field(default_factory=dict)
-    ratio: Callable[[Any, Any], float] | None = None
     times: int = 1
     asides: tuple[Aside, ...] = ()
 

@@ -18,6 +18,7 @@ from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Flow, LimitKind, NextTokenRisk, follow
 from tokenmargin.data import NextTokens, Relation
+from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, graph_svm
 from tokenmargin.theory.agreement import compare
 from tokenmargin.theory.finite_part import finite_part
@@ -114,6 +115,10 @@ def word_competitions(
         progress: called as progress(done, len(lasts), "last words").
     """
     whole_number(trained, "trained", 0)
+    whole_number(seed, "seed", 0)
+    absent = sorted(set(lasts) - set(rows.last.tolist()))
+    if absent:
+        raise InvalidInputError(f"no window ends in {rows.shown(absent[0])}: ask for one of `rows.last`.")
     found, left = [], trained
     for done, last in enumerate(lasts, 1):
         one = _one(rows, int(last), left > 0, np.random.default_rng(seed))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import checked, whole_number
+from tokenmargin._checks import checked, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data import NextTokens, TokenGraph
 from tokenmargin.errors import InvalidInputError
@@ -111,7 +111,10 @@ def word_graphs(
         seed: of samples.
         progress: called as progress(done, total, "last words").
     """
-    whole_number(lasts, "lasts", 1)
+    for number, name, least in ((lasts, "lasts", 1), (n_words, "n_words", 0), (seed, "seed", 0)):
+        whole_number(number, name, least)
+    if real_array(bigrams, "bigrams", "(V, V)").shape != (rows.n_tokens, rows.n_tokens):
+        raise InvalidInputError(f"bigrams have shape {bigrams.shape}: give one count for each two of {rows.n_tokens}.")
     names = rows.names or tuple(map(str, range(rows.n_tokens)))
     graph, windows = TokenGraph.of(rows), np.bincount(rows.last, minlength=len(names))
     if after is None:

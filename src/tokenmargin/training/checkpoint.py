@@ -25,7 +25,7 @@ import numpy as np
 
 from tokenmargin._archive import Archive, DamagedError, check_belongs, read_archive, write_archive
 from tokenmargin._atomic import check_writable
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import shown, usable_path, whole_number
 from tokenmargin._fingerprint import of_code
 from tokenmargin._mapped import mapped
 from tokenmargin._provenance import versions
@@ -73,7 +73,8 @@ class Checkpoint:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if not isinstance(self.folder, str | Path) or not str(self.folder):
-            raise InvalidInputError(f"folder of a Checkpoint must be a path, got {self.folder!r}.")
+            raise InvalidInputError(f"folder of a Checkpoint must be a path, got {shown(self.folder)}.")
+        usable_path(self.folder, "folder")
         if self.every is not None:
             whole_number(self.every, "every", 1)
         whole_number(self.keep, "keep", 1)

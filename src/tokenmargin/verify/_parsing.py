@@ -40,6 +40,17 @@ PROOF_FIELDS = {
     "bound": ("weights", "tie_weights", "low"),
     "infeasible": ("weights", "tie_weights"),
     "limit": ("velocity", "sine_square", "p", "duals", "tie_duals"),
+    "finite": ("point", "columns", "half", "factor", "bits"),
+    "mixed": ("point", "columns", "half", "factor", "bits", "velocity", "sine_square", "along", "duals", "tie_duals"),
+    "joint": ("v", "p"),
+}
+
+#: What a problem says beside `PROBLEM_FIELDS`: of trained points also the scores, or what makes them.
+OF_KINDS = {
+    "limit": ("scores",),
+    "finite": ("scores", "loss"),
+    "mixed": ("scores", "loss"),
+    "joint": ("tokens", "labels", "rate"),
 }
 
 #: The parts of a witness of an upper bound of these norms; other norms need none.
@@ -121,7 +132,7 @@ def fields(content: Any, names: Sequence[str], where: str) -> dict[str, Any]:
 def problem_of(given: dict[str, Any], kind: str) -> Problem:
     """The problem in whole numbers, if its norm and block are known and its digest fits."""
     named = [name for name in ("queries",) if type(given) is dict and name in given]
-    fields(given, (*PROBLEM_FIELDS, *named, *(("scores",) if kind == "limit" else ())), "the problem")
+    fields(given, (*PROBLEM_FIELDS, *named, *OF_KINDS.get(kind, ())), "the problem")
     norm = given["norm"]
     known = type(norm) is str and (norm in DUALS or power_of(norm) is not None)
     demand(known, f"the norm is {shown(norm)!r}, and only {', '.join(DUALS)} and la/b can be checked here")
@@ -130,7 +141,8 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
     widths = {len(key) for tokens in keys for key in tokens if key is not None}
     demand(len(widths) == 1 and 0 not in widths, "the keys have no width, or several")
     queries = [_ratios(query) for query in listed(given["queries"])] if named else None
-    _demand_block(given["blocks"], widths.pop(), queries, keys)
+    blocks = listed(given["blocks"])
+    _demand_block(blocks[1:] if kind == "joint" else blocks, widths.pop(), queries, keys)
     selected = [[count(s) for s in listed(chosen)] for chosen in listed(given["selected"])]
     margins = floats(given["margins"])
     demand(given["digest"] == digest(given), "the digest is not that of the problem")
@@ -140,6 +152,21 @@ def problem_of(given: dict[str, Any], kind: str) -> Problem:
         whole_keys, unit = _with_queries(whole_keys, unit, queries)
     over = lcm(*(x.denominator for x in margins))
     return Problem(whole_keys, unit, selected, [int(x * over) for x in margins], over)
+
+
+def signed_tokens(given: dict[str, Any], problem: Problem) -> tuple[list[list[Whole]], int]:
+    """Y x for the tokens of a joint limit, times one number that makes them whole; nothing where a token is masked."""
+    labels, tokens = floats(given["labels"]), [listed(row) for row in listed(given["tokens"])]
+    demand(len(labels) == len(tokens) == len(problem.keys), "labels, tokens and keys differ in inputs")
+    demand(set(labels) <= {-1, 1}, "a label is neither 1 nor -1")
+    there = [[key is not None for key in row] for row in problem.keys]
+    demand([[x is not None for x in row] for row in tokens] == there, "tokens and keys are not at the same places")
+    read = [[[] if x is None else floats(x) for x in row] for row in tokens]
+    widths = {len(x) for row in read for x in row if x}
+    demand(len(widths) == 1 and given["blocks"][0] == ["v", *widths], "the tokens are not as wide as the block of v")
+    unit = max(number.denominator for row in read for x in row for number in x)
+    signed = [[[int(y * unit * label) for y in x] for x in row] for row, label in zip(read, labels, strict=True)]
+    return signed, unit
 
 
 def _demand_block(blocks: Any, width: int, queries: list[Any] | None, keys: list[Any]) -> None:
@@ -215,7 +242,7 @@ def demand_affordable(problem: Problem, numbers: Sequence[int], products: int = 
     `products` are those of the numbers of a proof among themselves.
     """
     entries = [x for tokens in problem.keys for key in tokens if key is not None for x in key]
-    width = max(len(key) for tokens in problem.keys for key in tokens if key is not None)
+    width = problem.width
     long, key = (max(x.bit_length() for x in group) // 30 + 1 for group in ([1, *numbers], [problem.unit, *entries]))
     work = (len(entries) * key + width * long) * long + products * (long + key) ** 2
     demand(work <= WORK_LIMIT, f"its numbers are too long and too many to be checked here: {work:.1e} products")

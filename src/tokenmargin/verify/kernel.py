@@ -20,9 +20,9 @@ The five statements, p* being the shortest p that does what is asked:
 
 The proofs. (1) For weights w >= 0 of pairs and any weights of ties, g their weighted sum of differences, each feasible
 q has g'q >= sum w margin, hence |q| >= (sum w margin) / |g|; where g = 0, there is no q. (2) p* is that point of a
-convex set which is next to 0, hence |p - p*|^2 <= |p|^2 - |p*|^2 for each p in it. There is no proof of a finite or a
-mixed limit: a stationary point is where sums of exponentials cancel, which no ratio of whole numbers shows. Nor is
-there one where a token of higher score is outweighed by others of its difference: by how much depends on the loss.
+convex set which is next to 0, hence |p - p*|^2 <= |p|^2 - |p*|^2 for each p in it. Where training stops, sums of
+exponentials cancel, which no ratio shows: `stationary` proves it in intervals. There is no proof of a limit where a
+token of higher score is outweighed by others of its difference: by how much depends on the loss.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ class Problem:
             there = all(type(s) is int and 0 <= s < len(tokens) and tokens[s] is not None for s in chosen)
             demand(bool(chosen) and there and len(set(chosen)) == len(chosen), "an input selects no token, or not one")
 
+    @property
+    def width(self) -> int:
+        """Numbers of a key."""
+        return next(len(key) for tokens in self.keys for key in tokens if key is not None)
+
     def pairs(self) -> list[Pair]:
         """(input, first selected, other) for each token that is not selected: to be separated by the margin."""
         there = [(i, t) for i, tokens in enumerate(self.keys) for t, key in enumerate(tokens) if key is not None]
@@ -104,7 +109,7 @@ class Problem:
 
     def pull(self, weights: Weights) -> Whole:
         """Sum of weight (k_s - k_t), times `unit`."""
-        total = [0] * max(len(key) for tokens in self.keys for key in tokens if key is not None)
+        total = [0] * self.width
         for pair, weight in weights.items():
             total = [x + weight * y for x, y in zip(total, self.row(pair), strict=True)]
         return total

@@ -6,15 +6,19 @@ const CUT = "…"; // stands for the rest of a word in the name of a run of its 
 
 /** The model that `tokenmargin` packed: deflated, in base64. */
 async function unpackedModel(packed) {
-  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
+  const raw = atob(packed), bytes = new Uint8Array(raw.length);
+  for (let j = 0; j < raw.length; j += 1) bytes[j] = raw.charCodeAt(j); // Uint8Array.from takes ten times as long.
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const content = new Uint8Array(await new Response(stream).arrayBuffer());
   const size = new DataView(content.buffer).getUint32(0, true);
   const text = (from, to) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(from, to));
   const about = JSON.parse(text(4, 4 + size));
-  const V = about.tokens, c = about.intercept.length, Numbers = about.digits === 64 ? Float64Array : Float32Array;
+  const V = about.tokens, c = about.intercept.length;
   const sharedAt = 4 + size, namesAt = sharedAt + V, numbersAt = namesAt + about.bytes_of_names;
-  const numbers = new Numbers(content.slice(numbersAt).buffer);
+  const stored = content.slice(numbersAt).buffer; // float64, or whole numbers of steps: one for scores, one for values
+  const [ofScore, ofValue] = about.steps ?? [1, 1];
+  const numbers = new Float64Array(about.steps ? new Int32Array(stored) : stored);
+  if (about.steps) for (let j = 0; j < numbers.length; j += 1) numbers[j] *= j < V ? ofScore : ofValue;
   const names = [];
   // A name is told by how much of the one before it shares, and the rest.
   text(namesAt, numbersAt).split("\n").forEach((rest, j) => {

@@ -48,9 +48,9 @@ function tellBox() {
   $("box-said").replaceChildren();
   if (!text) return;
   const told = boxed.scorer.explain(text, $("box-against")?.value || null);
-  const name = (words) => make("b", { dir: "auto" }, words);
+  const shownName = (name) => data.classes[boxed.scorer.classes.indexOf(name)], name = (words) => make("b", { dir: "auto" }, shownName(words));
   $("box-said").append(name(told.predicted), ` with ${share(told.probability)}`);
-  if (!two) $("box-said").append("; not ", name(told.against), ` (${share(told.probabilities[data.classes.indexOf(told.against)])})`);
+  if (!two) $("box-said").append("; not ", name(told.against), ` (${share(told.probabilities[boxed.scorer.classes.indexOf(told.against)])})`);
   if (!told.isKnown) $("box-said").append(". No word of it is known to the model: this is only how frequent the class is.");
   drawBoxWords(told);
   const rows = told.units.slice(0, UNITS).map((unit) => unitRow(told, unit));
@@ -58,12 +58,12 @@ function tellBox() {
   const rest = told.units.slice(UNITS), total = (units) => units.reduce((sum, unit) => sum + unit.contribution, 0);
   const sums = [`constant ${fixed(told.constant, 3, true)}`, `words and phrases ${fixed(total(told.units), 3, true)}`];
   if (rest.length) sums[1] += ` (${rest.length} more are not listed: ${fixed(total(rest), 3, true)})`;
-  $("box-sum").textContent = `Log-odds of ${told.predicted} against ${told.against}: ${sums.join(", ")}, together ${fixed(told.logOdds, 3, true)}.`;
+  $("box-sum").textContent = `Log-odds of ${shownName(told.predicted)} against ${shownName(told.against)}: ${sums.join(", ")}, together ${fixed(told.logOdds, 3, true)}.`;
 }
 
 /** With two classes a colour means a class; with more, toward the predicted class or away from it. */
 function boxSide(told, pull) {
-  return side(two && told.predicted === data.classes[0] ? -pull : pull);
+  return side(two && told.predicted === boxed.scorer.classes[0] ? -pull : pull);
 }
 
 function drawBoxWords(told) {

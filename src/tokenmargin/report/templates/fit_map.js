@@ -3,6 +3,7 @@
 const EDGE = { right: 14, top: 26, bottom: 44 };
 const CELL = 24; // Pixels; a pointer finds marks at most so far away.
 const LABELS = 12;
+const SMALL = 2.5, RING = 4, GAP = 6; // Marks up to this radius are dots; the ring around the token that is looked at; between names.
 const panels = [...document.querySelectorAll(".drawing")].map((box) => {
   const [base, over] = box.querySelectorAll("canvas");
   const log = box.dataset.height === "attention";
@@ -112,7 +113,8 @@ function drawAxes(pen, panel) {
   const along = ticks(panel.west, panel.east, width < 380 ? 4 : 6);
   for (const value of along.found) {
     line(panel.x(value), EDGE.top, panel.x(value), bottom, Math.abs(value) < 1e-9 ? "axis" : "line");
-    pen.fillText(`${fixed(value, along.decimals, true)}%`, panel.x(value), bottom + 6);
+    const words = `${fixed(value, along.decimals, true)}%`;
+    pen.fillText(words, Math.min(panel.x(value), width - pen.measureText(words).width / 2), bottom + 6);
   }
   pen.textAlign = "right";
   pen.textBaseline = "middle";
@@ -141,25 +143,35 @@ function drawAxes(pen, panel) {
   }
 }
 
-/** Names of the tokens that decide most, each where it covers neither another name nor a large mark. */
+/** Names of the tokens that decide most, each where it covers neither another name nor a mark that is more than a dot. */
 function drawNames(pen, panel) {
   const heavy = [...panel.rs.keys()].sort((a, b) => panel.rs[b] - panel.rs[a]).slice(0, 4 * LABELS);
-  const taken = heavy.map((i) => [panel.xs[i] - panel.rs[i], panel.ys[i] - panel.rs[i], 2 * panel.rs[i], 2 * panel.rs[i]]);
+  const around = (i, r) => [panel.xs[i] - r, panel.ys[i] - r, 2 * r, 2 * r];
+  const taken = [...panel.rs.keys()].filter((i) => panel.rs[i] > SMALL).map((i) => around(i, panel.rs[i]));
+  if (state.token >= 0) taken.push(around(state.token, panel.rs[state.token] + RING));
   const free = ([x, y, w, h]) => x >= panel.left && x + w <= panel.width - 2 && y >= EDGE.top && y + h <= panel.height - EDGE.bottom
     && taken.every(([a, b, c, d]) => x + w <= a || a + c <= x || y + h <= b || b + d <= y);
   panel.named = new Set();
-  for (const i of heavy) {
+  // The token that is looked at comes first: where its name has no place, it will stand beside the ring all the same.
+  for (const i of state.token < 0 ? heavy : [state.token, ...heavy.filter((j) => j !== state.token)]) {
     if (panel.named.size === LABELS) break;
     const words = short(data.tokens[i]);
-    const w = pen.measureText(words).width, h = 14, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + 3;
+    const w = pen.measureText(words).width, h = 14, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + (i === state.token ? RING : 0) + 3;
     const box = [[x + r, y - h / 2], [x - r - w, y - h / 2], [x - w / 2, y - r - h], [x - w / 2, y + r],
       [x + 0.7 * r, y - 0.7 * r - h], [x - 0.7 * r - w, y - 0.7 * r - h], [x + 0.7 * r, y + 0.7 * r], [x - 0.7 * r - w, y + 0.7 * r]]
       .map(([a, b]) => [a, b, w, h]).find(free);
+    if (!box && i === state.token) taken.push([besideRing(panel, i, 1.1 * w) - GAP, y - 10, 1.1 * w + 2 * GAP, 20]);
     if (!box) continue;
-    taken.push(box);
+    taken.push([box[0] - GAP, box[1], w + 2 * GAP, h]);
     panel.named.add(i);
     write(pen, words, box[0], box[1] + h / 2, palette.ink);
   }
+}
+
+/** Where a name of some width begins beside the ring of a token: on the right, or on the left where that has no room. */
+function besideRing(panel, i, w) {
+  const x = panel.xs[i], r = panel.rs[i] + RING + 7;
+  return x + r + w < panel.width ? x + r : Math.max(6, x - r - w);
 }
 
 /** Words with a rim of the paper's colour, so that marks below do not blur them. */
@@ -181,10 +193,10 @@ function draw(panel) {
   for (let i = nTokens - 1; i >= 0; i--) {
     const value = number("value", i), r = panel.rs[i];
     mark(pen, panel.xs[i], panel.ys[i], r, value);
-    pen.globalAlpha = r > 2.5 ? 0.85 : 0.42;
+    pen.globalAlpha = r > SMALL ? 0.85 : 0.42;
     pen.fillStyle = palette[side(value)];
     pen.fill();
-    if (r > 2.5) {
+    if (r > SMALL) {
       pen.globalAlpha = 1;
       pen.lineWidth = 0.8;
       pen.strokeStyle = palette.card;
@@ -211,7 +223,7 @@ function drawOver(panel) {
     }
   }
   if (state.token < 0) return;
-  const i = state.token, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + 4;
+  const i = state.token, x = panel.xs[i], y = panel.ys[i], r = panel.rs[i] + RING;
   pen.lineWidth = 2.5;
   pen.strokeStyle = palette.ink;
   pen.beginPath();
@@ -220,7 +232,14 @@ function drawOver(panel) {
   if (panel.named.has(i) && !searching) return; // Its name is there already.
   pen.font = "700 14px system-ui, sans-serif";
   const words = short(data.tokens[i]), w = pen.measureText(words).width;
-  write(pen, words, x + r + 5 + w < panel.width ? x + r + 5 : Math.max(2, x - r - 5 - w), y, palette.ink);
+  const at = besideRing(panel, i, w);
+  // A ground of its own: below it are other names and marks.
+  pen.fillStyle = palette.card;
+  pen.fillRect(at - 4, y - 10, w + 8, 20);
+  pen.lineWidth = 1;
+  pen.strokeStyle = palette.axis;
+  pen.strokeRect(Math.round(at - 4) + 0.5, Math.round(y - 10) + 0.5, Math.round(w + 8), 20);
+  write(pen, words, at, y, palette.ink);
 }
 
 /** The token nearest to a place in a panel, within a cell; -1 for none. */

@@ -30,6 +30,18 @@ function chooseClass(k) {
   say(k < 0 ? "Numbers are now for each token's own class." : `Numbers are now for ${data.classes[k]}.`);
 }
 
+/** The tokens named in the first screen become buttons that open their cards. */
+function startTelling() {
+  for (const named of document.querySelectorAll(".telling .decider")) {
+    const button = make("button", { type: "button", className: "decider" }, ...named.childNodes);
+    button.onclick = () => {
+      if (button.getAttribute("aria-expanded") === "true") return close();
+      keep(Number(named.dataset.token), $("telling-card"), button);
+    };
+    named.replaceWith(button);
+  }
+}
+
 $("unopened").remove();
 $("explore").hidden = false;
 $("query").oninput = search;
@@ -39,6 +51,7 @@ $("query").onkeydown = (event) => {
 if ($("class")) $("class").onchange = (event) => chooseClass(Number(event.target.value));
 document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state.token >= 0) close(); });
 $("all-columns").onchange = (event) => $("tokens").classList.toggle("every", event.target.checked);
+startTelling();
 startMap();
 startTable();
 startTexts();

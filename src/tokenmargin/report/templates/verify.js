@@ -8,7 +8,7 @@ globalThis.verifyCertificate = (() => {
   const dot = (a, b) => { need(a.length === b.length, "lengths differ"); return a.reduce((s, x, j) => s + x * b[j], 0n); };
   const sum = (list) => list.reduce((s, x) => s + x, 0n);
   const most = (list) => list.reduce((s, x) => (x > s ? x : s), list[0]);
-  const bits = (x) => BigInt(abs(x).toString(16).length * 4);
+  const bits = (x) => { const h = abs(x).toString(16); return BigInt(h.length * 4 + 28 - Math.clz32(parseInt(h[0], 16))); };
   const less = (a, b) => a[0] * b[1] < b[0] * a[1];
   const plus = (a, b) => [a[0] * b[1] + b[0] * a[1], a[1] * b[1]];
   const minus = (a, b) => [a[0] * b[1] - b[0] * a[1], a[1] * b[1]];
@@ -116,8 +116,9 @@ globalThis.verifyCertificate = (() => {
   }
   const dual = (norm) => { const p = power(norm); return p ? `l${p[0]}/${p[0] - p[1]}` : DUALS[norm]; };
 
+  const MORE = { limit: ["scores"], finite: ["scores", "loss"], mixed: ["scores", "loss"], joint: ["tokens", "labels", "rate"] };
   async function problemOf(given, kind) {
-    const more = [...(given.has("queries") ? ["queries"] : []), ...(kind === "limit" ? ["scores"] : [])];
+    const more = [...(given.has("queries") ? ["queries"] : []), ...(MORE[kind] ?? [])];
     const names = ["norm", "blocks", "keys", "selected", "margins", "digest", ...more];
     const [norm, blocks, keys, selected, margins, digest] = fields(given, names);
     need(typeof norm === "string" && (Object.hasOwn(DUALS, norm) || power(norm)), "the norm is not known here");
@@ -127,8 +128,9 @@ globalThis.verifyCertificate = (() => {
     let [rows, unit] = reals(flat);
     const width = (rows.find((row) => row) ?? []).length;
     need(width > 0 && rows.every((row) => row === null || row.length === width), "the keys have no width, or several");
-    need(listed(blocks).length === 1, "there is one block");
-    const [block, ...sizes] = listed(blocks[0]);
+    const own = kind === "joint" ? listed(blocks).slice(1) : listed(blocks);
+    need(own.length === 1, "the blocks are not known here");
+    const [block, ...sizes] = listed(own[0]);
     need(sizes.length >= 1 && sizes.length <= 2 && sizes.every((s) => count(s) > 0), "the block is not known here");
     need(block === (sizes.length === 1 ? "p" : "W"), "the block is not known here");
     if (given.has("queries")) {
@@ -153,7 +155,7 @@ globalThis.verifyCertificate = (() => {
       const s = selected[i][0], where = selected[i].includes(t) ? ties : pairs;
       if (key !== null && t !== s) where.set(`${i} ${s} ${t}`, { i, t, row: tokens[s].map((x, j) => x - key[j]) });
     }));
-    return { norm, unit, margin, asked, inputs, selected, pairs, ties, shape: [sizes[0], sizes[1] ?? 1], size: sizes[0] * (sizes[1] ?? 1), given };
+    return { norm, unit, margin, asked, inputs, selected, pairs, ties, shape: [sizes[0], sizes[1] ?? 1], size: sizes[0] * (sizes[1] ?? 1), given, head: blocks[0] };
   }
 
   function gain(at, weights, ties, pairs) {
@@ -252,7 +254,27 @@ globalThis.verifyCertificate = (() => {
     return `the shortest p in the norm ${at.norm} is bracketed as stated`;
   }
 
-  // --- the five statements ---------------------------------------------------------------------------------------------
+  // --- what limits need ------------------------------------------------------------------------------------------------
+  function meansOf(at) { // scores; tokens of one key have their mean
+    const scores = listed(at.given.get("scores"));
+    need(scores.length === at.inputs.length, "scores and keys differ in inputs");
+    return at.inputs.map((tokens, i) => {
+      const [[row], below] = reals([listed(scores[i])]), alike = new Map();
+      need(row.length === tokens.length, "scores and keys differ in tokens");
+      tokens.forEach((key, t) => { if (key) alike.set(key.join(), [...(alike.get(key.join()) ?? []), row[t]]); });
+      return tokens.map((key) => { const own = key && alike.get(key.join()); return own && [sum(own), BigInt(own.length) * below]; });
+    });
+  }
+  function turned(p, texts, stated, least, own) { // the velocity is within the stated angle of p*
+    const [[velocity]] = reals([listed(texts)]), along = dot(velocity, p.whole);
+    need(along > 0n, "the velocity does not point along p");
+    const first = minus([1n, 1n], [along ** 2n, dot(velocity, velocity) * dot(p.whole, p.whole)]), second = over(minus(own, least), own);
+    const rest = minus(minus(stated, first), second);
+    need(rest[0] >= 0n && !less(square(rest), times([4n, 1n], times(first, second))), "the velocity is further from p");
+    need(!less([1n, 10n ** 12n], stated), "the sine is stated too large");
+  }
+
+  // --- the statements ---------------------------------------------------------------------------------------------
   function proofOf(at, proof, names, kind) {
     const parts = fields(proof, names), point = names.includes("p") ? pointOf(parts[names.indexOf("p")]) : null;
     const [weights, ties] = kind.map((name) => weighted(parts[names.indexOf(name)]));
@@ -289,14 +311,8 @@ globalThis.verifyCertificate = (() => {
     },
     limit(at, proof) {
       const [p, weights, ties, ...parts] = proofOf(at, proof, ["p", ...DUAL, "velocity", "sine_square"], DUAL);
-      const [[velocity]] = reals([listed(parts[3])]), stated = ratio(parts[4]), scores = listed(at.given.get("scores"));
-      need(at.asked.every((b) => b === at.margin) && scores.length === at.inputs.length, "a margin is not 1, or scores differ");
-      const means = at.inputs.map((tokens, i) => {
-        const [[row]] = reals([listed(scores[i])]), alike = new Map(), below = reals([scores[i]])[1];
-        need(row.length === tokens.length, "scores and keys differ in tokens");
-        tokens.forEach((key, t) => { if (key) alike.set(key.join(), [...(alike.get(key.join()) ?? []), row[t]]); });
-        return tokens.map((key) => { const own = key && alike.get(key.join()); return own && [sum(own), BigInt(own.length) * below]; });
-      });
+      need(at.asked.every((b) => b === at.margin), "a margin is not 1");
+      const means = meansOf(at);
       const best = at.selected.map((chosen, i) => means[i][chosen[0]]), same = (a, b) => a[0] * b[1] === b[0] * a[1];
       need(at.selected.every((chosen, i) => chosen.every((s) => same(means[i][s], best[i]))), "selected tokens differ in score");
       const asked = new Map([...at.pairs].filter(([, { i, t }]) => !same(means[i][t], best[i])));
@@ -312,15 +328,13 @@ globalThis.verifyCertificate = (() => {
         const mine = (group) => [...group].filter(([pair]) => pair.startsWith(`${i} `)).map(([, w]) => w);
         need(mine(ties).every((w) => w <= 0n) && -sum(mine(ties)) <= sum(mine(weights)), "ties pull by themselves");
       });
-      const along = dot(velocity, p.whole);
-      need(along > 0n, "the velocity does not point along p");
-      const first = minus([1n, 1n], [along ** 2n, dot(velocity, velocity) * dot(p.whole, p.whole)]), second = over(minus(own, least), own);
-      const rest = minus(minus(stated, first), second);
-      need(rest[0] >= 0n && !less(square(rest), times([4n, 1n], times(first, second))), "the velocity is further from p");
-      need(!less([1n, 10n ** 12n], stated), "the sine is stated too large");
+      turned(p, parts[3], ratio(parts[4]), least, own);
       return "the velocity points along a direction that the scores hold";
     },
   };
+
+  const tools = { need, abs, dot, sum, less, plus, minus, times, over, square, fields, listed, count, real, reals, ratio };
+  Object.assign(statements, globalThis.trainedStatements({ ...tools, weighted, pointOf, affordable, bracket, meansOf, turned, root }));
 
   return async (text) => {
     try {

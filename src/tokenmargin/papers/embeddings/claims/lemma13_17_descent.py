@@ -229,6 +229,7 @@ LEMMA_17: Claim[LocalDirection, LogitsCompared] = Claim(
     settled=lambda seen: seen.resolved,
     needs=("tokens", "p"),
     of_problem=lambda problem: LocalDirection(given(problem.sequences), given(problem.p)),
+    ratio=lambda case, seen: case.epsilon * seen.leading / abs(seen.total - seen.leading),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_13, LEMMA_17)

@@ -83,6 +83,7 @@ LEMMA_2: Claim[EmbeddingCase, FirstStep] = Claim(
     "survives.",
     needs=CASE_NEEDS,
     of_problem=case_of,
+    ratio=lambda _, step: error_bound(step).right / error_bound(step).left,
 )
 
 
@@ -121,6 +122,8 @@ LEMMA_12: Claim[EmbeddingCase, Inequality] = Claim(
     mutate=lambda bound: replace(bound, left=bound.left + float(np.log(1.1))),
     needs=CASE_NEEDS,
     of_problem=case_of,
+    ratio=lambda _, bound: float(np.exp(bound.right - bound.left)),
+    uses=("embeddings-lemma2",),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_2, LEMMA_12)

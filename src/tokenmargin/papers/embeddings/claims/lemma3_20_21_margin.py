@@ -198,6 +198,8 @@ LEMMA_21: Claim[EmbeddingCase, MarginSolution] = Claim(
     settled=lambda seen: seen.status is not Status.UNDECIDED,
     needs=CASE_NEEDS,
     of_problem=case_of,
+    ratio=lambda case, seen: 4 * case.dataset.n_documents / float(np.linalg.norm(seen.p)),
+    uses=("embeddings-lemma2",),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_3, LEMMA_20, LEMMA_21)

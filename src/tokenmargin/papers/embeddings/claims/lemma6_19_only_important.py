@@ -148,6 +148,7 @@ LEMMA_19: Claim[EmbeddingCase, Limit] = Claim(
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
+    uses=("embeddings-thm5", "embeddings-lemma17", "embeddings-lemma20", "embeddings-lemma21"),
 )
 
 

@@ -89,6 +89,7 @@ THEOREM_5: Claim[EmbeddingCase, Limit] = Claim(
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
+    uses=("embeddings-lemma13", "embeddings-lemma14", "embeddings-lemma18"),
 )
 
 LEMMA_14: Claim[EmbeddingCase, Limit] = Claim(
@@ -108,6 +109,7 @@ LEMMA_14: Claim[EmbeddingCase, Limit] = Claim(
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
+    uses=("embeddings-lemma2", "embeddings-lemma12", "embeddings-lemma17"),
 )
 
 LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
@@ -130,6 +132,7 @@ LEMMA_18: Claim[EmbeddingCase, Limit] = Claim(
     settled=lambda limit: not limit.stalled,
     needs=CASE_NEEDS,
     of_problem=case_of,
+    uses=("embeddings-lemma14", "embeddings-lemma17"),
 )
 
 

@@ -145,7 +145,7 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
             own[0].set_title(f"{DISPLAYED[name]}, {TREATMENTS[treatment]}")
             held = study.get("held_out_accuracy") if treatment == "reading" else None
             draw_training(own[-1], np.asarray(study[treatment]["records"]["loss"]), 10.0**layers.log10_loss, held)
-        _equal_scales(axes, len(columns))
+        _equal_scales(axes, len(columns), result, rows)
         for k, (name, treatment) in enumerate(columns):
             for ax, (which, over) in zip(axes[k :: len(columns)], rows, strict=False):
                 _name_one(ax, result.arrays[name]["tokens"], result.arrays[name][treatment], which, over)
@@ -172,26 +172,35 @@ def _draw_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) 
 
 def _name_one(ax: Any, tokens: Arrays, training: Arrays, which: str, over: str) -> None:
     """The names of the quantiles, and of words where these have a posterior difference."""
-    from tokenmargin.papers.embeddings.plots.overlaps import name_extremes, name_quantiles
+    from tokenmargin.papers.embeddings.plots.overlaps import keep_in_sight, name_extremes, name_quantiles
 
     x, y = np.asarray(tokens[over]), _in_deviations(training[which])
-    name_quantiles(ax, quantile_curves(x, y, tuple(QUANTILES))[1], tuple(QUANTILES.values()))
+    curves = quantile_curves(x, y, tuple(QUANTILES))
+    name_quantiles(ax, curves[1], tuple(QUANTILES.values()))
+    keep_in_sight(ax, x, y)
     if over == "posterior_difference":
         names = [str(word) for word in tokens.get("word", tokens["token"])]
-        name_extremes(ax, x, y, names, base_rate(x, tokens["count"]))
+        name_extremes(ax, x, y, names, base_rate(x, tokens["count"]), curves=curves)
+    ax.set_title(f"1 deviation = {np.std(training[which]):.2g}", loc="right", fontsize=6.5)
 
 
 def _in_deviations(overlap: np.ndarray) -> np.ndarray:
     return overlap / (float(np.std(overlap)) or 1.0)
 
 
-def _equal_scales(axes: list[Any], columns: int) -> None:
-    """One range of y for every row of panels, wide enough for all of its panels."""
-    for start in range(0, len(axes), columns):
-        row = axes[start : start + columns]
-        low, high = min(ax.get_ylim()[0] for ax in row), max(ax.get_ylim()[1] for ax in row)
-        for ax in row:
-            ax.set_ylim(low, high)
+def _equal_scales(axes: list[Any], columns: int, result: Result, rows: list[tuple[str, str]]) -> None:
+    """One range of y for every row of panels, wide enough for all but a few tokens of each panel, and all losses."""
+    from tokenmargin.papers.embeddings.plots.overlaps import in_sight
+
+    studies = [(study, treatment) for study in result.arrays.values() for treatment in TREATMENTS]
+    for number, (which, _) in enumerate(rows):
+        found = [in_sight(_in_deviations(study[treatment][which])) for study, treatment in studies]
+        for ax in axes[number * columns : (number + 1) * columns]:
+            ax.set_ylim(min(low for low, _ in found), max(high for _, high in found))
+    losses = axes[len(rows) * columns :]
+    low, high = min(ax.get_ylim()[0] for ax in losses), max(ax.get_ylim()[1] for ax in losses)
+    for ax in losses:
+        ax.set_ylim(low, high)
 
 
 def _experiment(

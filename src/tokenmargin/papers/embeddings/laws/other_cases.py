@@ -145,7 +145,7 @@ def _laws(claim: Any, *others: tuple[str, Callable[[Stream], Any]]) -> tuple[Law
     """Further laws of a claim, told apart by the same mutations as the first, but for one that needs its ties."""
     first = _FIRST[claim.key]
     mutations = {name: mutate for name, mutate in first.mutations.items() if name != random_cases.WITHOUT_TIES}
-    return tuple(Law(claim.key, says, draw, mutations, first.ratio) for says, draw in others)
+    return tuple(Law(claim.key, says, draw, mutations) for says, draw in others)
 
 
 _SEPARATIONS = (

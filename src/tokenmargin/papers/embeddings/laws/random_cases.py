@@ -13,7 +13,7 @@ import numpy as np
 from tokenmargin.attention import Limit
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, Selection
-from tokenmargin.first_step.bounds import Inequality, error_bound, loss_bound_log10_d
+from tokenmargin.first_step.bounds import Inequality, loss_bound_log10_d
 from tokenmargin.first_step.step import log_mean_loss, outputs
 from tokenmargin.margin import MarginSolution, att_svm, least_norm
 from tokenmargin.papers.embeddings.case import EmbeddingCase
@@ -217,7 +217,6 @@ LAWS: tuple[Law, ...] = (
             "wrong sign": lambda _, step: first_step.stepped(step, -1.0),
             "tenfold step": lambda _, step: first_step.stepped(step, 10.0),
         },
-        ratio=lambda _, step: error_bound(step).right / error_bound(step).left,
     ),
     Law(
         margin.LEMMA_3.key,
@@ -240,7 +239,6 @@ LAWS: tuple[Law, ...] = (
         _DATA + "eta0 from n T to 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space." + _INFINITE,
         _for_the_loss,
         {NO_TRAINING: partial(_loss_after, times=0.0), "wrong sign": partial(_loss_after, times=-1.0)},
-        ratio=lambda _, bound: float(np.exp(bound.right - bound.left)),
     ),
     Law(
         descent.LEMMA_13.key,
@@ -272,7 +270,6 @@ LAWS: tuple[Law, ...] = (
             WITHOUT_TIES: _without_the_ties,
             "its mutation": lambda _, seen: descent.LEMMA_17.mutate(seen),
         },
-        ratio=lambda case, seen: case.epsilon * seen.leading / abs(seen.total - seen.leading),
     ),
     Law(
         selection.LEMMA_18.key,
@@ -306,6 +303,5 @@ LAWS: tuple[Law, ...] = (
         _DATA + "eta0 = 4 n^2 T^2 and the d that the lemma asks for, drawn in Gram space.",
         _at_21,
         {NO_TRAINING: _of_the_start},
-        ratio=lambda case, seen: 4 * case.dataset.n_documents / float(np.linalg.norm(seen.p)),
     ),
 )

@@ -104,6 +104,7 @@ LEMMA_2: Claim[EmbeddedSequences, MarginSolution] = Claim(
     mutate=lambda solution: replace(solution, status=Status.INFEASIBLE),
     settled=lambda solution: solution.status is not Status.UNDECIDED,
     of_problem=lambda problem: given(problem.sequences),
+    ratio=lambda data, solution: float(np.linalg.norm(given(separator_from_head(data))) / np.linalg.norm(solution.p)),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_2,)

@@ -129,6 +129,7 @@ LEMMA_3: Claim[KeyLemmaCase, KeyLemmaTerms] = Claim(
     "right, and its remainder is exactly (a_1 - mean a)(gamma_1 - mean gamma).",
     needs=("tokens", "p", "q"),
     of_problem=_first_token_first,
+    ratio=lambda _, terms: 1.0 / largest(terms.remainder, terms.display),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_3,)

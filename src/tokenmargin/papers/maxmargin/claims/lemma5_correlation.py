@@ -61,11 +61,21 @@ def _lemma_5_applies(case: CorrelationCase) -> tuple[Applies, str]:
     return (Applies.YES if norm >= radius else Applies.NO), f"|p| = {norm:.4g} and R_pi = {radius:.4g}."
 
 
-def _lemma_5_error(case: CorrelationCase, field: Vector) -> float:
-    """max(0, <-grad, p/|p|> - (1 + pi) <-grad, p_mm/|p_mm|>) in units of |grad|."""
+def _gain_and_bound(case: CorrelationCase, field: Vector) -> tuple[float, float]:
+    """<-grad, p/|p|> and (1 + pi) <-grad, p_mm/|p_mm|>, in units of |grad|."""
     unit, p = field / np.linalg.norm(field), np.array(case.p)
-    gain = float(unit @ p / np.linalg.norm(p))
-    return largest(0.0, gain - (1 + case.pi) * float(unit @ global_margin(case.sequences).direction))
+    best = float(unit @ global_margin(case.sequences).direction)
+    return float(unit @ p / np.linalg.norm(p)), (1 + case.pi) * best
+
+
+def _lemma_5_error(case: CorrelationCase, field: Vector) -> float:
+    gain, bound = _gain_and_bound(case, field)
+    return largest(0.0, gain - bound)
+
+
+def _looseness(case: CorrelationCase, field: Vector) -> float:
+    gain, bound = _gain_and_bound(case, field)
+    return bound / gain if gain > 0 else float("inf")
 
 
 def _beyond_the_radius(scale: float) -> CorrelationCase:
@@ -94,6 +104,7 @@ LEMMA_5: Claim[CorrelationCase, Vector] = Claim(
     "finite R some p beats the max-margin direction.",
     needs=("tokens", "p", "pi"),
     of_problem=lambda problem: CorrelationCase(given(problem.sequences), given(problem.pi), given(problem.p)),
+    ratio=_looseness,
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_5,)

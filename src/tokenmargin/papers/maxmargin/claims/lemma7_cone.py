@@ -132,6 +132,7 @@ LEMMA_7: Claim[ConeCase, ConeGradient] = Claim(
     of_problem=lambda problem: ConeCase(
         given(problem.sequences), given(problem.selection), given(problem.p), given(problem.q)
     ),
+    uses=("maxmargin-lemma3",),
 )
 
 
@@ -224,6 +225,7 @@ LEMMA_7_COMPARISON: Claim[ComparisonCase, ConeGradient] = Claim(
     of_problem=lambda problem: ComparisonCase(
         given(problem.sequences), given(problem.selection), given(problem.p), given(problem.pi)
     ),
+    uses=("maxmargin-lemma3",),
 )
 
 CLAIMS: tuple[Claim, ...] = (LEMMA_7, LEMMA_7_COMPARISON)

@@ -34,7 +34,7 @@ from tokenmargin.papers.maxmargin.claims._path_bound import (
     score_gap_sandwich,
 )
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim, unless_slopes_known, unless_solved
+from tokenmargin.theory.claim import Applies, Claim, looseness, unless_slopes_known, unless_solved
 from tokenmargin.theory.problem import Problem, given
 
 #: 1 - cos below which a distance is rounding: the KKT residual of a path is down to 1e-10, and 1 - cos is its square.
@@ -247,6 +247,8 @@ THEOREM_1: Claim[PathCase, PathSeen] = Claim(
     "so it needs that to be positive (adding a constant to the scores of an input, and taking it off inside the loss, "
     "repairs this), and its last line has epsilon where 1 - epsilon is meant.",
     of_problem=lambda problem: PathCase(given(problem.sequences)),
+    ratio=lambda _, seen: looseness(seen.bounds, seen.off),
+    uses=("maxmargin-thm8",),
 )
 
 
@@ -262,8 +264,7 @@ def _theorem_4_applies(case: LocalPathCase) -> tuple[Applies, str]:
         found = local_margins(case.sequences)
     except (NotDecidedError, TooLargeError) as problem:
         return Applies.NOT_DECIDED, str(problem)
-    missing = unless_slopes_known(case.sequences)
-    if missing is not None:
+    if (missing := unless_slopes_known(case.sequences)) is not None:
         return missing
     if any(one_minus_cosine(case.axis, solution.direction) <= SAME_DIRECTION for solution in found):
         return Applies.NO, "The axis is a locally optimal max-margin direction."
@@ -314,6 +315,7 @@ THEOREM_4: Claim[LocalPathCase, LocalPath] = Claim(
     settled=lambda path: not np.isnan(converges_to_axis(path)),
     needs=("tokens", "selection"),
     of_problem=_around_a_selection,
+    uses=("maxmargin-thm7",),
 )
 
 
@@ -338,13 +340,10 @@ THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
     outside=_keys_on_a_line,
     needs=("tokens", "p"),
     of_problem=lambda problem: LocalPathCase(given(problem.sequences), given(problem.p)),
+    uses=("maxmargin-lemma8",),
 )
 
-CLAIMS: tuple[Claim[PathCase, PathSeen] | Claim[LocalPathCase, LocalPath], ...] = (
-    THEOREM_1,
-    THEOREM_4,
-    THEOREM_7,
-)
+CLAIMS: tuple[Claim[PathCase, PathSeen] | Claim[LocalPathCase, LocalPath], ...] = (THEOREM_1, THEOREM_4, THEOREM_7)
 
 #: A random instance of each, from a generator; those outside the hypotheses are for the caller to count.
 DRAWS: dict[str, Callable[[np.random.Generator], Any]] = {THEOREM_1.key: random_path_case}

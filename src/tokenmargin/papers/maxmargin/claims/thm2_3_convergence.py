@@ -136,6 +136,7 @@ THEOREM_2: Claim[Run, tuple[Limit | None, ...]] = Claim(
     correction="As printed the theorem does not ask that (ATT-SVM) be feasible; without it descent may go to 0.",
     settled=_settled,
     of_problem=lambda problem: Run(given(problem.sequences), problem.any_start),
+    uses=("maxmargin-lemma5",),
 )
 
 
@@ -215,6 +216,7 @@ THEOREM_3: Claim[Run, InCone] = Claim(
     needs=("tokens", "start"),
     of_problem=_from_the_start,
     size=("R", lambda run: cone_radius(run.solution, run.loss).theorem_3),
+    uses=("maxmargin-lemma7", "maxmargin-lemma7-l3"),
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_2, THEOREM_3)

@@ -34,7 +34,7 @@ from tokenmargin.papers.maxmargin.claims._convex_heads import (
 )
 from tokenmargin.papers.maxmargin.claims._path_bound import SAME_LOG_EXCESS, BoundedPath, PathSeen, look
 from tokenmargin.papers.maxmargin.claims.assumption_d import AssumptionD, assumption_d
-from tokenmargin.theory.claim import Applies, Claim, largest
+from tokenmargin.theory.claim import Applies, Claim, largest, looseness
 from tokenmargin.theory.problem import Problem, given
 
 #: Points at which (85) is looked at for a violation, and their largest norm times the longest key difference: from
@@ -196,6 +196,13 @@ def _lemma_14_error(case: HeadCase, seen: Sandwich) -> float:
     return largest(outside, float(behind[spoken].max()))
 
 
+def _lemma_14_ratio(case: HeadCase, seen: Sandwich) -> float:
+    """Factor by which the excess over q is inside the nearer of its two bounds, at the worst point."""
+    constants, share = given(mixing_constants(case)), seen.log_excess - seen.log_q
+    inside = min(float(share.min() - np.log(constants.lower)), float(np.log(constants.upper) - share.max()))
+    return float(np.exp(inside))
+
+
 def two_ways(rest_score: float = 0.2, second_key: tuple[float, float] = (0.0, 1.0)) -> HeadCase:
     """psi(z) = z_0^2 + z_1, two optimal tokens in the first input: (ATT-SVM') has two minimisers (+-3/4, 5/6).
 
@@ -232,6 +239,7 @@ LEMMA_14: Claim[HeadCase, Sandwich] = Claim(
     outside=lambda: two_ways(rest_score=0.8),
     mutate=lambda seen: replace(seen, log_excess=-seen.log_excess),
     of_problem=_head_case,
+    ratio=_lemma_14_ratio,
 )
 
 
@@ -304,6 +312,8 @@ THEOREM_8: Claim[HeadCase, PathSeen] = Claim(
     correction="As transcribed, the proof writes 'dist -> 0' twice where it supposes the contrary. It bounds log q_max "
     "of p_R by rho, which may be out of reach at every R, where it means that of the competitor.",
     of_problem=_head_case,
+    ratio=lambda _, seen: looseness(seen.bounds, seen.off),
+    uses=("maxmargin-lemma14",),
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_8, LEMMA_14)

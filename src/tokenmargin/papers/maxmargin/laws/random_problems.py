@@ -33,22 +33,14 @@ from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergenc
 from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint
 from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as heads
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
+from tokenmargin.papers.maxmargin.laws._far_starts import FAR_SHAPES, applies_far_along
+from tokenmargin.papers.maxmargin.laws._scored import Stream, scored
 from tokenmargin.theory.claim import Claim
-from tokenmargin.theory.law import Law, Mutation, orthogonal
+from tokenmargin.theory.law import Aside, Law, Mutation, orthogonal
 from tokenmargin.theory.problem import Problem
 
 #: (n, T, d) of the problems that are followed: few shapes, since each is compiled.
 SHAPES = ((1, 4, 2), (2, 3, 3))
-
-Stream = np.random.Generator
-
-
-def scored(rng: Stream, n: int, T: int, d: int, gamma: np.ndarray | None = None) -> EmbeddedSequences:
-    """Keys N(0, I) of width d beside scores gamma, N(0, 1) when absent, and random labels."""
-    keys, labels = rng.normal(size=(n, T, d)), rng.choice([-1.0, 1.0], size=n)
-    values = rng.normal(size=(n, T)) if gamma is None else gamma
-    tokens = np.concatenate([keys, (labels[:, None] * values)[:, :, None]], axis=2)
-    return EmbeddedSequences(tokens, labels, np.eye(d + 1)[d], keys=keys)
 
 
 def _shape(rng: Stream) -> tuple[int, int, int]:
@@ -229,11 +221,15 @@ def _lemma_8(rng: Stream) -> Problem:
 
 
 def _law(
-    claim: Claim[Any, Any], says: str, draw: Callable[[Stream], Problem], mutations: dict[str, Mutation] | None = None
+    claim: Claim[Any, Any],
+    says: str,
+    draw: Callable[[Stream], Problem],
+    mutations: dict[str, Mutation] | None = None,
+    asides: tuple[Aside, ...] = (),
 ) -> Law:
     """A law of problems, of which the claim makes its instances."""
     times = 2 if claim in _BRACKETED else 1
-    return Law(claim.key, says, lambda rng: claim.instance_of(draw(rng)), mutations or {}, times=times)
+    return Law(claim.key, says, lambda rng: claim.instance_of(draw(rng)), mutations or {}, times, asides)
 
 
 _SCORED = "keys N(0, I), scores N(0, 1), random labels, "
@@ -256,6 +252,7 @@ LAWS: tuple[Law, ...] = (
         _LOCAL + "(n, T, d) = (1, 4, 2) or (2, 3, 3), start on the border of its cone at 1 to 10 R.",
         _theorem_3,
         {"another direction": _another_limit},
+        tuple(applies_far_along(shape) for shape in FAR_SHAPES),
     ),
     _law(
         paths.THEOREM_4,

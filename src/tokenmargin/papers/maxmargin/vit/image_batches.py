@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
-from tokenmargin._checks import checked, whole_number
+from tokenmargin._checks import checked, float_dtype, whole_number
 from tokenmargin._types import ScalarJ
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.papers.maxmargin.vit.images import ImageDataset
@@ -156,7 +156,8 @@ def _parts(dataset: ImageDataset, batch_size: int, dtype: str, side: int | None)
     none = np.zeros((1, *dataset.images.shape[1:]), np.uint8)
     images = jnp.asarray(np.concatenate([dataset.images, none]))
     labels = jnp.asarray(np.append(dataset.labels, -1).astype(np.int32))
-    return ImageShelf(images, labels, jnp.asarray(SPREAD, dtype)), len(dataset), min(int(batch_size), len(dataset))
+    shelf = ImageShelf(images, labels, jnp.asarray(SPREAD, float_dtype(dtype)))
+    return shelf, len(dataset), min(int(batch_size), len(dataset))
 
 
 def _numbers(images: Array, spread: ScalarJ) -> FloatPictures:

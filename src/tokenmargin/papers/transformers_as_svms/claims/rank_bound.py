@@ -112,6 +112,7 @@ RANK: Claim[Selected, MarginSolution] = Claim(
     "T = 5: it counts the digits that its solver left.",
     needs=("tokens", "queries"),
     of_problem=selected,
+    ratio=lambda _, seen: largest_rank(int(seen.tight.sum()) + len(seen.tie_triples)) / seen.rank,
 )
 
 CLAIMS: tuple[Claim, ...] = (RANK,)
