@@ -179,7 +179,7 @@ class _Rested:
 
 
 def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray, kept: np.ndarray) -> _Rested | None:
-    """Where p rests on S with the kept tokens alone, by Newton's method; None where it leads nowhere."""
+    """The point at which p rests on S with the kept tokens alone, by Newton's method; None where it leads nowhere."""
     keys = np.where(kept[..., None], np.asarray(system.keys) @ held, 0.0)
     alone = replace(system, keys=keys, log_multiplicity=np.where(kept, np.asarray(system.log_multiplicity), -np.inf))
     k, r = len(kinks.held), len(start)

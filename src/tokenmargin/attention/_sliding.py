@@ -84,7 +84,7 @@ class _Sliding:
         return len(last) < IN_A_ROW or float(np.abs(last[-1] - last[0]).max()) > NO_WAY
 
     def _go_on(self, kinks: Kinks) -> None:
-        """From the last point, as the kinks there say."""
+        """Go on from the last point, as the kinks there say."""
         self.kinks, self.piece = kinks, kinks.piece(self.field)
         self.units = jax.device_get(units_at(self.piece, self.path[-1]))
 

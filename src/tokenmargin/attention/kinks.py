@@ -205,7 +205,7 @@ def pattern_at(field: HeadField, y: np.ndarray) -> np.ndarray:
 
 
 def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = ()) -> Kinks:
-    """Which way the flow goes at y.
+    """Directions of the flow at y.
 
     Args:
         field: the risk, in units of its longest key difference.
