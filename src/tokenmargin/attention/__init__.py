@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         head_scores,
     )
     from tokenmargin.attention.joint_risk import JointRisk
-    from tokenmargin.attention.kinks import LeastGradient, least_gradient
+    from tokenmargin.attention.least_gradient import LeastGradient, least_gradient
     from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
     from tokenmargin.attention.matrix_risk import MatrixRisk
     from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
