@@ -26,7 +26,8 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split, told_kinks
+from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_limit import kinked_limit
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
 from tokenmargin.attention._pieces import has_kinks
@@ -246,42 +247,12 @@ def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
     parts = kinked_split(ends.systems[b], ends.y[b])
     if not isinstance(parts, KinkedSplit) or not parts.holds:
         return parts.why_not if isinstance(parts, KinkedSplit) else parts
-    finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
-    rest = None
+    rest, chosen = None, parts.kept
     if not parts.is_whole:
         (rest,) = _judged(_Ends.of([(risk, parts.rest, coordinates.within(parts.free), ends.p[b])]))
-        if rest.stalled:
-            return f"{told_kinks(parts) or 'Pairs cancel'}, and hold part of p; of the rest: {rest.reason}"
-    chosen = parts.kept
-    if rest is not None:
         chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
-    told = told_kinks(parts)
-    if rest is None or rest.finite:
-        return Limit(
-            LimitKind.FINITE,
-            risk,
-            ends.p[b],
-            np.zeros(len(ends.p[b])),
-            _selection(risk, chosen),
-            f"{told or 'Pairs cancel'} and no direction descends: a strict local minimum.",
-            (0.0,),
-            np.inf,
-            newton_step=parts.newton_step,
-            largest_eigenvalue=parts.largest_eigenvalue,
-            finite_part=finite if rest is not None else None,
-            kinks=parts.kinks,
-        )
-    held = f"{told} and hold part of p" if told else "Pairs whose weights cancel hold part of p"
-    return replace(
-        rest,
-        kind=LimitKind.MIXED,
-        selection=_selection(risk, chosen),
-        newton_step=max(parts.newton_step, rest.newton_step if rest.mixed else 0.0),
-        largest_eigenvalue=max(parts.largest_eigenvalue, rest.largest_eigenvalue if rest.mixed else -np.inf),
-        finite_part=finite + (0.0 if rest.finite_part is None else rest.finite_part),
-        reason=f"{held} at a strict local minimum; along the rest the others separate at one common speed.",
-        kinks=parts.kinks,
-    )
+    finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
+    return kinked_limit(parts, rest, risk=risk, point=ends.p[b], finite=finite, selection=_selection(risk, chosen))
 
 
 def _verdict(
