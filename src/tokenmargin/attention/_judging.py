@@ -29,7 +29,7 @@ from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
 from tokenmargin.attention._kinked_limit import kinked_limit
 from tokenmargin.attention._lane_field import alike, evaluated
-from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
+from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
@@ -215,12 +215,9 @@ def _judged(ends: _Ends) -> list[Limit]:
 def _mixed(ends: _Ends, b: int) -> Limit | str | None:
     """The limit if part of p stays where pairs of weight cancel and the rest diverges; else why not, or None."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
-    if not np.isfinite(ends.signed[b]).all():
-        return None
-    if has_kinks(system):
-        return _on_kinks(ends, b)
-    if not system.has_fixed_scores:
-        return None
+    is_known = bool(np.isfinite(ends.signed[b]).all())
+    if not (is_known and system.has_fixed_scores):
+        return _on_kinks(ends, b) if is_known and has_kinks(system) else None
     parts = split(system, ends.y[b], ends.signed[b])
     if parts is None or not parts.attracts:
         return None
@@ -243,8 +240,7 @@ def _mixed(ends: _Ends, b: int) -> Limit | str | None:
 
 def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
-    risk, coordinates = ends.risks[b], ends.coordinates[b]
-    parts = kinked_split(ends.systems[b], ends.y[b])
+    risk, coordinates, parts = ends.risks[b], ends.coordinates[b], kinked_split(ends.systems[b], ends.y[b])
     if not isinstance(parts, KinkedSplit) or not parts.holds:
         return parts.why_not if isinstance(parts, KinkedSplit) else parts
     rest, chosen = None, parts.kept
@@ -269,7 +265,7 @@ def _verdict(
     if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
         if (reason := _comes_back(ends, along, b)) is not None:
             return LimitKind.STALLED, reason
-        if _overtakes(ends.keys[b], along, b):
+        if overtakes(ends.keys[b], along.above[b], along.chosen[b], along.support(b)[0]):
             return LimitKind.STALLED, "A token of higher score keeps its distance: it pulls p away further on."
         return (
             LimitKind.DIVERGES,
@@ -346,18 +342,6 @@ def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
     if (gaps[pulls] < -np.log(WEIGHT_FLOOR)).any():
         return "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further."
     return None
-
-
-def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
-    """True if a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
-
-    Unless inputs that share tokens pull the same difference the other way, and more.
-    """
-    i, t = np.nonzero(along.above[b])
-    j, s, u = np.array(along.support(b)[0], dtype=np.int64).reshape(-1, 3).T
-    rows = keys[i, along.chosen[b].argmax(axis=1)[i]] - keys[i, t]
-    apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
-    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
 
 
 def _selection(risk: Risk, chosen: np.ndarray) -> Selection:

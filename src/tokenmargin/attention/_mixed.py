@@ -164,3 +164,17 @@ def netted(keys: np.ndarray, signed: np.ndarray) -> np.ndarray:
     left_over -= np.swapaxes(left_over, 1, 2)
     total = left_over.clip(0).sum()
     return left_over / total if total > NET_WEIGHT else signed
+
+
+def overtakes(
+    keys: np.ndarray, above: np.ndarray, chosen: np.ndarray, support: tuple[tuple[int, int, int], ...]
+) -> bool:
+    """True if a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
+
+    Unless inputs that share tokens pull the same difference the other way, and more.
+    """
+    i, t = np.nonzero(above)
+    j, s, u = np.array(support, dtype=np.int64).reshape(-1, 3).T
+    rows = keys[i, chosen.argmax(axis=1)[i]] - keys[i, t]
+    apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
+    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
