@@ -132,7 +132,7 @@ def sample():
     """Three problems of each of two laws, with their flows and the risk after 20,000 steps of descent."""
     found = {}
     for law in SAMPLED:
-        problems = drawn(law, 3, 1)
+        problems = drawn(law, 3, 0)
         descent = Descent(problems)
         runs = [follow(one.risk, one.start, Flow()) for one in problems]
         found[law] = runs, descent.values(descent.run(0.05, 20_000))
