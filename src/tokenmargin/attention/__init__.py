@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from tokenmargin.attention.heads import (
         Curvature,
         Head,
+        Kink,
+        KinkedHead,
         LinearHead,
         QuadraticHead,
         ReLUHead,
         head_scores,
     )
     from tokenmargin.attention.joint_risk import JointRisk
+    from tokenmargin.attention.least_gradient import LeastGradient, least_gradient
     from tokenmargin.attention.limit import BlockLimit, Limit, LimitKind
     from tokenmargin.attention.matrix_risk import MatrixRisk
     from tokenmargin.attention.method import Excess, Gradient, Method, ScaledVector
@@ -69,8 +72,11 @@ __all__ = [
     "HeadRisk",
     "JointRisk",
     "KeyField",
+    "Kink",
+    "KinkedHead",
     "LabelLog",
     "LabelSquared",
+    "LeastGradient",
     "Limit",
     "LimitKind",
     "LinearHead",
@@ -104,6 +110,7 @@ __all__ = [
     "head_scores",
     "label_log",
     "label_squared",
+    "least_gradient",
     "limits_of",
     "local_path",
     "logistic",

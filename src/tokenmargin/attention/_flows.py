@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import frexp
 from typing import Any
 
@@ -20,12 +21,16 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
+from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
 from tokenmargin.attention._lane_field import alike, widened
-from tokenmargin.attention._mixed import split
+from tokenmargin.attention._mixed import Split, split
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
-from tokenmargin.attention.flow import AWAY, Flow, integrate
+from tokenmargin.attention._sliding import integrate_pieces
+from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
+from tokenmargin.attention.kinks import landed
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory
@@ -105,12 +110,11 @@ def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: b
             )
             for j, norm in zip(members, norms, strict=True)
         ]
-        for lane, end in integrate([systems[j] for j in members], inside, until, method, keep_path):
+        followed = integrate_pieces if has_kinks(systems[members[0]]) else partial(integrate, record=keep_path)
+        for lane, end in followed([systems[j] for j in members], inside, until, method):
             j = members[lane]
             system, coordinates = reduced[j]
-            outcome = (
-                Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
-            )
+            outcome = _outcome(end)
             path = coordinates.outward(end.path[:, : system.keys.shape[2]], points[j])
             path[0] = points[j]
             run = Trajectory(risks[j], method, path, coordinates.times(end.times), outcome, end.n_steps)
@@ -120,29 +124,65 @@ def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: b
 
 def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """A run that ended where pairs of weight cancel, followed on where the others still pull; itself where none do."""
+    if has_kinks(system):
+        return _beyond_kinks(run, system, coordinates, until, method)
     if not system.has_fixed_scores:
         return run
     y = coordinates.inward(run.points[-1])
     parts = split(system, y, np.asarray(_pair_weights(system, y)))
     if parts is None or not parts.attracts:
         return run
+    end, inner = _followed_beside(parts, coordinates, run, until, method)
+    joined = _joined(run, replace(end, path=parts.whole(end.path)), coordinates)
+    return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
+
+
+def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
+    """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
+    while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
+        parts = kinked_split(system, coordinates.inward(run.points[-1]))
+        if not isinstance(parts, KinkedSplit) or parts.is_whole or parts.why_not is not None:
+            return run
+        end, inner = _followed_beside(parts, coordinates, run, until, method)
+        path = parts.whole(end.path)
+        back = np.flatnonzero(parts.attention_beside(system, path) > FELT)
+        if not len(back) or len(path) < 2:
+            path[-1] = landed(system, parts.at, path[-1])
+            joined = _joined(run, replace(end, path=path), coordinates)
+            return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
+        cut = max(int(back[0]), 1)
+        apart = replace(end, path=path[: cut + 1], times=end.times[: cut + 1], n_steps=cut)
+        run = _joined(run, apart, coordinates)
+        ((_, end),) = integrate_pieces([system], [path[cut]], [until], method)
+        run = _joined(run, end, coordinates)
+    return run
+
+
+def _followed_beside(
+    parts: Split, coordinates: Coordinates, run: Trajectory, until: float, method: Flow
+) -> tuple[FlowEnd, Coordinates]:
+    """The flow of what is left beside the held part, from where a run ended, and its coordinates."""
     inner = coordinates.within(parts.free)
     (rest,) = in_shared_shapes([parts.rest])
     (_, end), *_ = integrate([rest], [widened(inner.inward(run.points[-1]), rest)], [until], method, record=True)
-    passed = parts.whole(end.path[:, : parts.free.shape[1]])
-    onward, times = coordinates.outward(passed, run.points[-1]), coordinates.times(end.times)
-    outcome = Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
-    joined = Trajectory(
-        run.risk,
-        method,
-        np.concatenate([run.points, onward[1:]]) if len(run.points) > 2 else np.stack([run.points[0], onward[-1]]),
-        np.concatenate([run.times, run.times[-1] + times[1:]])
-        if len(run.points) > 2
-        else np.array([run.times[0], run.times[-1] + times[-1]]),
-        outcome,
-        run.n_steps + end.n_steps,
+    return replace(end, path=end.path[:, : parts.free.shape[1]]), inner
+
+
+def _joined(run: Trajectory, end: FlowEnd, coordinates: Coordinates) -> Trajectory:
+    """A run and what followed it."""
+    onward, times = coordinates.outward(end.path, run.points[-1]), run.times[-1] + coordinates.times(end.times)
+    is_kept = len(run.points) > 2
+    return replace(
+        run,
+        points=np.concatenate([run.points, onward[1:]]) if is_kept else np.stack([run.points[0], onward[-1]]),
+        times=np.concatenate([run.times, times[1:]]) if is_kept else np.array([run.times[0], times[-1]]),
+        outcome=_outcome(end),
+        n_steps=run.n_steps + end.n_steps,
     )
-    return _beyond(joined, parts.rest, inner, until, method) if outcome is Outcome.STATIONARY else joined
+
+
+def _outcome(end: FlowEnd) -> Outcome:
+    return Outcome.NORM_REACHED if end.reached else Outcome.STATIONARY if end.finished else Outcome.STEPS_SPENT
 
 
 _pair_weights = eqx.filter_jit(lambda system, y: system.pair_weights(y)[0])

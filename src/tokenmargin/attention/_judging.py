@@ -26,14 +26,18 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_limit import kinked_limit
 from tokenmargin.attention._lane_field import alike, evaluated
-from tokenmargin.attention._mixed import SAME_DIFFERENCE, netted, split
+from tokenmargin.attention._mixed import netted, overtakes, split
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._size_classes import Shape, shared_shapes
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
     NEWTON_TOLERANCE,
+    in_units_asked,
     settled_velocity,
     stationarity,
 )
@@ -135,7 +139,7 @@ class _Ends:
         norm = np.array([float(lengths(point)) * own.kappa for own, point in zip(coordinates, p, strict=True)])
         present = np.isfinite(stacked.log_multiplicity)
         logits = np.matmul(stacked.keys, y[:, None, :, None])[..., 0] + stacked.log_multiplicity
-        keys, signed, order = _in_their_orders(systems[0], stacked.keys, logits, scores, signed)
+        keys, signed, order = in_units_asked(systems[0], stacked.keys, logits, scores, signed)
         told = risks, systems, coordinates, p, y, keys, present, logits, force, jacobian, signed, scores, order, norm
         return cls(*told, speed=np.linalg.norm(force, axis=1))
 
@@ -149,20 +153,6 @@ class _Ends:
         own_scale = np.where(longest < OTHER_SCALE * lengths.max(axis=1), longest, 1.0)
         rounding = ROUNDING_FACTOR * eps * self.norm * own_scale**3 / np.maximum(self.speed, 1e-150) ** 2
         return np.maximum(SPREAD_TOLERANCE, np.minimum(rounding, LARGEST_SPREAD))
-
-
-def _in_their_orders(
-    system: Any, keys: np.ndarray, logits: np.ndarray, scores: np.ndarray, signed: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(keys, weights, orders) with each input in units of the margin that the loss asks of it; see `pair_field`."""
-    order = np.ones(logits.shape[:2])
-    if not (system.has_fixed_scores and system.loss.is_flat):
-        return keys, signed, order
-    share = np.exp(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
-    order = np.asarray(system.loss.order((share * scores).sum(axis=2)))
-    signed = signed / order[:, :, None, None]
-    total = np.abs(signed).sum(axis=(1, 2, 3), keepdims=True) / 2
-    return keys * order[:, :, None, None], signed / np.where(total > 0, total, 1.0), order
 
 
 def _judged(ends: _Ends) -> list[Limit]:
@@ -187,9 +177,13 @@ def _judged(ends: _Ends) -> list[Limit]:
     limits = []
     for b in range(len(ends.p)):
         kind, reason = _verdict(ends, along, b, bool(is_far[b]), newton[b], top_eigenvalue[b])
-        if kind is LimitKind.STALLED and (parts := _mixed(ends, b)) is not None:
+        if kind is not LimitKind.STALLED and is_held(ends.systems[b], ends.y[b]):
+            kind = LimitKind.STALLED  # the field was taken on one side of the kinks that hold p
+        parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
+        if isinstance(parts, Limit):
             limits.append(parts)
             continue
+        reason = parts or reason
         diverging, p = kind is LimitKind.DIVERGES, ends.p[b]
         support, weights = along.support(b, ends.order[b]) if diverging else ((), np.zeros(0))
         limits.append(
@@ -212,11 +206,12 @@ def _judged(ends: _Ends) -> list[Limit]:
     return limits
 
 
-def _mixed(ends: _Ends, b: int) -> Limit | None:
-    """The limit if part of p stays where pairs of weight cancel and the rest diverges; None if it is not so."""
+def _mixed(ends: _Ends, b: int) -> Limit | str | None:
+    """The limit if part of p stays where pairs of weight cancel and the rest diverges; else why not, or None."""
     system, coordinates = ends.systems[b], ends.coordinates[b]
-    if not system.has_fixed_scores or not np.isfinite(ends.signed[b]).all():
-        return None
+    is_known = bool(np.isfinite(ends.signed[b]).all())
+    if not (is_known and system.has_fixed_scores):
+        return _on_kinks(ends, b) if is_known and has_kinks(system) else None
     parts = split(system, ends.y[b], ends.signed[b])
     if parts is None or not parts.attracts:
         return None
@@ -237,6 +232,19 @@ def _mixed(ends: _Ends, b: int) -> Limit | None:
     )
 
 
+def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
+    """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
+    risk, coordinates, parts = ends.risks[b], ends.coordinates[b], kinked_split(ends.systems[b], ends.y[b])
+    if not isinstance(parts, KinkedSplit) or not parts.holds:
+        return parts.why_not if isinstance(parts, KinkedSplit) else parts
+    rest, chosen = None, parts.kept
+    if not parts.is_whole:
+        (rest,) = _judged(_Ends.of([(risk, parts.rest, coordinates.within(parts.free), ends.p[b])]))
+        chosen = np.take_along_axis(rest.selection.chosen, parts.group, axis=1) & ends.present[b]
+    finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
+    return kinked_limit(parts, rest, risk=risk, point=ends.p[b], finite=finite, selection=_selection(risk, chosen))
+
+
 def _verdict(
     ends: _Ends, along: _Separation, b: int, is_far: bool, newton: float, top_eigenvalue: float
 ) -> tuple[LimitKind, str]:
@@ -251,7 +259,7 @@ def _verdict(
     if is_far and separates and along.adverse[b] <= WEIGHT_FLOOR:
         if (reason := _comes_back(ends, along, b)) is not None:
             return LimitKind.STALLED, reason
-        if _overtakes(ends.keys[b], along, b):
+        if overtakes(ends.keys[b], along.above[b], along.chosen[b], along.support(b, ends.order[b])[0]):
             return LimitKind.STALLED, "A token of higher score keeps its distance: it pulls p away further on."
         return (
             LimitKind.DIVERGES,
@@ -328,18 +336,6 @@ def _comes_back(ends: _Ends, along: _Separation, b: int) -> str | None:
     if (gaps[pulls] < -np.log(WEIGHT_FLOOR)).any():
         return "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further."
     return None
-
-
-def _overtakes(keys: np.ndarray, along: _Separation, b: int) -> bool:
-    """True if a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
-
-    Unless inputs that share tokens pull the same difference the other way, and more.
-    """
-    i, t = np.nonzero(along.above[b])
-    j, s, u = np.array(along.support(b, np.ones(len(keys)))[0], dtype=np.int64).reshape(-1, 3).T
-    rows = keys[i, along.chosen[b].argmax(axis=1)[i]] - keys[i, t]
-    apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
-    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())
 
 
 def _selection(risk: Risk, chosen: np.ndarray) -> Selection:

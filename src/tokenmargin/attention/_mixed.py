@@ -75,37 +75,37 @@ def split(system: PairField, y: np.ndarray, signed: np.ndarray) -> Split | None:
         return None
     held, free = right[:m].T, right[m:].T
     flat = keys @ free
-    group = _groups(flat, np.isfinite(np.asarray(system.log_multiplicity)))
+    group = groups(flat, np.isfinite(np.asarray(system.log_multiplicity)))
     found = _finite_part(system, held, held.T @ y, group, flat @ (free.T @ y))
     if found is None:
         return None
     finite, newton, eigenvalue = found
     logits = np.asarray(system.log_multiplicity) + keys @ (held @ finite)
-    log_multiplicity, merged = _merged(logits, scores, group)
+    log_multiplicity, mean = merged(logits, scores, group)
     n = np.arange(len(keys))[:, None]
     rest = PairField(
-        keys=flat[n, group].astype(keys.dtype), scores=merged, log_multiplicity=log_multiplicity, loss=system.loss
+        keys=flat[n, group].astype(keys.dtype), scores=mean, log_multiplicity=log_multiplicity, loss=system.loss
     )
     return Split(held, free, finite, rest, newton, eigenvalue, group)
 
 
-def _groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
+def groups(flat: np.ndarray, present: np.ndarray) -> np.ndarray:
     """First token of its input with the same key outside the span, for each token, shape (n, T)."""
     near = np.linalg.norm(flat[:, :, None] - flat[:, None], axis=-1) <= SPAN_TOLERANCE
     return np.asarray((near & present[:, None, :]).argmax(axis=2))
 
 
-def _merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def merged(logits: np.ndarray, scores: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log multiplicity and mean score of the token that stands for each group; -inf for the others."""
-    log_multiplicity, merged = np.full_like(scores, -np.inf), scores.copy()
+    log_multiplicity, mean = np.full_like(scores, -np.inf), scores.copy()
     for i in range(len(scores)):
         for first in np.unique(group[i]):
             members = np.flatnonzero((group[i] == first) & np.isfinite(logits[i]))
             if len(members):
                 log_multiplicity[i, first] = np.logaddexp.reduce(logits[i, members])
                 share = np.exp(logits[i, members] - log_multiplicity[i, first])
-                merged[i, first] = float(share @ scores[i, members])
-    return log_multiplicity, merged
+                mean[i, first] = float(share @ scores[i, members])
+    return log_multiplicity, mean
 
 
 def _finite_part(
@@ -164,3 +164,17 @@ def netted(keys: np.ndarray, signed: np.ndarray) -> np.ndarray:
     left_over -= np.swapaxes(left_over, 1, 2)
     total = left_over.clip(0).sum()
     return left_over / total if total > NET_WEIGHT else signed
+
+
+def overtakes(
+    keys: np.ndarray, above: np.ndarray, chosen: np.ndarray, support: tuple[tuple[int, int, int], ...]
+) -> bool:
+    """True if a token of higher score stays as far behind as the weighted ones: however little, it pulls for ever.
+
+    Unless inputs that share tokens pull the same difference the other way, and more.
+    """
+    i, t = np.nonzero(above)
+    j, s, u = np.array(support, dtype=np.int64).reshape(-1, 3).T
+    rows = keys[i, chosen.argmax(axis=1)[i]] - keys[i, t]
+    apart = np.abs(rows[:, None] - (keys[j, s] - keys[j, u])).max(axis=-1)
+    return bool((apart.min(axis=1, initial=np.inf) > SAME_DIFFERENCE).any())

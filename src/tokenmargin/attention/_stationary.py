@@ -5,6 +5,8 @@ Only differences of keys move p: outside their span J is zero, and says nothing.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 #: Singular values of the key differences below this, relative to the largest, span nothing.
@@ -98,3 +100,17 @@ def settled_velocity(keys: np.ndarray, signed: np.ndarray, force: np.ndarray) ->
         is_rounding[b] = (weights[b, order[b]][steady[b]] >= change).all()
     along = np.where(is_rounding[:, None], force - rounded, force)
     return np.asarray(along / np.linalg.norm(along, axis=1, keepdims=True))
+
+
+def in_units_asked(
+    system: Any, keys: np.ndarray, logits: np.ndarray, scores: np.ndarray, signed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(keys, weights, orders) with each input in units of the margin that the loss asks of it; see `pair_field`."""
+    order = np.ones(logits.shape[:2])
+    if not (system.has_fixed_scores and system.loss.is_flat):
+        return keys, signed, order
+    share = np.exp(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
+    order = np.asarray(system.loss.order((share * scores).sum(axis=2)))
+    signed = signed / order[:, :, None, None]
+    total = np.abs(signed).sum(axis=(1, 2, 3), keepdims=True) / 2
+    return keys * order[:, :, None, None], signed / np.where(total > 0, total, 1.0), order

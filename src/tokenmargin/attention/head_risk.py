@@ -6,6 +6,7 @@ token nothing cancels, as in `PairField.descent_direction`; with a linear head i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,11 +18,11 @@ from jaxtyping import Array, Bool, Float
 
 from tokenmargin._checks import checked, real_array
 from tokenmargin._precision import keep_precision
-from tokenmargin._types import ArrayLike, InputNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
+from tokenmargin._types import AnyArray, ArrayLike, InputNumbersJ, ScalarJ, TokenNumbersJ, VectorJ
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._outer_keys import FieldKeys, field_keys
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention.heads import Head, TokensJ, head_scores
+from tokenmargin.attention.heads import Head, Kink, KinkedHead, TokensJ, head_scores
 from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
@@ -48,6 +49,10 @@ class HeadField(KeyField):
         """Y_i psi(z_i), shape (n,)."""
         return self.labels * jax.vmap(self.head)(z)
 
+    def head_slopes(self, z: AttendedJ) -> AttendedJ:
+        """psi'(z_i), shape (n, k)."""
+        return jax.vmap(jax.grad(self.head))(z)
+
     def value(self, p: VectorJ) -> ScalarJ:
         """L(p) = (1/n) sum_i l(Y_i psi(X_i's_i)) [M, (83)]."""
         s = jnp.exp(log_attention(self.keys, self.log_multiplicity, p))
@@ -57,7 +62,7 @@ class HeadField(KeyField):
         """Attention and slopes at p, and scores to first order around what is attended to: Y psi'(z)'x_t."""
         log_s = log_attention(self.keys, self.log_multiplicity, p)
         z = jnp.einsum("nt,ntk->nk", jnp.exp(log_s), self.tokens)
-        pulls = self.labels[:, None] * jax.vmap(jax.grad(self.head))(z)
+        pulls = self.labels[:, None] * self.head_slopes(z)
         top = jnp.argmax(log_s, axis=-1)[:, None, None]
         ahead = jnp.einsum("ntk,nk->nt", self.tokens - jnp.take_along_axis(self.tokens, top, axis=1), pulls)
         return Seen(log_s, self.loss.log_slope(self.signed_output(z)), ahead)
@@ -179,18 +184,43 @@ class HeadRisk(Risk):
         return Selection(np.asarray(self.every_token.best))
 
     @keep_precision
-    def felt(self, p: ArrayLike) -> EmbeddedSequences:
+    def felt(self, p: ArrayLike, kinks: Sequence[Kink] = ()) -> EmbeddedSequences:
         """The problem that p feels: the same keys, and scores to first order around what p attends to.
 
         Near a direction that saturates the softmax the flow behind the head is the flow of these scores, so it is their
         max-margin problem that a limit is to be compared with.
+
+        Args:
+            p: the point.
+            kinks: units of the head that are at their kinks there, whose gradients count by their share.
         """
-        gamma = np.asarray(_felt_scores(self.every_token, self.point(p)))
-        return self.sequences.rescored(gamma)
+        point = self.point(p)
+        if not kinks:
+            return self.sequences.rescored(np.asarray(_felt_scores(self.every_token, point)))
+        z = np.asarray(_attended(self.every_token, point))
+        on = (np.asarray(_units(self.head, z)) > 0).astype(float)
+        for one in kinks:
+            on[one.input, one.unit] = one.share
+        pulls = self.sequences.labels[:, None] * np.asarray(_piece_slopes(self.head, z, on))
+        return self.sequences.rescored(np.einsum("ntk,nk->nt", self.every_token.tokens, pulls))
 
 
 _scores = eqx.filter_jit(head_scores)
+_units = eqx.filter_jit(lambda head, z: jax.vmap(head.units)(z))
 _felt_scores = eqx.filter_jit(lambda field, p: field.seen(p).scores)
+_attended = eqx.filter_jit(
+    lambda field, p: jnp.einsum(
+        "nt,ntk->nk", jnp.exp(log_attention(field.keys, field.log_multiplicity, p)), field.tokens
+    )
+)
+
+
+@eqx.filter_jit
+def _piece_slopes(head: KinkedHead, z: AnyArray, on: AnyArray) -> AnyArray:
+    """Gradient of the head at each z with a pattern of its own."""
+    return jax.vmap(jax.grad(lambda x, own: head.piece(x, own, jnp.zeros_like(own))[0]))(z, on)
+
+
 _log_excess = eqx.filter_jit(
     lambda field, points, allowed: jax.vmap(lambda p: field.log_excess_over(p, allowed))(points)
 )

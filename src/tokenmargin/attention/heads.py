@@ -1,11 +1,15 @@
 """Prediction heads psi that follow attention: f(X) = psi(X' softmax(K p)) [M, (83)].
 
 A head maps one attended token z, shape (k,), to a number. `curvature` says what is known of its shape for certain,
-which is what decides whether mixing tokens can only hurt [M, Lemma 14].
+which is what decides whether mixing tokens can only hurt [M, Lemma 14]. A head with kinks says where they are, so that
+a flow can cross them, slide along them and leave them.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from math import sqrt
 
@@ -16,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from tokenmargin._checks import checked, fits_in_memory, real_array, whole_number
-from tokenmargin._types import ArrayLike, InputNumbersJ, TokenNumbersJ
+from tokenmargin._types import AnyArray, ArrayLike, InputNumbersJ, TokenNumbersJ
 from tokenmargin.errors import InvalidInputError
 
 TokenVector = Float[Array | np.ndarray, "k"]
@@ -24,6 +28,7 @@ TokensJ = Float[Array | np.ndarray, "n T k"]
 SquareMatrix = Float[Array | np.ndarray, "k k"]
 HiddenMatrix = Float[Array | np.ndarray, "h k"]
 HiddenVector = Float[Array | np.ndarray, "h"]
+Units = Float[Array | np.ndarray, "h"]
 ScalarOut = Float[Array | np.ndarray, ""]
 
 #: Eigenvalues of a quadratic head within this fraction of the largest in modulus are zero: eigvalsh is that accurate.
@@ -55,6 +60,64 @@ class Head(eqx.Module):
     def curvature(self) -> Curvature:
         """Shape that psi certainly has."""
         return Curvature.UNKNOWN
+
+
+@dataclass(frozen=True, order=True)
+class Kink:
+    """A unit of a head at its kink, on one input, and how much of its gradient counts: 0 off, 1 on."""
+
+    input: int
+    unit: int
+    share: float
+
+
+#: relu, or what stands for it: it maps numbers of any shape to as many.
+Relu = Callable[[AnyArray], AnyArray]
+
+
+class KinkedHead(Head):
+    """A piecewise smooth head, to subclass: smooth operations, and `relu` wherever there is a kink.
+
+    Write `through` with the `relu` that it is given, as often as needed: |u| is relu(u) + relu(-u), and max(a, b) is
+    a + relu(b - a). Each number that goes into a `relu` is a unit, whose kink is where it is zero.
+    """
+
+    @abstractmethod
+    def through(self, z: TokenVector, relu: Relu) -> ScalarOut:
+        """psi(z), with `relu` for max(0, u)."""
+
+    def __call__(self, z: TokenVector) -> ScalarOut:
+        """psi(z)."""
+        return self.through(z, jax.nn.relu)
+
+    def units(self, z: TokenVector) -> Units:
+        """Numbers that go into a `relu` at z, shape (h,): a unit is at its kink where its own is 0."""
+        felt: list[AnyArray] = []
+
+        def relu(u: AnyArray) -> AnyArray:
+            felt.append(jnp.ravel(u))
+            return jax.nn.relu(u)
+
+        self.through(z, relu)
+        return jnp.concatenate(felt) if felt else jnp.zeros(0)
+
+    @property
+    def n_units(self) -> int:
+        """h, the number of units."""
+        return int(jax.eval_shape(self.units, jax.ShapeDtypeStruct((self.width,), float)).shape[0])
+
+    def piece(self, z: TokenVector, on: Units, lift: Units) -> tuple[ScalarOut, Units]:
+        """(psi, units) with on_j u_j + lift_j in place of relu(u_j): psi itself for the pattern at z."""
+        felt: list[AnyArray] = []
+
+        def relu(u: AnyArray) -> AnyArray:
+            at = sum(one.size for one in felt)
+            felt.append(jnp.ravel(u))
+            here = slice(at, at + felt[-1].size)
+            return jnp.reshape(on[here] * felt[-1] + lift[here], jnp.shape(u))
+
+        value = self.through(z, relu)
+        return value, jnp.concatenate(felt) if felt else jnp.zeros(0)
 
 
 class LinearHead(Head):
@@ -130,7 +193,7 @@ class QuadraticHead(Head):
         return Curvature.CONCAVE if eigenvalues.max() <= width else Curvature.UNKNOWN
 
 
-class ReLUHead(Head):
+class ReLUHead(KinkedHead):
     """psi(z) = a'relu(B z + c): one hidden layer.
 
     Args:
@@ -163,9 +226,9 @@ class ReLUHead(Head):
         inner = jax.random.normal(first, (hidden, width)) / sqrt(width)
         return cls(inner, jnp.zeros(hidden), jax.random.normal(second, (hidden,)) / sqrt(hidden))
 
-    def __call__(self, z: TokenVector) -> ScalarOut:
+    def through(self, z: TokenVector, relu: Relu) -> ScalarOut:
         """a'relu(B z + c)."""
-        return jnp.dot(self.output, jax.nn.relu(self.hidden @ z + self.bias))
+        return jnp.dot(self.output, relu(self.hidden @ z + self.bias))
 
     @property
     def width(self) -> int:

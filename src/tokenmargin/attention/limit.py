@@ -22,6 +22,8 @@ from tokenmargin.attention._margin_interval import margin_interval, margin_of
 from tokenmargin.attention._points import unit_rows
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.blocks import Role, by_block
+from tokenmargin.attention.head_risk import HeadRisk
+from tokenmargin.attention.heads import Kink
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.losses import Loss
@@ -106,6 +108,7 @@ class Limit(LimitVerdict, Told):
     finite_part: Vector | None = None  #: where the part that converges stays, shape (D,), orthogonal to the velocity
     norm: Norm | None = EUCLIDEAN  #: the norm of the max-margin problem that it is judged by; None where none is known
     weights: np.ndarray | None = None  #: of tokens, summed over parts of the run, shape (c, n, T); None: at `point`
+    kinks: tuple[Kink, ...] = ()  #: units that hold p at their kinks: with these shares nothing pulls on it
     onward: np.ndarray | None = None  #: of the array of logits over the second half of the run; None: `velocity`
 
     @cached_property
@@ -200,7 +203,7 @@ class Limit(LimitVerdict, Told):
         an input share its attention for ever, so they all have the score that they have together. Where a head is
         trained too, the tokens themselves are asked for, and stay as they are.
         """
-        felt = self.risk.felt(self.point)
+        felt = self._felt()
         if any(block.role is Role.HEAD for block in self.risk.blocks.values()):
             return felt
         felt = with_one_score_a_key(felt)
@@ -210,6 +213,12 @@ class Limit(LimitVerdict, Told):
             together = (share * gamma).sum(axis=1) / share.sum(axis=1)
             felt = felt.rescored(np.where(self.selection.chosen, together[:, None], gamma))
         return _without_tied(felt, self.selection.chosen)
+
+    def _felt(self) -> EmbeddedSequences:
+        if not self.kinks:
+            return self.risk.felt(self.point)
+        assert isinstance(self.risk, HeadRisk)
+        return self.risk.felt(self.point, self.kinks)
 
     def __repr__(self) -> str:
         """The kind, the selected tokens and the reason."""

@@ -185,7 +185,7 @@ class KeyField(Field):
         sign, log_w = self.log_pair_weights(p)
         signed, _ = self._normalised(sign, log_w)
         seen = self.seen(p)
-        field = pulled(self.keys, jnp.sum(signed, axis=-1))
+        field = self.force(p)
         reach = self.keys @ field
         mean_gap = jnp.sum(field**2)
         if self.has_fixed_scores:

@@ -1,0 +1,261 @@
+"""Ends of a flow behind a head with kinks: where it rests or slides, apart from what still pulls on it.
+
+Let p be at rest, up to rounding, on the span S of the tokens that pull on one another: units at their kinks hold it,
+with shares theta. There z = X's and the shares solve  g(theta) = 0, u = 0 on S,  which Newton's method settles. Beyond
+S an input feels its other tokens to first order alone, as their attention vanishes: they score Y psi_theta'(z)'x_t, by
+the envelope theorem, since on S the risk is stationary in z. That is the problem of a linear head in fewer dimensions,
+whose flow diverges, and is judged like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tokenmargin._module import Module
+from tokenmargin._types import AnyArray
+from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
+from tokenmargin.attention._pieces import Piece, has_kinks
+from tokenmargin.attention._stationary import NEWTON_TOLERANCE
+from tokenmargin.attention.head_risk import HeadField
+from tokenmargin.attention.heads import Kink
+from tokenmargin.attention.kinks import VANISHING, Kinks, Surface, directions, turned
+from tokenmargin.attention.pair_field import PairField, log_attention
+
+#: Singular values of Newton's equations below this, relative to the largest, are those of shares that are padding or
+#: dependent, and of directions outside S.
+RESOLVED = 1e-11
+
+#: Attention of a token outside the held part from which it is not felt to first order alone, nor hidden by rounding.
+FELT = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class KinkedSplit(Split):
+    """A system at a point where p rests on S: the units that hold it, and the problem beyond S."""
+
+    kinks: tuple[Kink, ...]  #: units at their kinks, with the share of each
+    are_dependent: bool  #: True if their normals are: shares are then one choice of several
+    kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
+    is_whole: bool  #: True if S is the whole span: nothing is left to diverge
+    is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
+    at: Kinks  #: the directions of the flow there
+
+    def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
+        """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
+        return _beside(system, self.kept, path)
+
+    @property
+    def vanishing(self) -> tuple[Kink, ...]:
+        """Units that hold p with a share that tends to 0 or 1, as all that they make up for vanishes."""
+        return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
+
+    @property
+    def holds(self) -> bool:
+        """True if the finite part is a strict local minimum on S, kinks included: no direction descends."""
+        return self.attracts and not self.vanishing and not self.is_beside
+
+    @property
+    def why_not(self) -> str | None:
+        """Sentence that says why the finite part is no strict local minimum; None where it has yet to be reached."""
+        if self.vanishing:
+            return (
+                f"p slides along the kinks of {named(self.vanishing)}, which tend to 0 or 1: on one side its input "
+                "pulls on nothing, so that in the limit nothing says where on the kink p stays."
+            )
+        if self.is_beside:
+            return (
+                "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
+                "what is left of the force is below rounding, and may change that."
+            )
+        if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
+            return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
+        return None
+
+
+def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+    """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle, or why.
+
+    Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free`
+    are projections.
+    """
+    kinks = directions(system, y)
+    differences = _held_differences(system, kinks, y)
+    if not kinks.is_consistent:
+        return "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
+    if not len(differences):
+        return None
+    present = np.isfinite(np.asarray(system.log_multiplicity))
+    basis = _spanned(differences)
+    held, free = basis.T @ basis, np.eye(len(y)) - basis.T @ basis
+    flat = np.asarray(system.keys) @ free
+    group = groups(flat, present)
+    top = np.where(present, flat @ y, -np.inf).argmax(axis=1)
+    kept = present & (group == np.take_along_axis(group, top[:, None], axis=1))
+    found = _rested(system, kinks, held, y @ held, kept)
+    if found is None:
+        return None
+    log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, found.scores, group)
+    n = np.arange(len(group))[:, None]
+    rest = PairField(keys=flat[n, group], scores=mean, log_multiplicity=log_multiplicity, loss=system.loss)
+    h = kinks.on.shape[1]
+    shares = [
+        Kink(unit // h, unit % h, share)
+        for surface, own in zip(kinks.held, found.theta, strict=True)
+        for unit, share in zip(surface.units, surface.shares(float(own)), strict=True)
+    ]
+    return KinkedSplit(
+        held,
+        free,
+        found.x,
+        rest,
+        found.newton_step,
+        found.largest_eigenvalue,
+        group,
+        kinks=tuple(sorted(shares)),
+        are_dependent=len(kinks.independent) < len(kinks.held),
+        kept=kept,
+        at=kinks,
+        is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
+        is_whole=len(basis) == len(_spanned(np.where(present[..., None], system.keys, 0.0).reshape(-1, len(y)))),
+    )
+
+
+def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
+    logits = np.einsum("ntr,sr->snt", system.keys, path) + np.asarray(system.log_multiplicity)
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    return np.asarray((np.where(kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
+
+
+def _spanned(differences: np.ndarray) -> np.ndarray:
+    """Orthonormal basis of what the rows span, as rows."""
+    _, values, right = np.linalg.svd(differences, full_matrices=False)
+    return np.asarray(right[values > SPAN_TOLERANCE * values.max()])
+
+
+def is_held(system: object, y: np.ndarray) -> bool:
+    """True if the system is behind a head whose kinks hold p at y."""
+    return isinstance(system, HeadField) and has_kinks(system) and bool(directions(system, y).held)
+
+
+def named(kinks: tuple[Kink, ...]) -> str:
+    """Units with their inputs and shares, in words."""
+    return ", ".join(f"unit {one.unit} on input {one.input} (share {one.share:.3g})" for one in kinks)
+
+
+def told_kinks(parts: KinkedSplit) -> str:
+    """The kinks that hold p, as the beginning of a sentence; empty where there are none."""
+    if not parts.kinks:
+        return ""
+    more = ", whose gradients are dependent, so that other shares do as well," if parts.are_dependent else ""
+    return f"At the kinks of {named(parts.kinks)}{more} the gradients of both sides cancel"
+
+
+def _held_differences(system: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
+    """Key differences of tokens that pull on one another, on either side of the kinks that hold p, shape (k, r)."""
+    keys, found = np.asarray(system.keys), []
+    for side in (0.0, 1.0):
+        # With its share a unit may pull on nothing, whatever it holds.
+        on = turned(kinks.on, kinks.held, [side] * len(kinks.held))
+        signed = np.asarray(_pair_weights(Piece.of(system, on, np.full(4, -1)), y))
+        i, t, u = np.nonzero(signed > HELD_WEIGHT)
+        found.append(keys[i, t] - keys[i, u])
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rested:
+    """The point of S at which p rests, and what is felt there."""
+
+    x: np.ndarray
+    theta: np.ndarray  #: share of each surface that holds p
+    newton_step: float
+    largest_eigenvalue: float
+    scores: np.ndarray  #: Y (psi + psi'(x_t - z)) of every token, shape (n, T)
+
+
+def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray, kept: np.ndarray) -> _Rested | None:
+    """The point at which p rests on S with the kept tokens alone, by Newton's method; None where it leads nowhere."""
+    keys = np.where(kept[..., None], np.asarray(system.keys) @ held, 0.0)
+    alone = replace(system, keys=keys, log_multiplicity=np.where(kept, np.asarray(system.log_multiplicity), -np.inf))
+    k, r = len(kinks.held), len(start)
+    shape = _shares_of(kinks.held, kinks.on.size, -(-max(k, 1) // 4) * 4)
+    x, theta, step = start, np.zeros(shape.shape[1]), np.inf
+    theta[:k] = kinks.theta
+    for _ in range(NEWTON_STEPS):
+        residual, jacobian, _ = jax.device_get(_equations(alone, kinks.on, shape, x, theta))
+        if not (np.isfinite(residual).all() and np.isfinite(jacobian).all()):
+            return None
+        move = np.linalg.lstsq(jacobian, -residual, rcond=RESOLVED)[0]
+        step = float(np.linalg.norm(move[:r])) / (1.0 + float(np.linalg.norm(x)))
+        x, theta = x + held @ move[:r], theta + move[r:]
+    _, jacobian, seen = jax.device_get(_equations(alone, kinks.on, shape, x, theta))
+    scores = seen.output[:, None] + np.einsum("ntk,nk->nt", system.tokens - seen.z[:, None], seen.pulls)
+    basis = _spanned(held)
+    curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T)
+    return _Rested(x, theta[:k], step, curvature, scores)
+
+
+def _curvature(jacobian: np.ndarray, normals: np.ndarray) -> float:
+    """Largest eigenvalue of J along the surfaces, relative to |J|; -inf where they leave no direction."""
+    along = np.eye(len(jacobian))
+    if len(normals):
+        _, values, right = np.linalg.svd(normals, full_matrices=True)
+        along = right[int((values > SPAN_TOLERANCE * values.max()).sum()) :]
+    if not len(along):
+        return -np.inf
+    inner = along @ jacobian @ along.T
+    size = float(np.linalg.norm(inner))
+    return float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size if size > 0 else 0.0
+
+
+def _shares_of(held: tuple[Surface, ...], size: int, padded: int) -> np.ndarray:
+    """Signs with which shares of surfaces enter those of units, shape (units, surfaces); columns of 0 for padding."""
+    shape = np.zeros((size, padded))
+    for k, surface in enumerate(held):
+        shape[list(surface.units), k] = surface.signs
+    return shape
+
+
+class _SeenAtRest(Module):
+    z: AnyArray
+    pulls: AnyArray
+    output: AnyArray
+
+
+@eqx.filter_jit
+def _equations(
+    alone: HeadField, on: AnyArray, shape: AnyArray, x: AnyArray, theta: AnyArray
+) -> tuple[AnyArray, AnyArray, _SeenAtRest]:
+    """((force, distances from the surfaces), their derivative in x and theta, what is felt at x)."""
+    r = x.shape[0]
+    signs, first = jnp.sum(shape, axis=1), jnp.argmax(shape != 0, axis=0)
+    is_held = jnp.any(shape != 0, axis=0)
+
+    def piece(shares: AnyArray) -> Piece:
+        own = jnp.where(signs < 0, 1.0, 0.0) + shape @ shares
+        return Piece.of(alone, jnp.where(signs != 0, own, on.reshape(-1)).reshape(on.shape), jnp.full(4, -1))
+
+    # With their shares the held units may pull on nothing at all: the scale is that of either side.
+    scale = jax.lax.stop_gradient(
+        jnp.logaddexp(*(piece(jnp.full_like(theta, side)).log_scale(x) for side in (0.0, 1.0)))
+    )
+
+    def equations(both: AnyArray) -> AnyArray:
+        u, normal = piece(both[r:]).normals(both[:r])
+        length = jax.lax.stop_gradient(jnp.sqrt(jnp.sum(normal.reshape(-1, r)[first] ** 2, axis=-1)))
+        off = u.reshape(-1)[first] / jnp.where(length > 0, length, 1.0)
+        return jnp.concatenate([piece(both[r:]).pull(both[:r], scale), jnp.where(is_held, off, 0.0)])
+
+    both = jnp.concatenate([x, theta])
+    here = piece(theta)
+    z = jnp.einsum("nt,ntk->nk", jnp.exp(log_attention(here.keys, here.log_multiplicity, x)), here.tokens)
+    seen = _SeenAtRest(z, here.labels[:, None] * here.head_slopes(z), here.signed_output(z))
+    return equations(both), jax.jacfwd(equations)(both), seen
+
+
+_pair_weights = eqx.filter_jit(lambda piece, y: piece.pair_weights(y)[0])

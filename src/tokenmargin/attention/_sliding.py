@@ -1,0 +1,220 @@
+"""The flow behind a head with kinks: smooth pieces, the points at which it meets a kink, and surfaces it slides along.
+
+A step is that of any flow, on the piece on which it begins (`Piece`), smooth beyond its end too. Where it would pass
+a surface, or a share theta its bounds, it is cut at that point, and `directions` says how the flow goes on: across,
+along, or off. Each step ends on the surfaces that hold it, to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from tokenmargin._types import AnyArray
+from tokenmargin.attention._pieces import Piece, Units, units_at
+from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
+from tokenmargin.attention.head_risk import HeadField
+from tokenmargin.attention.kinks import Kinks, directions, landed, least_norm, near_surfaces, nearness, sided
+
+#: A share theta may leave its bounds by this before the unit is let go.
+SHARE = 1e-8
+
+#: Points at which a step of which both ends are on one side of a surface is looked at for a dip beyond it.
+_INSIDE = np.linspace(0.0, 1.0, 9)[1:-1]
+
+#: Speed at an end of a step over its mean speed from which it is not the speed between.
+STIFF = 4.0
+
+#: Trials to find the length of a step that ends at a kink. Illinois takes ten.
+TRIALS = 100
+
+#: Larger distances are all one: the logarithm is to be a number.
+LARGEST = 1e300
+
+#: So many kinks in a row within this distance are no progress.
+IN_A_ROW, NO_WAY = 100, 1e-8
+
+
+def integrate_pieces(
+    systems: Sequence[HeadField], starts: list[np.ndarray], until: list[float], method: Flow
+) -> Iterator[tuple[int, FlowEnd]]:
+    """Follow every system from its start; yields (index, end) as they finish, like `integrate`."""
+    for j, system in enumerate(systems):
+        yield j, _Sliding(system, starts[j], until[j], method).followed()
+
+
+class _Sliding:
+    """One flow under way."""
+
+    def __init__(self, field: HeadField, start: np.ndarray, until: float, method: Flow) -> None:
+        self.field, self.method = field, method
+        self.state = replace(_fresh(start, method), until=np.asarray(until, start.dtype))
+        self.path, self.times, self.events = [start], [0.0], [start]
+        self._go_on(directions(field, start))
+
+    def followed(self) -> FlowEnd:
+        """The end of the flow, with the points passed."""
+        while not self.state.finished and self.state.taken < self.method.max_steps:
+            if len(self.kinks.independent) == self.path[0].size or not self._progresses():
+                self.state = replace(self.state, finished=np.asarray(True))
+                break
+            self._step()
+        end, state = self.path[-1], self.state
+        reached = bool(np.linalg.norm(end) >= float(state.until))
+        return FlowEnd(
+            end,
+            self.times[-1],
+            int(state.taken),
+            reached,
+            bool(state.finished),
+            np.stack(self.path),
+            np.array(self.times),
+        )
+
+    def _progresses(self) -> bool:
+        """False where kinks follow one another without end, or units of several layers meet with no way to go on."""
+        if not self.kinks.is_consistent:
+            return False
+        last = self.events[-IN_A_ROW:]
+        return len(last) < IN_A_ROW or float(np.abs(last[-1] - last[0]).max()) > NO_WAY
+
+    def _go_on(self, kinks: Kinks) -> None:
+        """Go on from the last point, as the kinks there say."""
+        self.kinks, self.piece = kinks, kinks.piece(self.field)
+        self.units = jax.device_get(units_at(self.piece, self.path[-1]))
+
+    def _step(self) -> None:
+        """One attempted step, cut where it meets a kink."""
+        state, move, length, end, units = jax.device_get(_stepped(self.piece, self.state))
+        if not move:
+            self.state = state
+            return
+        state = replace(state, y=end)
+        if self._least(units, state.y) < 0.0:
+            self._meet(float(length), state)
+        elif self._dips(units, state.y, float(length)) and length > NO_WAY:
+            self.state = replace(self.state, step=np.asarray(length / 2), taken=state.taken)
+        else:
+            self._pass(state, units)
+
+    def _pass(self, state: _Lane, units: Units) -> None:
+        self.state, self.units = state, units
+        self.path.append(np.asarray(state.y))
+        self.times.append(float(state.time))
+
+    def _meet(self, length: float, state: _Lane) -> None:
+        """Step to the kink and decide there."""
+
+        def least(step: float) -> tuple[float, Any]:
+            *_, y, units = jax.device_get(_stepped(self.piece, replace(self.state, step=np.asarray(step))))
+            return self._least(units, y), (y, units)
+
+        step, (y, units) = _first_below(least, length)
+        at = sorted({*near_surfaces(units, y), *self.kinks.members})
+        kinks = directions(self.field, y, self.kinks.on, at)
+        y = landed(self.field, kinks, y)
+        time = np.asarray(float(self.state.time) + step)
+        self.events.append(y)
+        after = replace(self.state, y=y, time=time, step=np.asarray(length), taken=state.taken)
+        self._pass(after, units)
+        self._go_on(kinks)
+
+    def _least(self, units: Units, y: np.ndarray) -> float:
+        """Positive while no unit is beyond its surface and no share beyond its bounds: least of all, in their units."""
+        inside = sided(units, self.kinks.on)
+        inside[self.kinks.members] = np.inf
+        least = float(inside.min(initial=np.inf)) / nearness(y) + 0.5
+        if not self.kinks.held:
+            return least
+        return min(least, self._room(units, y) / SHARE + 0.5)
+
+    def _room(self, units: Units, y: np.ndarray) -> float:
+        """Least distance of a share from its bounds, negative beyond."""
+        force, r = units.force, y.size
+        normal, bend = units.normal.reshape(-1, r), units.bend.reshape(-1)
+        rows = np.stack(
+            [
+                sum(bend[j] * sign * normal[j] for j, sign in zip(one.units, one.signs, strict=True))
+                for one in self.kinks.held
+            ]
+        )
+        on = np.asarray(self.piece.on).reshape(-1)
+        theta = on_side = np.array([on[one.units[0]] for one in self.kinks.held])
+        if len(self.kinks.independent) == len(rows):
+            size = np.linalg.norm(rows, axis=1)
+            theta = theta + np.linalg.lstsq((rows / size[:, None]).T, force, rcond=None)[0] / size
+            felt = np.maximum(size / max(float(np.linalg.norm(force + on_side @ rows)), 1e-300), 1.0)
+            return float((np.minimum(theta, 1.0 - theta) * felt).min())
+        _, velocity = least_norm(force + theta @ rows, rows)
+        across = np.abs(rows @ velocity) / (rows**2).sum(axis=1)
+        return float(SHARE - across.max())
+
+    def _dips(self, units: Units, y: np.ndarray, length: float) -> bool:
+        """True if a cubic through both ends says that a unit is beyond its surface somewhere between."""
+        sides = 2.0 * self.kinks.on.reshape(-1) - 1.0
+        speeds = [self._along(one) for one in (self.units, units)]
+        moved = float(np.linalg.norm(y - self.path[-1]))
+        if length * max(np.linalg.norm(speed) for speed in speeds) > STIFF * moved:
+            return False  # a long step that settles at once: its ends do not tell how it went
+        ends, slopes = [], []
+        for one, speed in zip((self.units, units), speeds, strict=True):
+            normal = one.normal.reshape(-1, y.size)
+            size = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
+            ends.append(sided(one, self.kinks.on))
+            slopes.append(length * sides * (normal @ speed) / size)
+        seen = (slopes[0] < 0) & (slopes[1] > 0) & np.isfinite(ends[0]) & np.isfinite(ends[1])
+        seen[self.kinks.members] = False
+        if not seen.any():
+            return False
+        x = _INSIDE[:, None]
+        (a, b), (s, t) = [e[seen] for e in ends], [e[seen] for e in slopes]
+        between = (1 - x) ** 2 * ((1 + 2 * x) * a + x * s) + x**2 * ((3 - 2 * x) * b + (x - 1) * t)
+        return bool((between < -nearness(y)).any())
+
+    def _along(self, units: Units) -> np.ndarray:
+        """The force along the held surfaces."""
+        rows = units.normal.reshape(-1, units.force.size)[[one.units[0] for one in self.kinks.held]]
+        if not len(rows):
+            return np.asarray(units.force)
+        basis = np.linalg.qr(rows[self.kinks.independent].T)[0]
+        return np.asarray(units.force - basis @ (basis.T @ units.force))
+
+
+def _first_below(least: Callable[[float], tuple[float, Any]], length: float) -> tuple[float, Any]:
+    """(step, what belongs to it) at which a number that is positive at 0 and negative at `length` is zero, to 1/4.
+
+    The method of Illinois: false position, which halves the end that stays. Distances range over hundreds of powers of
+    ten once a softmax saturates, so it is told their logarithms.
+    """
+
+    def logged(step: float) -> tuple[float, Any]:
+        value, found = least(step)
+        return float(np.copysign(np.log1p(min(abs(value), LARGEST)), value)), found
+
+    low, high, (at_high, found) = 0.0, length, logged(length)
+    at_low, side, step = max(logged(0.0)[0], 0.25), 0, length
+    for _ in range(TRIALS):
+        step = high - (high - low) * at_high / (at_high - at_low)
+        if not low < step < high:
+            step = (low + high) / 2
+        value, found = logged(step)
+        if abs(value) <= 0.25 or high - low <= 4 * np.finfo(float).eps * high:
+            break
+        if value > 0:
+            low, at_low, at_high, side = step, value, at_high / (2 if side == 1 else 1), 1
+        else:
+            high, at_high, at_low, side = step, value, at_low / (2 if side == -1 else 1), -1
+    return step, found
+
+
+@eqx.filter_jit
+def _stepped(piece: Piece, state: _Lane) -> tuple[_Lane, AnyArray, AnyArray, AnyArray, Units]:
+    """(state after one attempt, whether it is accepted, its time, its end on the held surfaces, units there)."""
+    after, (passed, _, move) = _attempt(piece, state)
+    end = piece.landed(piece.landed(passed[-1]))
+    return after, move, after.time - state.time, end, piece.units(end)

@@ -1,0 +1,326 @@
+"""Kinks of a risk at a point: which way the flow goes there, by the least-norm element of the Clarke subdifferential.
+
+Behind a head with kinks L = (smooth) + sum_k c_k relu(u_k) near p, over the units k at their kinks. Where all c_k > 0
+the subdifferential is {g + sum_k theta_k c_k grad u_k, theta in [0, 1]^k}, whatever the normals grad u_k: L is regular
+there, and its flow, Filippov's solution, leaves p with minus the element of least norm. That is a least-squares problem
+with bounds on k numbers; no piece is ever listed. A unit whose theta is strictly between 0 and 1 holds p on its
+surface; at 0 or 1 the flow goes to that side. A unit with c_k < 0 repels: no flow stays there, but one may start there,
+and then several go on. By convention units that repel are decided one after the other, the one that is left fastest
+first, each to the side to which p moves while those undecided count one half, and on where p moves to none.
+
+Units of one surface, as those of repeated inputs, are one kink, with the sum of their c_k.
+
+Filippov, "Differential equations with discontinuous righthand sides", 1988. Clarke, "Optimization and nonsmooth
+analysis", 1983.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from tokenmargin.attention._pieces import Piece, Units, log_scale_at, units_at, units_in
+from tokenmargin.attention.head_risk import HeadField
+from tokenmargin.attention.heads import Kink
+
+#: 1 - |cos| of two normals below which units share a surface: that of repeated inputs, or of relu(u) and relu(-u).
+ONE_SURFACE = 1e-12
+
+#: A share makes up for this part of the force at least, and leaves as much of its own, or it does not hold p.
+AT_BOUND = 1e-9
+
+#: A share this close to 0 or 1 tends there, while the force that it makes up for vanishes.
+VANISHING = 1e-5
+
+#: Normals of units that hold p are dependent where one lies in the span of the others up to this share of its length.
+DEPENDENT = 1e-8
+
+#: A jump of the gradient below this share of the largest is none.
+NEUTRAL = 1e-14
+
+#: Newton steps onto a surface that is nearer than 1e-9: they settle at once.
+LANDINGS = 2
+
+#: Changes of mind, for each unit, before the directions at a point are given up.
+ROUNDS = 6
+
+#: A unit whose surface is nearer than this to p, in units of 1/longest key difference, is at its kink. Distances are
+#: known to rounding of logits, `SURFACE_ROUNDING` |p| eps.
+NEAR_SURFACE, SURFACE_ROUNDING = 4e-10, 64.0
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Units that share one surface; the sign of each is that of its normal along the first one's."""
+
+    units: tuple[int, ...]
+    signs: tuple[int, ...]
+
+    def shares(self, theta: float) -> list[float]:
+        """Share of each unit where the first has `theta`."""
+        return [theta if sign > 0 else 1.0 - theta for sign in self.signs]
+
+
+@dataclass(frozen=True, eq=False)
+class Kinks:
+    """Directions at a point: the pattern in which the flow goes on, and the surfaces that hold it."""
+
+    on: np.ndarray  #: 0 or 1 for each unit; theta for those that hold p, shape (n, h)
+    held: tuple[Surface, ...]  #: surfaces along which the flow slides
+    theta: np.ndarray  #: share of each, strictly between 0 and 1
+    rows: np.ndarray  #: jump of the force across each, shape (k, r)
+    velocity: np.ndarray  #: minus the least-norm element in units of exp(log_scale), shape (r,)
+    log_scale: float  #: logarithm of all pair weights, the larger of units at their kinks on and off
+    spread: float  #: length of the longest of what cancels in it: rounding is relative to this
+    is_consistent: bool  #: False where units of several layers meet and no pattern is carried on by its own velocity
+
+    @property
+    def independent(self) -> list[int]:
+        """Numbers of held surfaces whose normals span all of them."""
+        return _independent(self.rows)
+
+    @property
+    def named(self) -> tuple[Kink, ...]:
+        """Every unit that holds p, with its share."""
+        h, on = self.on.shape[1], self.on.reshape(-1)
+        return tuple(Kink(unit // h, unit % h, float(on[unit])) for unit in sorted(self.members))
+
+    @property
+    def piece_units(self) -> np.ndarray:
+        """One unit of each independent surface, padded to a multiple of four, so that few sizes are compiled."""
+        first = [self.held[k].units[0] for k in self.independent]
+        return np.array(first + [-1] * (-len(first) % 4 or (4 if not first else 0)), dtype=np.int64)
+
+    @property
+    def members(self) -> list[int]:
+        """Every unit of a surface that holds p."""
+        return [unit for surface in self.held for unit in surface.units]
+
+    def piece(self, field: HeadField) -> Piece:
+        """The smooth piece along which the flow goes on.
+
+        Units that hold p are on or off, whichever is further from their share: along the surfaces the force is one,
+        and with its share an input may pull on nothing, though its weight is what the others' is to be compared with. A
+        share that vanishes does so because all other weights do: then these are the scale.
+        """
+        vanishes = np.minimum(self.theta, 1.0 - self.theta) < VANISHING
+        sides = np.where(vanishes, np.round(self.theta), self.theta < 0.5)
+        on = turned(self.on, self.held, sides.astype(float).tolist())
+        return Piece.of(field, on, self.piece_units)
+
+
+def turned(on: np.ndarray, surfaces: Sequence[Surface], shares: Sequence[float]) -> np.ndarray:
+    """The pattern with these shares of the first unit of each surface."""
+    pattern = np.array(on, dtype=float)
+    for surface, share in zip(surfaces, shares, strict=True):
+        pattern.reshape(-1)[list(surface.units)] = surface.shares(share)
+    return pattern
+
+
+def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(theta, v): v = force - rows' theta of least norm over theta in [0, 1]^k.
+
+    Args:
+        force: minus the gradient with every theta 0, shape (r,).
+        rows: gradient c grad u of each unit, shape (k, r); they may be dependent, and then theta is one of several.
+    """
+    size = np.linalg.norm(rows, axis=1)
+    theta, moves = np.zeros(len(rows)), np.flatnonzero(size > 0)
+    if len(moves):
+        unit = rows[moves] / size[moves, None]
+        # Columns of length one: else the method takes short ones for dependent.
+        found = lsq_linear(unit.T, force, bounds=(0.0, size[moves]), method="bvls", tol=1e-15, max_iter=200)
+        theta[moves] = np.clip(found.x / size[moves], 0.0, 1.0)
+    return theta, force - theta @ rows
+
+
+def distances(units: Units) -> np.ndarray:
+    """Signed distance of p from the surface of each unit to first order, flat; +-infinite where nothing moves it."""
+    u = np.asarray(units.u).reshape(-1)
+    length = np.linalg.norm(np.asarray(units.normal).reshape(u.size, -1), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(length > 0, u / length, np.copysign(np.inf, u))
+
+
+def sided(units: Units, on: np.ndarray) -> np.ndarray:
+    """Distance of p from the surface of each unit, flat, negative beyond it; a unit that nothing moves off 0 is not."""
+    u = np.asarray(units.u).reshape(-1)
+    return np.where(u == 0.0, 0.0, distances(units) * (2.0 * on.reshape(-1) - 1.0))
+
+
+def near_surfaces(units: Units, y: np.ndarray) -> list[int]:
+    """Units that are at their kinks at y."""
+    return [int(k) for k in np.flatnonzero(np.abs(distances(units)) <= nearness(y))]
+
+
+def nearness(y: np.ndarray) -> float:
+    """Distance from a surface up to which y is on it."""
+    norm = float(np.linalg.norm(y))
+    return max(NEAR_SURFACE * (1.0 + min(norm, 1.0)), SURFACE_ROUNDING * float(np.finfo(float).eps) * norm)
+
+
+def pattern_at(field: HeadField, y: np.ndarray) -> np.ndarray:
+    """Units that are on at y, shape (n, h): layer after layer, as what a unit sees depends on those before it."""
+    n, h = len(field.labels), field.head.n_units
+    on = np.ones((n, h))
+    for _ in range(h + 1):
+        found = (np.asarray(units_at(Piece.of(field, on, np.full(4, -1)), y).u) > 0).astype(float)
+        if (found == on).all():
+            break
+        on = found
+    return on
+
+
+def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = ()) -> Kinks:
+    """Directions of the flow at y.
+
+    Args:
+        field: the risk, in units of its longest key difference.
+        y: the point, shape (r,).
+        on: the pattern of units that are not at their kinks; that at y when absent.
+        at: units at their kinks; those whose surface is near when absent.
+    """
+    if on is None:
+        on = pattern_at(field, y)
+        at = near_surfaces(units_at(Piece.of(field, on, np.full(4, -1)), y), y)
+    return _Undecided.of(field, y, on, list(at)).decided()
+
+
+def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
+    """The point next to y on the surfaces that hold it, by Newton's method."""
+    if not kinks.held:
+        return y
+    first = [surface.units[0] for surface in kinks.held]
+    piece = kinks.piece(field)
+    for _ in range(LANDINGS):
+        units = units_at(piece, y)
+        rows = np.asarray(units.normal).reshape(-1, len(y))[first]
+        length = np.linalg.norm(rows, axis=1)
+        off = np.asarray(units.u).reshape(-1)[first] / length
+        y = y - np.linalg.lstsq(rows / length[:, None], off, rcond=DEPENDENT)[0]
+    return y
+
+
+@dataclass(eq=False)
+class _Undecided:
+    """The search for a pattern that its own velocity carries on."""
+
+    field: HeadField
+    y: np.ndarray
+    on: np.ndarray
+    surfaces: list[Surface]
+    log_scale: float
+    sides: dict[int, float]  #: surfaces that repel, with the side to which p leaves
+    size: float = 1.0  #: length of the force with every share 0
+
+    @classmethod
+    def of(cls, field: HeadField, y: np.ndarray, on: np.ndarray, at: list[int]) -> _Undecided:
+        start = np.array(on, dtype=float)
+        start.reshape(-1)[at] = 0.5
+        units = units_at(Piece.of(field, start, np.full(4, -1)), y)
+        surfaces = _surfaces(np.asarray(units.normal), at)
+        sides = [turned(start, surfaces, [side] * len(surfaces)) for side in (0.0, 1.0)]
+        # With their shares they may pull on nothing at all.
+        scale = max(float(log_scale_at(Piece.of(field, on, np.full(4, -1)), y)) for on in sides)
+        return cls(field, y, start, surfaces, scale, {})
+
+    def decided(self) -> Kinks:
+        """Settle repelling surfaces one by one, and shares of the others by least squares, until nothing changes."""
+        for _ in range(ROUNDS * (len(self.surfaces) + 1)):
+            found = self._held()
+            if found is not None:
+                return found
+        return replace(self._kinks(*self._solved()), is_consistent=False)
+
+    def _held(self) -> Kinks | None:
+        """One round: the answer if it changes nothing."""
+        rows, along, repels, theta, _ = solved = self._solved()
+        undecided = [k for k in np.flatnonzero(repels).tolist() if k not in self.sides]
+        if undecided:
+            first = max(undecided, key=lambda k: abs(along[k]))
+            self._turn(first, 1.0 if along[first] >= 0 else 0.0)
+            return None
+        wrong = [k for k, side in self.sides.items() if not repels[k] or along[k] * (2.0 * side - 1.0) < 0]
+        scale = np.linalg.norm(rows, axis=1)
+        wrong = [k for k in wrong if not repels[k] or abs(along[k]) > AT_BOUND * scale[k]]
+        if wrong:
+            del self.sides[wrong[0]]
+            self._set(wrong[0], 0.5)
+            return None
+        free = [k for k in range(len(theta)) if k not in self.sides]
+        change = max((abs(theta[k] - self._share(k)) for k in free), default=0.0)
+        for k in free:
+            self._set(k, theta[k])
+        return self._kinks(*solved) if change <= AT_BOUND else None
+
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
+        units = units_in(Piece.of(self.field, self.on, np.full(4, -1)), self.y, np.asarray(self.log_scale))
+        force = np.asarray(units.force)
+        normal = np.asarray(units.normal).reshape(-1, len(force))
+        bend = np.asarray(units.bend).reshape(-1)
+        rows, unit = np.zeros((len(self.surfaces), len(force))), np.zeros((len(self.surfaces), len(force)))
+        for k, surface in enumerate(self.surfaces):
+            first = normal[surface.units[0]]
+            unit[k] = first / max(float(np.linalg.norm(first)), 1e-300)
+            rows[k] = sum(bend[j] * sign * normal[j] for j, sign in zip(surface.units, surface.signs, strict=True))
+        jump = (rows * unit).sum(axis=1)
+        repels = jump <= NEUTRAL * np.abs(jump).max(initial=0.0)  # what does not bend holds nothing either
+        theta = np.array([self._share(k) for k in range(len(rows))])
+        free = np.flatnonzero(~repels)
+        base = force + theta[free] @ rows[free]
+        theta[free], velocity = least_norm(base, rows[free])
+        self.size = float(np.linalg.norm(base))
+        return rows, unit @ velocity, repels, theta, velocity
+
+    def _kinks(
+        self, rows: np.ndarray, along: np.ndarray, repels: np.ndarray, theta: np.ndarray, velocity: np.ndarray
+    ) -> Kinks:
+        del along
+        least = np.minimum(AT_BOUND * self.size / np.maximum(np.linalg.norm(rows, axis=1), 1e-300), AT_BOUND)
+        is_inside = (theta > least) & (theta < 1.0 - least)
+        for k in range(len(theta)):
+            self._set(k, theta[k] if is_inside[k] else round(theta[k]))
+        holds = np.flatnonzero(is_inside & ~repels).tolist()
+        longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
+        held = tuple(self.surfaces[k] for k in holds)
+        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, True)
+
+    def _turn(self, k: int, side: float) -> None:
+        self.sides[k] = side
+        self._set(k, side)
+
+    def _set(self, k: int, theta: float) -> None:
+        self.on.reshape(-1)[list(self.surfaces[k].units)] = self.surfaces[k].shares(float(theta))
+
+    def _share(self, k: int) -> float:
+        return float(self.on.reshape(-1)[self.surfaces[k].units[0]])
+
+
+def _surfaces(normal: np.ndarray, at: list[int]) -> list[Surface]:
+    """Units at their kinks, those of one surface together."""
+    rows = normal.reshape(-1, normal.shape[-1])[at]
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    groups: list[list[int]] = []
+    for j in range(len(at)):
+        own = next((g for g in groups if abs(rows[g[0]] @ rows[j]) >= 1.0 - ONE_SURFACE), None)
+        if own is None:
+            groups.append([j])
+        else:
+            own.append(j)
+    return [Surface(tuple(at[j] for j in g), tuple(1 if rows[g[0]] @ rows[j] > 0 else -1 for j in g)) for g in groups]
+
+
+def _independent(rows: np.ndarray) -> list[int]:
+    """Numbers of rows that span all of them, by Gram and Schmidt."""
+    basis, kept = np.zeros((0, rows.shape[1])), []
+    for k, row in enumerate(rows):
+        unit = row / max(float(np.linalg.norm(row)), 1e-300)
+        rest = unit - (basis @ unit) @ basis
+        rest = rest - (basis @ rest) @ basis
+        if np.linalg.norm(rest) > DEPENDENT:
+            basis, kept = np.vstack([basis, rest / np.linalg.norm(rest)]), [*kept, k]
+    return kept

@@ -1,0 +1,42 @@
+"""The element of least norm of the Clarke subdifferential of a risk at a point: that it is zero shows an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenmargin._precision import keep_precision
+from tokenmargin._types import ArrayLike
+from tokenmargin.attention._pieces import has_kinks
+from tokenmargin.attention.head_risk import HeadRisk
+from tokenmargin.attention.heads import Kink
+from tokenmargin.attention.kinks import directions
+from tokenmargin.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class LeastGradient:
+    """The element of least norm of the Clarke subdifferential of a risk at a point, minus the velocity of the flow."""
+
+    vector: np.ndarray  #: shape (d,); zero where no direction descends
+    kinks: tuple[Kink, ...]  #: units that hold p at their kinks, with their shares
+    are_dependent: bool  #: True if gradients of these are dependent: shares are then one choice of several
+
+
+@keep_precision
+def least_gradient(risk: HeadRisk, p: ArrayLike) -> LeastGradient:
+    """The least-norm element at p, where the head of the risk offers its kinks; the gradient where none is at hand.
+
+    A point is at a kink if it is within rounding of it. At kinks that repel the convention of the flow decides.
+    """
+    if not has_kinks(risk.field):
+        raise InvalidInputError(
+            f"{type(getattr(risk, 'head', risk)).__name__} does not say where its kinks are: use `gradient`, or a "
+            "KinkedHead."
+        )
+    field, coordinates = risk.in_span
+    y = coordinates.inward(risk.point(p))
+    kinks = directions(field, y)
+    vector = -np.exp(kinks.log_scale) * coordinates.kappa * coordinates.velocity(kinks.velocity)
+    return LeastGradient(vector, kinks.named, len(kinks.independent) < len(kinks.held))
