@@ -3,9 +3,11 @@
 A strong ridge finds the direction of the values well and leaves them too short: rare tokens are kept small, and with
 them all. What is too short is told by documents that were held out, and by a number or two. With it,
 
-    margin = intercept + shift + scale (margin of the fit - intercept),
+    margin = intercept + mean + shift + scale (margin of the fit - intercept - mean),
 
-so that candidates are judged by their direction, and the sum of contributions stays exact: values are multiplied.
+with the mean sum of contributions over the documents of that fit, so that candidates are judged by their direction, and
+the sum of contributions stays exact: values are multiplied. What part of a class's share stands in its intercept and
+what in the values of common tokens depends on how far a fit was taken: it must not matter to the shift.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.classify._objective import Parameters, losses_and_slopes
+from tokenmargin.classify._objective import Documents, Parameters, losses_and_slopes
+from tokenmargin.classify.token_model import TokenModel
 
 #: A scale that is kept away from infinity where held-out documents are told apart without an error, and from 0 where
 #: nothing is told; shifts by the weight of one document.
@@ -25,10 +28,14 @@ STEPS, HALVINGS, GAIN = 30, 20, 1e-6
 
 
 class Calibration(NamedTuple):
-    """A scale of the values, and what is added to each intercept, shape (c,)."""
+    """A scale of the values, and what is added to the sum of each intercept and the mean, shape (c,); see `about`."""
 
     scale: float
     shift: np.ndarray
+
+    def about(self, mean: np.ndarray) -> Calibration:
+        """The same for intercepts alone, of a fit with this mean sum of contributions."""
+        return Calibration(self.scale, self.shift + (1.0 - self.scale) * mean)
 
     def applied(self, parameters: Parameters) -> Parameters:
         """Parameters of the calibrated model."""
@@ -42,7 +49,10 @@ class Calibration(NamedTuple):
 
 
 class Uncalibrated(NamedTuple):
-    """Held-out documents under a fit: sums of contributions and intercepts, (c, n) both, targets and weights, (n,)."""
+    """Held-out documents under a fit, in arrays of shape (c, n) and (n,).
+
+    Sums of contributions are less their mean over the documents that were fitted, and intercepts more by it.
+    """
 
     sums: np.ndarray
     intercepts: np.ndarray
@@ -53,6 +63,12 @@ class Uncalibrated(NamedTuple):
     def pooled(cls, parts: list[Uncalibrated]) -> Uncalibrated:
         """Documents of several fits one after the other."""
         return parts[0] if len(parts) == 1 else cls(*(np.concatenate(own, axis=-1) for own in zip(*parts, strict=True)))
+
+
+def mean_sums(model: TokenModel, documents: Documents) -> np.ndarray:
+    """Mean sum of contributions of the documents, shape (c,)."""
+    sums = model.margins(documents.counts) - model.intercept
+    return np.asarray(documents.weights @ sums / documents.weights.sum())
 
 
 def calibrated(documents: Uncalibrated) -> tuple[Calibration, np.ndarray]:

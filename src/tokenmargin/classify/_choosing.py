@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
-from tokenmargin.classify._calibration import Uncalibrated, calibrated
+from tokenmargin.classify._calibration import Uncalibrated, calibrated, mean_sums
 from tokenmargin.classify._candidates import (
     HELD,
     LEAST_NATS,
@@ -181,8 +181,9 @@ class _Fold:
             parameters.score, parameters.value, np.zeros_like(parameters.intercept), self.chooser.power
         )
         counts, targets, weights = self.held_out
-        sums = np.ascontiguousarray(centred.margins(counts).T)
-        intercepts = np.broadcast_to(parameters.intercept[:, None], sums.shape)
+        mean = mean_sums(centred, self.fitted)[:, None]
+        sums = np.ascontiguousarray(centred.margins(counts).T) - mean
+        intercepts = np.broadcast_to(parameters.intercept[:, None] + mean, sums.shape)
         return parameters, Uncalibrated(sums, intercepts, targets, weights)
 
 

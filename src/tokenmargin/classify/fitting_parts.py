@@ -120,7 +120,7 @@ def fitted_to_parts(
         progress(step, MOST_STEPS, "fitting")
         return False
 
-    first, scaled = Parameters(model.score, model.value, model.intercept), sample.calibration
+    first, scaled = Parameters(model.score, model.value, model.intercept), sample.moved
     begin: np.ndarray | Search = objective.coordinates(first if scaled is None else scaled.undone(first))
     with keeper or Keeper(None, dict) as keeps:
         kept = keeps.latest()

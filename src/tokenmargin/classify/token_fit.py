@@ -12,7 +12,7 @@ from tokenmargin._archive import Archive
 from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.classify._calibration import Calibration
+from tokenmargin.classify._calibration import Calibration, mean_sums
 from tokenmargin.classify._candidates import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice
 from tokenmargin.classify._choosing import Chooser
 from tokenmargin.classify._lbfgs import Minimum, Search, minimise
@@ -44,8 +44,9 @@ class Fitted:
         held_out_losses: the mean loss of the held-out documents after each step; empty without any.
         n_iter: the step whose parameters the model has.
         converged: True if the last steps gained less than the tolerance.
-        calibration: the scale of the values and the shift of the intercepts that held-out documents asked for, which
-            the model has; None where none were held out to choose.
+        calibration: the scale of the values and the shift that held-out documents asked for; None where none were held
+            out to choose.
+        moved: the same about the mean sum of contributions of this fit: the shift of the intercepts of the model.
     """
 
     model: TokenModel
@@ -59,6 +60,7 @@ class Fitted:
     n_iter: int
     converged: bool
     calibration: Calibration | None = None
+    moved: Calibration | None = None
 
     @property
     def penalties(self) -> dict[str, Any]:
@@ -143,7 +145,11 @@ def fit_tokens(
         believed = stage.prior.belief(holders(*documents, n_classes))
         objective = PenalisedLoss(documents, n_margins, power, believed)
         objective.penalise(stage.ridge_value, stage.ridge_score)
-        watch = _Watch(lambda x: _model(objective, x, power, stage.calibration), held_out, max_iter, progress)
+
+        def modelled(x: np.ndarray) -> tuple[TokenModel, Calibration | None]:
+            return _model(objective.parameters(x), power, stage.calibration, documents)
+
+        watch = _Watch(lambda x: modelled(x)[0], held_out, max_iter, progress)
         watch.losses, watch.least = list(stage.losses), stage.least
 
         def after(search: Search) -> None:
@@ -154,8 +160,8 @@ def fit_tokens(
         found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop, after=after)
     best, step = watch.best(found)
     used = (stage.prior, stage.ridge_value, stage.ridge_score, believed.start, stage.tried)
-    model = _model(objective, best, power, stage.calibration)
-    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged, stage.calibration)
+    model, moved = modelled(best)
+    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged, stage.calibration, moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,10 +284,15 @@ class _Watch:
         return (found.x, found.n_iter) if self.least is None else self.least
 
 
-def _model(objective: PenalisedLoss, x: np.ndarray, power: float, calibration: Calibration | None) -> TokenModel:
-    """The model at a point of the search."""
-    parameters = objective.parameters(x)
-    return TokenModel(*(parameters if calibration is None else calibration.applied(parameters)), power)
+def _model(
+    parameters: Parameters, power: float, calibration: Calibration | None, documents: Documents
+) -> tuple[TokenModel, Calibration | None]:
+    """The model with these parameters, calibrated about the mean of the documents, and that calibration."""
+    plain = TokenModel(*parameters, power)
+    if calibration is None:
+        return plain, None
+    moved = calibration.about(mean_sums(plain, documents))
+    return TokenModel(*moved.applied(parameters), power), moved
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------
