@@ -149,7 +149,7 @@ def compute(config: Settings, key: Any, progress: Any) -> Result:
         sentences=(
             "The loss is that of the official runs: of the label's probability under a softmax over the vocabulary. "
             "Their step is g/(|g| + 2.2e-16): once logit gaps pass 36, where exp(-gap) is 2.2e-16, it "
-            "shrinks and W stands still, so that the printed correlations fall short of the limit.",
+            "shrinks and W stands still: one reason why correlations fall short of the limit.",
             "The squared loss of attention itself asks half the margin of inputs whose label has all attention: claim "
             "next_token-squared.",
         ),
