@@ -27,12 +27,7 @@ from tokenmargin.errors import InvalidInputError, TooLargeError, WrongTypeError
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 
 #: Types that a value of a built-in type may have: NumPy's numbers are numbers.
-STANDS_FOR: dict[type, tuple[type, ...]] = {
-    int: (Integral,),
-    float: (Real,),
-    bool: (bool, np.bool_),
-    str: (str,),
-}
+STANDS_FOR: dict[type, tuple[type, ...]] = {int: (Integral,), float: (Real,), bool: (bool, np.bool_), str: (str,)}
 
 #: How what is asked for is made, where its type does not say: by the end of "name: type".
 REMEDIES = {

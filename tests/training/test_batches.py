@@ -14,9 +14,9 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import BatchSums, Model, OneLayer, TwoLayer
 from tokenmargin.training import SGD, Evaluator, batch_factory, count_batches, document_batches, train
-from tokenmargin.training._start import checked_dtype
 from tokenmargin.training.count_batches import CountBatches
 from tokenmargin.training.document_batches import DocumentBatches
+from tokenmargin.training.train import checked_dtype
 
 KEY = jax.random.key(0)
 

@@ -10,10 +10,9 @@ import pytest
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models.one_layer import OneLayer
-from tokenmargin.training._start import checked_dtype, streams
 from tokenmargin.training.optimisers import SGD, AdamW, Optimiser
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import train
+from tokenmargin.training.train import checked_dtype, streams, train
 
 KEY = jax.random.key(7)
 

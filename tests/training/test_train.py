@@ -10,12 +10,11 @@ from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import DivergedError, InvalidInputError
 from tokenmargin.models import OneLayer, OneLayerParameters, TwoLayer, TwoLayerParameters
 from tokenmargin.training._program import EpochData, TrainingState, epoch_function, initial_state, program_of
-from tokenmargin.training._start import check_both_classes, streams
 from tokenmargin.training._under_way import check_parameters
 from tokenmargin.training.count_batches import count_batches
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent
 from tokenmargin.training.schedule import StepSchedule
-from tokenmargin.training.train import train
+from tokenmargin.training.train import check_both_classes, streams, train
 
 #: Fifty steps of Adam in float64: it divides by the root of a second moment, which amplifies rounding.
 PARITY = 1e-10

@@ -31,7 +31,7 @@ def _run(known: Arguments, rest: list[str]) -> int:
 
     chosen = [papers()[found_name(known.paper, papers(), "paper")]] if known.paper else list(papers().values())
     if known.errata:
-        from tokenmargin.report.errata_page import errata_page
+        from tokenmargin.report.citations import errata_page
 
         _console.data(errata_page(chosen))
         return HOLDS

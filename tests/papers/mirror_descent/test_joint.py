@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from tokenmargin.attention import JointRisk, follow
-from tokenmargin.papers.mirror_descent._joint_mirror import JointMirror, plain_joint
-from tokenmargin.papers.mirror_descent.figures.joint_instance import FROZEN, FROZEN_FROM, LAST_DIGIT, joint_problem
+from tokenmargin.papers.mirror_descent.figures.joint_instance import (
+    FROZEN,
+    FROZEN_FROM,
+    LAST_DIGIT,
+    JointMirror,
+    joint_problem,
+    plain_joint,
+)
 
 
 @pytest.mark.parametrize("q", [1.75, 3.0])

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tokenmargin.attention import MatrixRisk, QuadraticHead
-from tokenmargin.papers.transformers_as_svms._log_time import BEGIN, flowed
 from tokenmargin.papers.transformers_as_svms.claims.several_tokens import (
+    BEGIN,
     SEVERAL,
     Mixing,
     best_mixture,
+    flowed,
     keeps_the_best,
     misses,
     three_tokens,
