@@ -121,12 +121,13 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         kept=kept,
         at=kinks,
         is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
-        is_whole=len(basis) == len(_spanned(np.where(present[..., None], system.keys, 0.0).reshape(-1, len(y)))),
+        is_whole=len(basis)
+        == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),
     )
 
 
 def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
-    logits = np.einsum("ntr,sr->snt", system.keys, path) + np.asarray(system.log_multiplicity)
+    logits = np.einsum("ntr,sr->snt", np.asarray(system.keys), path) + np.asarray(system.log_multiplicity)
     weights = np.exp(logits - logits.max(axis=2, keepdims=True))
     return np.asarray((np.where(kept, 0.0, weights).sum(axis=2) / weights.sum(axis=2)).max(axis=1))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,7 +23,7 @@ from tokenmargin._types import AnyArray, ArrayLike, InputNumbersJ, ScalarJ, Toke
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._outer_keys import FieldKeys, field_keys
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention.heads import Head, Kink, KinkedHead, TokensJ, head_scores
+from tokenmargin.attention.heads import Head, Kink, TokensJ, head_scores
 from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
@@ -216,7 +217,7 @@ _attended = eqx.filter_jit(
 
 
 @eqx.filter_jit
-def _piece_slopes(head: KinkedHead, z: AnyArray, on: AnyArray) -> AnyArray:
+def _piece_slopes(head: Any, z: AnyArray, on: AnyArray) -> AnyArray:
     """Gradient of the head at each z with a pattern of its own."""
     return jax.vmap(jax.grad(lambda x, own: head.piece(x, own, jnp.zeros_like(own))[0]))(z, on)
 

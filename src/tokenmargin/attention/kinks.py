@@ -164,7 +164,8 @@ def nearness(y: np.ndarray) -> float:
 
 def pattern_at(field: HeadField, y: np.ndarray) -> np.ndarray:
     """Units that are on at y, shape (n, h): layer after layer, as what a unit sees depends on those before it."""
-    n, h = len(field.labels), field.head.n_units
+    head: Any = field.head  # a KinkedHead, where this is asked
+    n, h = len(field.labels), head.n_units
     on = np.ones((n, h))
     for _ in range(h + 1):
         found = (np.asarray(units_at(Piece.of(field, on, np.full(4, -1)), y).u) > 0).astype(float)
@@ -316,7 +317,7 @@ def _surfaces(normal: np.ndarray, at: list[int]) -> list[Surface]:
 
 def _independent(rows: np.ndarray) -> list[int]:
     """Numbers of rows that span all of them, by Gram and Schmidt."""
-    basis, kept = np.zeros((0, rows.shape[1])), []
+    basis, kept = np.zeros((0, rows.shape[1])), list[int]()
     for k, row in enumerate(rows):
         unit = row / max(float(np.linalg.norm(row)), 1e-300)
         rest = unit - (basis @ unit) @ basis

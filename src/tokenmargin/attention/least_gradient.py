@@ -35,6 +35,7 @@ def least_gradient(risk: HeadRisk, p: ArrayLike) -> LeastGradient:
             f"{type(getattr(risk, 'head', risk)).__name__} does not say where its kinks are: use `gradient`, or a "
             "KinkedHead."
         )
+    assert risk.in_span is not None  # that of one query over fixed keys
     field, coordinates = risk.in_span
     y = coordinates.inward(risk.point(p))
     kinks = directions(field, y)

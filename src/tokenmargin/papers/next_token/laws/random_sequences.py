@@ -109,7 +109,11 @@ def _squared(draw: Callable[[Stream], NextTokenCase]) -> Callable[[Stream], Squa
     return drawn
 
 
-_OF_SQUARED = {"one margin for all": with_one_margin, "at right angles": _aside, NO_TRAINING: _not_trained}
+_OF_SQUARED: dict[str, Mutation] = {
+    "one margin for all": with_one_margin,
+    "at right angles": _aside,
+    NO_TRAINING: _not_trained,
+}
 
 LAWS = (
     *(Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()),
