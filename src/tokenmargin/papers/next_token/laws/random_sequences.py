@@ -12,7 +12,7 @@ from tokenmargin.attention import Flow, Limit, NextTokenRisk, follow
 from tokenmargin.papers.next_token._instances import SHAPE, NextTokenCase
 from tokenmargin.papers.next_token.claims.global_reach_retrieval import CLAIMS
 from tokenmargin.papers.next_token.claims.squared_loss import SQUARED, SquaredCase, with_one_margin
-from tokenmargin.theory.law import NO_TRAINING, Law, orthogonal
+from tokenmargin.theory.law import NO_TRAINING, Law, Mutation, orthogonal
 
 Stream = np.random.Generator
 
