@@ -88,11 +88,15 @@ def modules_of(paper, names):
 
 
 def subclasses(kind: type) -> set[type]:
-    """All that can be made of a class: its subclasses of the package, theirs too, without what is abstract."""
+    """All that can be made of a class: its subclasses of the package, theirs too, without what is abstract.
+
+    What a figure defines for its own problem is not for all others.
+    """
     for module in pkgutil.walk_packages(attention.__path__, f"{attention.__name__}."):
         importlib.import_module(module.name)
     found = {one for child in kind.__subclasses__() for one in (child, *subclasses(child))}
-    return {one for one in found if one.__module__.startswith("tokenmargin.") and not isabstract(one)}
+    own = {one for one in found if one.__module__.startswith("tokenmargin.") and ".figures." not in one.__module__}
+    return {one for one in own if not isabstract(one)}
 
 
 def a_risk(kind: type[Risk]) -> tuple[Risk, Any]:

@@ -74,7 +74,6 @@ FOLDED = {
     "embeddings-reading-500",
     "embeddings-reading-500-slow",
     "embeddings-reading-500-slow-two",
-    "fit-imdb",
     "optimiser_geometry-attention",
     "planted",
     "transformers_as_svms-rank",

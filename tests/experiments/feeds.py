@@ -52,10 +52,10 @@ from tokenmargin.papers.maxmargin.trials import COLUMNS
 from tokenmargin.papers.maxmargin.vit import runs
 from tokenmargin.papers.mirror_descent.figures import bregman_table, joint_instance
 from tokenmargin.papers.next_token.figures import global_acyclic_convergence, local_convergence
-from tokenmargin.papers.optimiser_geometry.figures import attention_margins, multiclass_margins
+from tokenmargin.papers.optimiser_geometry.figures import attention_counterexamples, multiclass_margins
 from tokenmargin.papers.rates.figures import exponents
 from tokenmargin.papers.transformers_as_svms.figures import local_convergence as random_starts
-from tokenmargin.papers.transformers_as_svms.figures import rank_over_width, several_tokens, visualizations
+from tokenmargin.papers.transformers_as_svms.figures import rank_over_width, several_tokens, vis1_vis2
 from tokenmargin.training.optimisers import AdamW
 from tokenmargin.training.train import train
 
@@ -492,10 +492,10 @@ def followed_paths(module: ModuleType, config: Config, names: Mapping[str, Seque
 
 def attention_in_norms() -> Fed:
     """[O, conjecture]: every method, on all problems."""
-    config = replace(attention_margins.Settings.smoke(), problems=4)
-    places = {"followed": tuple(attention_margins.methods(0.1))}
+    config = replace(attention_counterexamples.Settings.smoke(), problems=4)
+    places = {"followed": tuple(attention_counterexamples.methods(0.1))}
     return followed_paths(
-        attention_margins,
+        attention_counterexamples,
         config,
         places,
         shown=frozenset({"Adam"}),  # too slow to be judged
@@ -506,11 +506,11 @@ def attention_in_norms() -> Fed:
 def counterexamples() -> Fed:
     """[O, counterexamples]: every method, on problems of three laws, of which three do not make a median."""
     return followed_paths(
-        attention_margins,
-        attention_margins.Search.smoke(),
-        {"followed": tuple(attention_margins.searched(0.1))},
+        attention_counterexamples,
+        attention_counterexamples.Search.smoke(),
+        {"followed": tuple(attention_counterexamples.searched(0.1))},
         needs_size=("that stay below", "Muon: median missing"),
-        compute=attention_margins.compute_search,
+        compute=attention_counterexamples.compute_search,
     )
 
 
@@ -542,9 +542,9 @@ def kept_tokens() -> Fed:
 
 
 def visualized(compute: Callable[..., Result]) -> Fed:
-    """[S, visualizations]: W, and all ends of K and Q, whose duals say that they are right."""
-    config, right = visualizations.Settings.smoke(), {}
-    taken = {name: getattr(visualizations, name) for name in ("followed", "factored")}
+    """[S, vis1 and vis2]: W, and all ends of K and Q, whose duals say that they are right."""
+    config, right = vis1_vis2.Settings.smoke(), {}
+    taken = {name: getattr(vis1_vis2, name) for name in ("followed", "factored")}
 
     def numbers(false: Falsely) -> tuple[Number, ...]:
         def answer(name: str, *given: Any, **options: Any) -> Any:
@@ -557,7 +557,7 @@ def visualized(compute: Callable[..., Result]) -> Fed:
 
         with pytest.MonkeyPatch.context() as patch:
             for name in taken:
-                patch.setattr(visualizations, name, partial(answer, name))
+                patch.setattr(vis1_vis2, name, partial(answer, name))
             return compute(config, KEY, silent).numbers
 
     return Fed(numbers, tuple(taken))
@@ -621,8 +621,8 @@ FEEDS: dict[str, Callable[[], Fed]] = {
     "transformers_as_svms-local": local,
     "transformers_as_svms-rank": ranks,
     "transformers_as_svms-several": kept_tokens,
-    "transformers_as_svms-vis1": partial(visualized, visualizations.compute_first),
-    "transformers_as_svms-vis2": partial(visualized, visualizations.compute_second),
+    "transformers_as_svms-vis1": partial(visualized, vis1_vis2.compute_first),
+    "transformers_as_svms-vis2": partial(visualized, vis1_vis2.compute_second),
     "optimiser_geometry-multiclass": multiclass,
     "next_token-global": partial(next_tokens, global_acyclic_convergence),
     "next_token-acyclic": partial(

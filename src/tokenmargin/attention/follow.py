@@ -212,7 +212,10 @@ def _descents(
             span, path = spans[j], passed[lane, :, : len(inside[j])]
             whole = path.copy() if span is None else span[1].outward(path, points[j])
             whole[0] = points[j]
-            paths[j] = whole, None if weights is None else weights[lane][(..., *map(slice, fields[j].keys.shape[:2]))]
+            told = None if weights is None else weights[lane]
+            if told is not None and shared[j] is not fields[j]:
+                told = told[(..., *map(slice, fields[j].keys.shape[:2]))]
+            paths[j] = whole, told
     return [paths[j] for j in range(len(risks))]
 
 

@@ -22,6 +22,6 @@ PAPER = Paper(
     package=__name__,
     claims=("claims.steepest_adam",),
     laws=("laws.random_classes",),
-    figures=("figures.attention_margins", "figures.multiclass_margins"),
+    figures=("figures.attention_counterexamples", "figures.multiclass_margins"),
     errata_file="errata.toml",
 )

@@ -26,7 +26,7 @@ PAPER = Paper(
         "figures.local_convergence",
         "figures.rank_over_width",
         "figures.several_tokens",
-        "figures.visualizations",
+        "figures.vis1_vis2",
     ),
     errata_file="errata.toml",
 )
