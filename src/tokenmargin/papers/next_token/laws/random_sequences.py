@@ -71,7 +71,7 @@ def _aside(_: Any, limit: Limit) -> Limit | None:
     return replace(limit, velocity=orthogonal(limit.velocity))
 
 
-def _not_trained(case: NextTokenCase, limit: Limit) -> Limit | None:
+def _not_trained(case: NextTokenCase | SquaredCase, limit: Limit) -> Limit | None:
     """W as it was drawn: all tokens keep attention, and nothing moves."""
     if not limit.velocity.any():
         return None
