@@ -366,7 +366,7 @@ def test_the_engine_keeps_what_reaches_new_lines():
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        (lambda: tm.att_svm(toys.fig1b(), [0]), r"Selection\.from_indices"),
+        (lambda: tm.margin.rate_direction(toys.fig1b(), [0], 1.0), r"Selection\.from_indices"),
         (lambda: tm.AttentionRisk(toys.fig1b(), "logistic"), r"losses\.logistic"),
         (lambda: tm.one_step(tm.TokenDataset([[1, 0], [0, 1]], [1, -1]), 1.0, d=8, key=0), r"jax\.random\.key"),
     ],

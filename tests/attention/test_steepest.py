@@ -116,7 +116,7 @@ def test_weights_of_pairs_that_are_not_held_back_are_left_out():
     chosen = tm.Selection.from_indices([0], 3)
     best = tm.att_svm(data, chosen, "l2")
     net = np.array([[[0.5, -1.0, 0.5]]])
-    low, high = margin_interval(data, chosen, best.matrix, net, L2())
+    low, high = margin_interval(data, chosen, best.matrix, net, L2(), np.ones(1))
     assert low == pytest.approx(best.margin)
     assert high == pytest.approx(2.0)
     assert np.linalg.norm(net[0] @ data.keys[0]) / 0.5 < best.margin  # the false one

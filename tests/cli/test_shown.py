@@ -187,6 +187,7 @@ def test_nothing_else_prints_or_writes_csv():
     assert found == {
         ("cli/_console.py", "print"),
         ("classify/fit_folder.py", "csv.writer"),
+        ("_progress.py", "print"),  # words of its own and numbers, in a notebook
         ("training/checkpoint.py", "print"),  # a sentence of its own, when Ctrl-C is pressed
     }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._pieces import has_kinks
@@ -24,6 +25,7 @@ class LeastGradient:
     are_dependent: bool  #: True if gradients of these are dependent: shares are then one choice of several
 
 
+@checked
 @keep_precision
 def least_gradient(risk: HeadRisk, p: ArrayLike) -> LeastGradient:
     """The least-norm element at p, where the head of the risk offers its kinks; the gradient where none is at hand.

@@ -75,14 +75,18 @@ class TokenTable:
     @checked
     def towards(self, name: str, top: int = 10) -> list[int]:
         """Rows of the tokens that decide most for a class, the most deciding first; fewer where fewer do."""
-        if name not in self.classes:
-            raise InvalidInputError(f"no class is called {name!r}: there are {', '.join(self.classes)}.")
-        share = self.decides_for[:, self.classes.index(name)]
+        share = self.decides_for[:, self._number_of(name)]
         return [int(row) for row in np.argsort(-share, kind="stable")[:top] if share[row] > 0]
 
+    def _number_of(self, name: str) -> int:
+        if name not in self.classes:
+            raise InvalidInputError(f"no class is called {name!r}: there are {', '.join(self.classes)}.")
+        return self.classes.index(name)
+
+    @checked
     def nearly_sure(self, name: str, top: int = 10) -> list[int]:
         """Rows of the tokens that pull to a class most in units of their intervals, whether sure or not."""
-        k = self.classes.index(name)
+        k = self._number_of(name)
         sign, column = (1 if k else -1, 0) if len(self.classes) == 2 else (1, k)
         with np.errstate(invalid="ignore"):
             sizes = sign * self.pull[:, column] / (self.pull_high - self.pull_low)[:, column]
@@ -102,6 +106,7 @@ class TokenTable:
         """Column names and rows of text for a terminal: the tokens that decide most for each class."""
         return HEADS, [self._line(row, name) for name in self.classes for row in self.towards(name, top)]
 
+    @checked
     def leading(self, top: int = 10) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Column names and rows of the tokens that decide most, each for its own class."""
         names = [self.classes[k] for k in self.decides_for[: min(top, int((self.decides > 0).sum()))].argmax(axis=1)]

@@ -28,6 +28,7 @@ Posed = tuple[Risk, Any]
 Beside = Callable[[list[Posed]], Sequence[bool] | np.ndarray]
 
 
+@checked
 def selects_best(limit: Limit) -> bool | None:
     """True if p goes to infinity and selects the tokens of highest score [M, Def. 1]; None where nothing is known."""
     return None if limit.stalled else limit.diverges and limit.selection == limit.risk.optimal

@@ -228,7 +228,10 @@ def digest(given: dict[str, Any]) -> str:
     """SHA-256 of all else that a problem says: its name. A number has one text, so that a problem has one name."""
     if not isinstance(given, dict):
         raise InvalidInputError(f"a problem is a dict, as JSON holds it; got a {type(given).__name__}.")
-    return sha256({name: value for name, value in given.items() if name != "digest"})
+    try:
+        return sha256({name: value for name, value in given.items() if name != "digest"})
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InvalidInputError(f"a problem is a dict, as JSON holds it ({str(problem)[:80]}).") from None
 
 
 def sha256(value: Any) -> str:
