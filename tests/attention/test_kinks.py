@@ -12,8 +12,8 @@ from tests.kinked_problems import LAWS, AbsoluteHead, Descent
 from tests.torture.kinks import drawn
 from tokenmargin import EmbeddedSequences, Flow, HeadRisk, compare, follow
 from tokenmargin.attention import KinkedHead, least_gradient
+from tokenmargin.attention._kinks import least_norm
 from tokenmargin.attention.heads import ReLUHead
-from tokenmargin.attention.kinks import least_norm
 
 #: Two tokens of one input on a line: z = tanh(p/2 . key difference) moves from one to the other.
 LINE = np.array([[[-1.0], [1.0]]])

@@ -22,6 +22,7 @@ import numpy as np
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
 from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
+from tokenmargin.attention._kinks import landed
 from tokenmargin.attention._lane_field import alike, widened
 from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._pieces import has_kinks
@@ -30,7 +31,6 @@ from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention._sliding import integrate_pieces
 from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
-from tokenmargin.attention.kinks import landed
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.trajectory import Outcome, Trajectory

@@ -18,12 +18,12 @@ import numpy as np
 
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
+from tokenmargin.attention._kinks import VANISHING, Kinks, Surface, directions, turned
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
-from tokenmargin.attention.kinks import VANISHING, Kinks, Surface, directions, turned
 from tokenmargin.attention.pair_field import PairField, log_attention
 
 #: Singular values of Newton's equations below this, relative to the largest, are those of shares that are padding or

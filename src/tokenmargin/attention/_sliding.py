@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 from tokenmargin._types import AnyArray
+from tokenmargin.attention._kinks import Kinks, directions, landed, least_norm, near_surfaces, nearness, sided
 from tokenmargin.attention._pieces import Piece, Units, units_at
 from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
 from tokenmargin.attention.head_risk import HeadField
-from tokenmargin.attention.kinks import Kinks, directions, landed, least_norm, near_surfaces, nearness, sided
 
 #: A share theta may leave its bounds by this before the unit is let go.
 SHARE = 1e-8

@@ -9,10 +9,10 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import Kink
-from tokenmargin.attention.kinks import directions
 from tokenmargin.errors import InvalidInputError
 
 

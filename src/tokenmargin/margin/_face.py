@@ -191,7 +191,7 @@ def _free_directions(problem: ScaledRows, one: Candidate) -> tuple[Array, float]
 
 
 def _beside(problem: ScaledRows, one: Candidate, touches: float, excess: float) -> float:
-    """How far from the space along which N does not grow two arrays may differ that lose at most `excess` to G."""
+    """Distance off the space along which N does not grow of two arrays that lose at most `excess` to G."""
     pull, size = problem.pull(one), problem.value(one.point)
     if isinstance(problem.norm, Max):
         held = np.abs(pull)[np.abs(pull) > touches * np.abs(pull).max()]

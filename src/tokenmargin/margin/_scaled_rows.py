@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class _Units:
-    """What `ScaledRows` was made of: which rows and ties, and in which units."""
+    """Rows and ties that `ScaledRows` was made of, and their units."""
 
     solve: Solve
     given: GivenRows
@@ -156,7 +156,7 @@ class ScaledRows:
         return self._met_value(one.point), float(one.duals @ self.rhs)
 
     def _asked(self, value: float) -> np.ndarray:
-        """What is asked of each row; N(W) N_*(row) where that is 0, or so little that floats do not tell."""
+        """The margin asked of each row; N(W) N_*(row) where that is 0, or so little that floats do not tell."""
         return np.where(self._row_sizes > 0, self._row_sizes * value, self.rhs)
 
     @cached_property
