@@ -61,8 +61,9 @@ def said_in(
     tokens, first = columns[order].tolist(), firsts[order].tolist()
     names = [vocabulary[token] for token in tokens]
     if has_runs:
-        for j, (name, text) in enumerate(zip(names, texts[order].tolist(), strict=True)):
-            if CUT in name:
+        told = zip(names, texts[order].tolist(), sizes[order].tolist(), strict=True)
+        for j, (name, text, size) in enumerate(told):
+            if CUT in name and size == 1:  # a phrase may hold "…" as a word
                 names[j] = words[text].words[first[j]]
     places = list(zip(first, sizes[order].tolist(), strict=True))
     pulls, given = shares[:, order].tolist()
