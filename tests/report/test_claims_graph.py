@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,9 +15,18 @@ from tokenmargin.theory.law import NO_TRAINING
 COUNTS = {"drawn": 20, "inside": 20, "held": 20, "refuted": 0, "not_decided": 0, "asked": {}, "failed": {}}
 
 
-def counted(**changes: object) -> Evidence:
-    given = {"key": "k", "law": "a law", "seed": 0, "ratio": None, "commit": "", "versions": {}, **COUNTS, **changes}
-    return Evidence(**given)  # type: ignore[arg-type]
+def counted(**changes: Any) -> Evidence:
+    given: dict[str, Any] = {
+        "key": "k",
+        "law": "a law",
+        "seed": 0,
+        "ratio": None,
+        "commit": "",
+        "versions": {},
+        **COUNTS,
+        **changes,
+    }
+    return Evidence(**given)
 
 
 def test_what_a_proof_uses_is_a_claim_of_the_same_paper():
