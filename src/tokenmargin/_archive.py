@@ -50,11 +50,7 @@ def write_archive(
 ) -> None:
     """Write an archive file; it is on the disk for good when this returns, and the old file stays until then.
 
-    Args:
-        path: of an .npz file.
-        arrays: of numbers or strings.
-        notes: plain values, as JSON has them.
-        belongs_to: what the arrays were computed from.
+    `notes` are plain values, as JSON has them; `belongs_to` says what the arrays were computed from.
     """
     held = {name: np.asarray(array) for name, array in arrays.items()}
     # NumPy writes types of other packages, such as bfloat16, as bytes without a name.

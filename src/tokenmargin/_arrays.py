@@ -71,12 +71,7 @@ def read_arrays(path: str | Path, what: str, needed: Collection[str] = ()) -> di
 
 
 def arrays_of(opened: Any, path: Path, wanted: Collection[str] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of an opened .npz file, after their declared sizes were checked against LARGEST.
-
-    Args:
-        opened: the file, or its bytes.
-        path: of the file, for errors.
-        wanted: names of the arrays to read; all when absent.
+    """The wanted arrays of an opened .npz file, or all; their declared sizes are checked against LARGEST first.
 
     Raises:
         TooLargeError: if they would take more memory than is allowed.

@@ -16,12 +16,7 @@ from typing import Any
 
 
 def found_on_demand(package: str, init: str) -> None:
-    """Let a package import each name of its `if TYPE_CHECKING:` block on first use.
-
-    Args:
-        package: the `__name__` of the package.
-        init: its `__file__`.
-    """
+    """Let a package, by its `__name__` and `__file__`, import names of its `if TYPE_CHECKING:` block on first use."""
     module = sys.modules[package]
     module.__dict__["_homes"] = _homes(Path(init).read_text(encoding="utf-8"))
     module.__class__ = _Package

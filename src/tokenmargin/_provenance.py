@@ -57,15 +57,9 @@ def sha256(path: Path) -> str:
 def manifest(
     command: str, files: Mapping[str, str], settings: Mapping[str, Any], packages: Sequence[str]
 ) -> dict[str, Any]:
-    """Everything that is needed to make a result again.
+    """Everything that is needed to make a result again: the command, files with their SHA-256, settings, versions.
 
     It holds no time of day and no duration, so that the same run gives the same bytes.
-
-    Args:
-        command: that made it.
-        files: that were read, each with its SHA-256.
-        settings: plain values.
-        packages: whose versions can change a number.
     """
     how = {"command": command, "files": dict(files), "settings": dict(settings)}
     return {**how, "commit": commit(), "versions": versions(packages), **machine()}

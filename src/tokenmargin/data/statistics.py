@@ -83,14 +83,9 @@ def token_statistics(dataset: TokenDataset) -> TokenStatistics:
 def statistics_of_sums(
     vocabulary: tuple[str, ...], alpha: np.ndarray, positive: np.ndarray, negative: np.ndarray, documents: np.ndarray
 ) -> TokenStatistics:
-    """Statistics from sums over documents, each of shape (V,), whatever the order of summation was.
+    """Statistics from alpha and sums over documents, each of shape (V,), whatever the order of summation was.
 
-    Args:
-        vocabulary: the tokens.
-        alpha: signed frequencies.
-        positive: occurrences in documents of label +1.
-        negative: occurrences in documents of label -1.
-        documents: documents that hold the token.
+    `positive` and `negative` count occurrences in documents of either label, `documents` the documents with the token.
     """
     count = positive + negative
     with np.errstate(invalid="ignore"):

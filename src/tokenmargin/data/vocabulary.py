@@ -36,13 +36,7 @@ def vocabulary_names(vocabulary: Any) -> tuple[str, ...]:
 
 
 def check_same_vocabulary(known: tuple[str, ...], given: tuple[str, ...], whose: str) -> None:
-    """Raise unless two vocabularies have the same names in the same columns.
-
-    Args:
-        known: that of the training.
-        given: that of the data set it meets.
-        whose: what the given one is called in the error.
-    """
+    """Raise unless two vocabularies have the same names in the same columns; the error calls the given one `whose`."""
     if known == given:
         return
     elsewhere = [k for k, (a, b) in enumerate(zip(known, given, strict=False)) if a != b]

@@ -32,14 +32,7 @@ def expect_training(
 ) -> None:
     """Say what trainings of so many epochs in all are expected to take; refuse what cannot fit.
 
-    Args:
-        progress: told in a sentence, where it can be.
-        dataset: documents to train on.
-        model: with the width that the flag `--d` sets.
-        epochs: of all trainings together.
-        batch_size: documents of a step.
-        batches: as `train` takes them.
-        optimiser: AdamW when absent; its numbers do not matter here.
+    The numbers of the optimiser, AdamW when absent, do not matter here.
     """
     method = optimiser or AdamW(lr=1e-3)
     remedy = _smaller_width(model.width)
@@ -59,12 +52,9 @@ def expect_training(
 
 
 def expect_study(progress: Progress, samples: Mapping[str, tuple[Callable[[], Any], float]]) -> None:
-    """Say how long a study takes that consists of so many times each of these samples.
+    """Say how long a study takes that consists of so many times each of these samples, named in words.
 
-    Args:
-        progress: told in a sentence, where it can be; where not, nothing is timed.
-        samples: a small part of the study, and the study over it, by what the part is in words. Each is run twice, as
-            the first time compiles.
+    Each sample is run twice, as the first time compiles; where nobody listens, nothing is timed.
     """
     if getattr(progress, "say", None) is None:
         return

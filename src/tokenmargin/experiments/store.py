@@ -131,12 +131,7 @@ def _load(folder: Path) -> Saved:
 def part(folder: str, name: str, settings: object, compute: Callable[[], Arrays]) -> Arrays:
     """The arrays of a finished part of a study: from the folder if they are there, else computed and put there.
 
-    Args:
-        folder: where parts lie; "" keeps nothing.
-        name: of the part, good for a file name.
-        settings: what the part depends on, told by its `repr`: a part of other settings is not taken, and one of other
-            code is refused.
-        compute: makes the arrays.
+    `parts` for one part and one input.
     """
     return next(parts(folder, [name], settings, lambda _: compute(), [None]))
 
@@ -195,13 +190,9 @@ def _part_path(folder: str, name: str, settings: object) -> Path:
 
 
 def keeping(folder: str, name: str, settings: object, map: Map = builtins.map) -> Map:
-    """A `map` whose answers, arrays each, are parts of a study: those in the folder are not computed again.
+    """A `map` whose answers, arrays each, are numbered parts of a study: those in the folder are not computed again.
 
-    Args:
-        folder: where parts lie; "" keeps nothing.
-        name: of the parts, good for file names; they are numbered.
-        settings: what all inputs follow from, told by its `repr`.
-        map: applied to what is missing.
+    `folder`, `settings` and `map` are those of `parts`.
     """
 
     def kept(compute: Callable[[Any], Arrays], inputs: Iterable[Any]) -> Iterator[Arrays]:

@@ -102,13 +102,7 @@ def unit_columns(chosen: Array) -> Array:
 
 
 def farthest(problem: ScaledRows, value: float, along: np.ndarray) -> np.ndarray | None:
-    """A W that meets the rows with N(W) <= value, farthest along a direction, in the max or sum norm; None if none is.
-
-    Args:
-        problem: the rows, in the max norm or the sum norm.
-        value: the largest N(W).
-        along: the direction, shape (d,).
-    """
+    """A W farthest along a direction that meets the rows with N(W) <= value, in max or sum norm; None if none is."""
     d = problem.rows.shape[1]
     signs = [1.0] if isinstance(problem.norm, Max) else [1.0, -1.0]
     above, limit = np.hstack([-sign * problem.rows for sign in signs]), -problem.rhs

@@ -39,13 +39,7 @@ NO_FLOAT_MEETS = (
 
 
 def exact_verdict(given: GivenRows, rhs: np.ndarray, carrying: np.ndarray) -> LeastNormSolution | None:
-    """Decide in rationals; None where that would take too long.
-
-    Args:
-        given: the rows.
-        rhs: right-hand side of each row, not negative and not all 0.
-        carrying: rows that carry multipliers, as far as floats tell.
-    """
+    """Decide in rationals, from rows that seem to carry multipliers; None where that would take too long."""
     rows, ties = given.exact()
     asked, shape = _fractions(rhs), (given.width, len(rows), len(ties))
     found = exact_shortest(rows, asked, ties, carrying.tolist())

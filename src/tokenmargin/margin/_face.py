@@ -71,11 +71,8 @@ class OnFace:
 
 
 def on_its_face(problem: ScaledRows, one: Candidate) -> OnFace:
-    """The point of least Euclidean length among those that are as short, if it is found, and whether there are others.
-
-    Args:
-        problem: the rows.
-        one: optimal, with N_*(G) = 1.
+    """The point of least Euclidean length among those as short as one with N_*(G) = 1, if found, and if there are
+    others.
     """
     if isinstance(problem.norm, Lp):
         return OnFace(one, Unique.YES)  # strictly convex

@@ -31,11 +31,7 @@ def float_verdict(
 ) -> tuple[LeastNormSolution, bool]:
     """The answer, and whether it is optimal beyond the doubt that rounding leaves.
 
-    Args:
-        rows: shape (m, d), entries in a range where no square over- or underflows.
-        rhs: shape (m,), not all 0.
-        ties: shape (q, d).
-        norms: lengths of the rows; 1 for a row of zeros.
+    Rows, shape (m, d), have entries whose squares neither over- nor underflow; `norms` are their lengths, 1 for zeros.
     """
     unit, bound = rows / norms[:, None], rhs / norms
     unit_length = float(bound.max())

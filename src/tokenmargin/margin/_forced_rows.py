@@ -41,13 +41,9 @@ class ForcedRows:
         sizes: np.ndarray,
         solve: Callable[[GivenRows, np.ndarray], LeastNormSolution],
     ) -> ForcedRows:
-        """The forced rows of a problem that has a solution.
+        """The forced rows of a problem that has a solution: some of those of which 0 is asked.
 
-        Args:
-            given: rows and ties.
-            rhs: what is asked of the rows; only those of which 0 is asked may be forced.
-            sizes: lengths of the rows in units of two to the power `given.exponent`.
-            solve: `least_norm_of`.
+        `sizes` are lengths of the rows in units of two to the power `given.exponent`; `solve` is `least_norm_of`.
         """
         m, there = len(sizes), sizes > 0
         forced, cancelling, interior = np.zeros(m, dtype=bool), [], np.full(given.width, np.nan)

@@ -83,13 +83,7 @@ class ScaledRows:
     ) -> ScaledRows:
         """Scale a problem by the length of its Euclidean answer; rows that cannot have more than the 0 asked are ties.
 
-        Args:
-            euclidean: optimal answer of `least_norm`.
-            given: the rows and ties.
-            rhs: b >= 0, shape (m,).
-            norm: N.
-            shape: of W.
-            solve: `least_norm_of`.
+        The arguments are those of `least_in_norm`, with an optimal Euclidean answer.
         """
         m, exponent = len(rhs), given.exponent
         both = np.concatenate(given.floats(exponent))

@@ -42,14 +42,7 @@ def att_svm(sequences: EmbeddedSequences, selection: Selection | ArrayLike, norm
 def att_svm_with_margins(
     sequences: EmbeddedSequences, selection: Selection, margins: InputNumbers, norm: Norm
 ) -> MarginSolution:
-    """`att_svm` with a margin for each input: p'(k_is - k_it) >= margins_i >= 0.
-
-    Args:
-        sequences: n inputs of T tokens with keys of width d.
-        selection: booleans of shape (n, T).
-        margins: shape (n,), not negative.
-        norm: in which p is shortest.
-    """
+    """`att_svm` with a margin for each input, shape (n,): p'(k_is - k_it) >= margins_i >= 0."""
     selection.check_fits(sequences)
     chosen, keys = selection.chosen, sequences.keys.astype(np.float64, copy=False)
     first = chosen.argmax(axis=1)

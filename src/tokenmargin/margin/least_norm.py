@@ -76,13 +76,7 @@ def least_norm_in(
 
 
 def least_norm_of(given: GivenRows, rhs: np.ndarray, tolerance: float = KKT_TOLERANCE) -> LeastNormSolution:
-    """`least_norm` for rows that are differences of floats, taken without rounding where that matters.
-
-    Args:
-        given: the rows, finite.
-        rhs: b >= 0, shape (m,).
-        tolerance: most that a row may be missed by, in units of b, where the problem is too large for rationals.
-    """
+    """`least_norm` for finite rows that are differences of floats, taken without rounding where that matters."""
     rows, ties = given.floats()
     with np.errstate(invalid="ignore"):  # differences of 1e308 may be infinite: other units, below
         norms = lengths(rows)
@@ -208,11 +202,7 @@ def least_norm_batch_of(
 
 
 def least_norm_batch_of_pairs(pairs: np.ndarray) -> list[LeastNormSolution]:
-    """`least_norm_batch` for rows that are differences of floats, of each of which 1 is asked.
-
-    Args:
-        pairs: shape (B, 2, m, d), finite; rows are the first minus the second.
-    """
+    """`least_norm_batch` for rows, of each of which 1 is asked, that are the first minus the second of (B, 2, m, d)."""
     with np.errstate(over="ignore"):  # numbers of 1e308: solved on their own, in other units
         rows = pairs[:, 0] - pairs[:, 1]
     return least_norm_batch_of(rows, np.ones(rows.shape[:2]), lambda j: GivenRows(pairs[j, 0], pairs[j, 1]))

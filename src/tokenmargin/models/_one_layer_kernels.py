@@ -67,11 +67,7 @@ def document_sums(
 ) -> DocumentSums:
     """Outputs, and R: sums over documents of delta q_s (g_s - f) and of delta q_s, for the mean logistic loss.
 
-    Args:
-        read: a and g of every token.
-        batch: the pieces.
-        documents: by which the mean divides.
-        interpret: True if JAX evaluates the kernels operation by operation.
+    `read` holds a and g of every token; the mean divides by `documents`; `interpret` evaluates operation by operation.
     """
     B, V, dtype = batch.pieces.shape[0], read.shape[0], read.dtype
     number = jnp.reshape(documents, (1,)).astype(dtype)

@@ -8,14 +8,9 @@ from tokenmargin._types import AnyArray, ScalarJ
 
 
 def pearson(x: AnyArray, y: AnyArray, where: AnyArray | None = None) -> ScalarJ:
-    """Return Pearson's correlation of x and y, on the host or traced; NaN where one of them is constant.
+    """Return Pearson's correlation of x and y, shape (m,), where it counts; NaN where one of them is constant.
 
-    With x and y centred, sum x y / sqrt(sum x^2 sum y^2).
-
-    Args:
-        x: numbers, shape (m,).
-        y: numbers, shape (m,).
-        where: the entries that count, shape (m,); all when absent.
+    With x and y centred, sum x y / sqrt(sum x^2 sum y^2), on the host or traced.
     """
     xp = x.__array_namespace__()
     there = xp.ones_like(x, dtype=bool) if where is None else where

@@ -69,9 +69,7 @@ class ClaimOutcome:
 def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> tuple[Applies, str] | None:
     """The reason why a claim that needs this max-margin solution does not apply; None where the solution was found.
 
-    Args:
-        solution: solution of (ATT-SVM) or its like.
-        otherwise: sentence on what is missing where the problem is infeasible, or asks nothing.
+    `otherwise` says what is missing where the problem is infeasible, or asks nothing.
     """
     if solution.status is Status.OPTIMAL:
         return None
@@ -83,13 +81,7 @@ def unless_solved(solution: MarginSolution | LabelSolution, otherwise: str) -> t
 
 
 def beyond_rounding(miss: float, rounding: float, tolerance: float = ROUNDING) -> float:
-    """Amount by which an inequality is missed; NaN, which decides nothing, where rounding may explain the miss.
-
-    Args:
-        miss: computed amount.
-        rounding: the most that its own rounding errors can make of 0.
-        tolerance: tolerance of the claim.
-    """
+    """Amount by which an inequality is missed; NaN, which decides nothing, where its rounding may explain the miss."""
     return float("nan") if tolerance < miss <= rounding else largest(0.0, miss)
 
 

@@ -75,14 +75,9 @@ def corpus_agreement(dataset: TokenDataset, embeddings: ArrayLike, query: ArrayL
 
 
 def selected_weight(dataset: TokenDataset, logits: np.ndarray, selection: CorpusSelection) -> float:
-    """Softmax weight that falls on the selected tokens of a document, mean over documents.
+    """Softmax weight that falls on the selected tokens of a document, mean over documents, from p'E_s, shape (V,).
 
     A token that occurs c times has weight c exp(logit): the softmax of [E, (1)] runs over positions.
-
-    Args:
-        dataset: n documents over V tokens.
-        logits: p'E_s of every token, shape (V,).
-        selection: a set of tokens for each document.
     """
     selection.check_fits(dataset)
     counts, starts = dataset.counts, dataset.counts.indptr[:-1]

@@ -40,12 +40,7 @@ def _place(claim: Claim[Any, Any]) -> tuple[bool, int]:
 
 
 def check_names(paper: Paper, found: Iterable[tuple[str, str]]) -> None:
-    """Raise InvalidInputError unless names begin with the paper's key, cite it as it is cited, and differ.
-
-    Args:
-        paper: that lists them.
-        found: (name, letter by which it cites its paper) of claims or of figures.
-    """
+    """Raise InvalidInputError unless the (name, cited paper) pairs begin with the paper's key, cite it, and differ."""
     names: set[str] = set()
     for name, cited in found:
         if not name.startswith(f"{paper.key}-") or cited != paper.cited_as or name in names:
@@ -58,11 +53,6 @@ def check_names(paper: Paper, found: Iterable[tuple[str, str]]) -> None:
 
 def found_name(wanted: str, names: Iterable[str], kind: str) -> str:
     """The one name that is `wanted`, or ends with it after a hyphen: "maxmargin-thm3" for "thm3".
-
-    Args:
-        wanted: a name or its ending.
-        names: all there are.
-        kind: kind of thing that is named, in a word.
 
     Raises:
         InvalidInputError: with the candidates, if there are several or none.

@@ -136,11 +136,7 @@ def block_layout(
 ) -> tuple[BlockLayout]:
     """The one layout that a CPU needs: at most `most_shelves` widths, fewer where more save less than they compile.
 
-    Args:
-        lengths: distinct tokens of each document, shape (n,).
-        batch_size: documents of a batch.
-        model_width: d, which weighs U^2 d against U^3.
-        most_shelves: a width saves padding and is compiled.
+    A width saves padding and is compiled. The arguments are those of `shelf_layouts`.
     """
     lengths = _checked(lengths, batch_size, most_shelves)
     usual = int(TOKENS_OF_A_BLOCK // lengths.mean())

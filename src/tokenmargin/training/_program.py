@@ -97,15 +97,7 @@ def initial_state(optimiser: Optimiser, model: Model, source: Batches, parameter
 def apply_gradients(
     optimiser: type[Optimiser], row: Array, parameters: Tree, state: OptimiserState, gradients: Tree
 ) -> tuple[Tree, OptimiserState]:
-    """One step of the optimiser on every parameter that has a gradient.
-
-    Args:
-        optimiser: the class, whose `step` is elementwise.
-        row: the numbers of this step, a row of `coefficients`.
-        parameters: as they are.
-        state: what the optimiser keeps of each.
-        gradients: the tree of parameters, with None for what stays.
-    """
+    """One step of the optimiser, with this row of `coefficients`, on every parameter whose gradient is not None."""
     leaves, structure = jax.tree.flatten(parameters, is_leaf=lambda node: node is None)
     new_leaves, new_state = list(leaves), list(state)
     for k, pull in enumerate(_gradient_leaves(gradients)):

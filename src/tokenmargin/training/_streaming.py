@@ -140,15 +140,9 @@ def in_runs(
 def cut_for(
     stream: DocumentStream, model: Model, batch_size: int, documents: int, kind: str, batches: BatchFactory | None
 ) -> Cut:
-    """Return a function that makes batches of a run of documents, in arrays of one size where their kind is known here.
+    """Return a function that makes batches of a run of so many documents, in arrays of one size where that is known.
 
-    Args:
-        stream: whose lengths decide the sizes.
-        model: whose batches are made.
-        batch_size: documents of a step.
-        documents: of a run.
-        kind: float32 or float64.
-        batches: how documents are cut into batches, where it is not to be the way of the model's type.
+    The lengths of the stream decide the sizes; `batches` is as in `train`.
     """
     factory: Any = batches or batch_factory(model)
     plain, told = (factory.func, factory.keywords) if isinstance(factory, partial) else (factory, {})

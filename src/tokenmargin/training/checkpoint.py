@@ -95,9 +95,7 @@ class Checkpoint:
 def computed_by(*parts: str, device: bool = True) -> dict[str, str]:
     """Return what a computation by these parts of the package depends on besides its settings and data.
 
-    Args:
-        *parts: such as "models".
-        device: whether the device of JAX is one of those things; asking for it starts it.
+    Asking for the device of JAX starts it: that is left out without `device`.
     """
     by = {f"version of {name}": version for name, version in versions(RECORDED).items()}
     on = {"device": str(jax.devices()[0].device_kind)} if device else {}
@@ -174,10 +172,7 @@ class Keeper:
     ) -> None:
         """Save after a step if it is time to, or the last; then interrupt if that was asked for.
 
-        Args:
-            step: steps done.
-            state: gives arrays and notes; asked for where something is saved.
-            last: whether the computation is done.
+        `state` gives arrays and notes, where something is saved.
         """
         if self._checkpoint is None:
             return

@@ -142,13 +142,7 @@ def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32"
 
 
 def count_sizes(distinct: np.ndarray, batch_size: int, documents: int) -> CountSizes:
-    """Sizes for parts of so many documents of a corpus whose documents have so many distinct tokens.
-
-    Args:
-        distinct: of each document, or of as many as say enough about all.
-        batch_size: documents of a step.
-        documents: of a part.
-    """
+    """Sizes for parts of so many documents of a corpus, from the distinct tokens of all of them or of enough."""
     count = _pieces_of(distinct)
     return CountSizes(batch_size, _capacity(count, batch_size), int(count.max()), _capacity(count, documents))
 

@@ -199,11 +199,7 @@ def check_same_meaning(trained: Named, dataset: Named, whose: str) -> None:
 def check_rows(parameters: Tree, model: Model, dataset: Named, have: str) -> None:
     """Raise unless parameters are such as the model starts from: a row of embeddings for every token, where it has any.
 
-    Args:
-        parameters: to be checked.
-        model: whose parameters they should be.
-        dataset: that the model is told the size of.
-        have: words for "the parameters have" in the error.
+    The error begins with `have`, such as "the parameters have".
     """
     start = jax.eval_shape(lambda key: model.initial(key, model_size(dataset), "float32"), jax.random.key(0))
     if not hasattr(start, "embeddings"):

@@ -121,12 +121,7 @@ def check_parameters_fit(model: Model, optimiser: Optimiser, size: int, dtype: s
 
 
 def check_fits(memory_bytes: int, remedy: Remedy) -> None:
-    """Raise if so much memory is not to be had on the device.
-
-    Args:
-        memory_bytes: that are needed.
-        remedy: what would need less, as an order, from the share of the memory that is there.
-    """
+    """Raise if so much memory is not to be had on the device, with the remedy for the share of it that is there."""
     there = available_bytes()
     if there is not None and memory_bytes > USABLE * there:
         raise InvalidInputError(

@@ -147,14 +147,7 @@ def _narrowed(limit: Limit, width: int) -> Limit:
 def examine(
     case: EmbeddingCase, log10_d: float, *, single_relevant: bool = False, eta0: float = 0.0
 ) -> tuple[Applies, str]:
-    """Examine the hypotheses of a statement: a width, a step size, one relevant token a document, the events (14).
-
-    Args:
-        case: data set, step and draw.
-        log10_d: least log10 d.
-        single_relevant: True if [E, Assumption 4] is asked.
-        eta0: least step size.
-    """
+    """Examine the hypotheses of a statement: least width and step size, [E, Assumption 4] if asked, the events (14)."""
     if not case.one_length:
         return Applies.NO, "Documents differ in length, where [E] takes T tokens each."
     if single_relevant and not (found := assumption4(case.dataset)):

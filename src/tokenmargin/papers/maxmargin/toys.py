@@ -11,12 +11,9 @@ from tokenmargin.data.sequences import EmbeddedSequences
 
 
 def planar(points: ArrayLike, token_scores: ArrayLike, labels: ArrayLike | None = None) -> EmbeddedSequences:
-    """Keys in the plane, the score as third coordinate (v = e3): the construction of [M, Section 2.1].
+    """Keys (n, T, 2) in the plane, the score as third coordinate (v = e3): the construction of [M, Section 2.1].
 
-    Args:
-        points: keys, shape (n, T, 2).
-        token_scores: gamma, shape (n, T).
-        labels: signs, shape (n,); all +1 when absent.
+    Labels are all +1 when absent.
     """
     keys, gamma = np.array(points, dtype=float), np.array(token_scores, dtype=float)
     signs = np.ones(len(keys)) if labels is None else np.array(labels, dtype=float)

@@ -223,9 +223,7 @@ def printed_widths_log10_d(case: EmbeddingCase, mu: float) -> float:
 def lemma_19_as_printed(case: EmbeddingCase, found: Rivals | None = None) -> tuple[Applies, str]:
     """The hypotheses that [E, Lemma 19] prints: (10), every other selection longer by some mu, and both widths.
 
-    Args:
-        case: data set, step and draw.
-        found: its rivals; enumerated when absent.
+    The rivals are enumerated unless they are given.
     """
     applies, because = _lemma_19_applies(case)
     if applies is not Applies.YES:

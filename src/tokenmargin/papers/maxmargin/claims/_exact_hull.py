@@ -46,11 +46,7 @@ class HullPoint:
 
 
 def nearest_point(rows: Sequence[Row]) -> HullPoint:
-    """The point of the convex hull of the rows that is nearest to 0.
-
-    Args:
-        rows: at least one, of one width.
-    """
+    """The point of the convex hull of the rows, at least one, that is nearest to 0."""
     found = _solved(rows, ())
     total = sum(found.duals)  # |p|^2 where there is a p
     point = [x / total for x in found.p] or [Fraction(0)] * len(rows[0])

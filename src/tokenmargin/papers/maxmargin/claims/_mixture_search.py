@@ -72,11 +72,7 @@ def search_mixtures(
 ) -> MixtureBound:
     """Bound the label margin of every mixture that pays more than kappa_i outside alpha_i in some input i.
 
-    Args:
-        sequences: n inputs of T tokens; their head is not used.
-        selection: alpha, one token per input, separable by label.
-        kappa: shape (n,), between 0 and 1.
-        most_cells: cells looked at before the answer is "not decided".
+    After `most_cells` cells the answer is "not decided". The head of the sequences is not used.
     """
     n, T = sequences.n_inputs, sequences.n_places
     per_input = 2 if T == 2 else T * 2 ** (T - 1)

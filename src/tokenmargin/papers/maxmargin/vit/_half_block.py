@@ -30,15 +30,7 @@ class Sum(NamedTuple):
 def half_blocks(
     blocks: tuple[BlockParameters, ...], x: Stream, heads: int, n_tokens: int, *, interpret: bool = False
 ) -> Stream:
-    """x after these blocks.
-
-    Args:
-        blocks: one after the other.
-        x: tokens of B pictures; the places from `n_tokens` on are no tokens and nobody attends to them.
-        heads: number of heads of each block.
-        n_tokens: T.
-        interpret: True if JAX evaluates the kernels operation by operation, on any device.
-    """
+    """x after these blocks; tokens from `n_tokens` on are no tokens, and nobody attends to them."""
     B, places, d = x.shape
     rows = x.reshape(B * places, d)
     stream = Sum(rows, jnp.zeros_like(rows), jnp.zeros(d, x.dtype))

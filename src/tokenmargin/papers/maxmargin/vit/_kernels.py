@@ -47,14 +47,7 @@ ERFC = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def normalised_sum(x: Rows, change: Rows, bias: Vector, interpret: bool = False) -> tuple[Rows, Rows]:
-    """x + change + bias, and its rows less their mean over their deviation.
-
-    Args:
-        x: the stream.
-        change: result of a product, to be added to it.
-        bias: bias of that product.
-        interpret: True if JAX evaluates the kernel operation by operation, on any device.
-    """
+    """x + change + bias, and its rows less their mean over their deviation; `interpret` runs it on any device."""
     return _normalised_sum(x, change, bias, interpret)[0]
 
 
@@ -76,13 +69,7 @@ normalised_sum.defvjp(_normalised_sum, _norm_back)
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def biased_gelu(x: Rows, bias: Vector, interpret: bool = False) -> Rows:
-    """u Phi(u) of u = x + bias.
-
-    Args:
-        x: result of a product.
-        bias: bias of that product.
-        interpret: True if JAX evaluates the kernel operation by operation, on any device.
-    """
+    """u Phi(u) of u = x + bias; `interpret` runs it on any device."""
     return _biased_gelu(x, bias, interpret)[0]
 
 

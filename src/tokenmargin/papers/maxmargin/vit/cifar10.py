@@ -231,12 +231,7 @@ def _numbers(labels: list[Any], origin: str) -> np.ndarray:
 
 
 def _decoded(stream: BytesIO, place: str) -> np.ndarray:
-    """The pixels of a JPEG or PNG, shape (height, width) if it is grey, else (height, width, channels).
-
-    Args:
-        stream: the file's bytes.
-        place: its name in an error.
-    """
+    """The pixels of a JPEG or PNG, shape (height, width) if it is grey, else (height, width, channels)."""
     image = _pillow()
     try:
         with image.open(stream) as picture:
