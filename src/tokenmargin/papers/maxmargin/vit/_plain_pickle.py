@@ -1,15 +1,15 @@
 """Pickles read as data: numbers, strings, lists, dictionaries and arrays of bytes, by an interpreter of our own.
 
 Python's `pickle` builds whatever a file asks for, and even one that is held to a few names of NumPy can be made to
-write to memory that is not its own. Nothing is called here on behalf of a file: the few opcodes below make plain
-values, three names of NumPy and one of Python have stand-ins that do nothing, and all else is refused in words.
+write to memory that is not its own. Nothing is called here on behalf of a file: `pickletools` tells the opcodes apart,
+the few of them below make plain values, three names of NumPy and one of Python have stand-ins that do nothing, and all
+else is refused in words.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from enum import Enum
+from pickletools import genops
 from typing import Any
 
 import numpy as np
@@ -52,62 +52,77 @@ def plain_values(raw: bytes) -> Any:
     """
     if len(raw) > MOST_BYTES:
         raise InvalidInputError(f"it has more than {MOST_BYTES:,} bytes, and every file of CIFAR-10 fewer")
-    found = _Reading(raw).result()
+    found = _Reading().result(raw)
     if isinstance(found, dict):  # arrays belong there, and nowhere deeper
         return {name: value.value if isinstance(value, _Array) else value for name, value in found.items()}
     return found.value if isinstance(found, _Array) else found
 
 
 class _Reading:
-    """One pass over the bytes: a stack, the marks on it, and what was kept under a number."""
+    """One pass over the opcodes: a stack, the marks on it, and what was kept under a number."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw, self.at = raw, 0
+    def __init__(self) -> None:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.kept: dict[int, Any] = {}
         self.encoded = 0  #: bytes that were made of text: each call copies, and one text can be named many times
 
-    def result(self) -> Any:
+    def result(self, raw: bytes) -> Any:
         """Follow the opcodes to the last."""
-        for _ in range(MOST_STEPS):
-            code = self.take(1)
-            if code == b".":
+        opcodes = enumerate(genops(raw))
+        while True:
+            try:
+                count, (opcode, given, at) = next(opcodes)
+            except ValueError:  # from the reader of an argument, or where the bytes end
+                raise InvalidInputError("it was cut short or has text that is none: no whole pickle") from None
+            if opcode.name == "STOP":
                 return self.pop()
-            step = _STEPS.get(code)
-            if step is None:
-                raise InvalidInputError(
-                    f"it has the opcode {code!r} at byte {self.at - 1:,}, which CIFAR-10 has no use for"
-                )
-            step(self)
-        raise InvalidInputError(f"it has more than {MOST_STEPS:,} opcodes, which no file of CIFAR-10 has")
+            if count == MOST_STEPS:
+                raise InvalidInputError(f"it has more than {MOST_STEPS:,} opcodes, which no file of CIFAR-10 has")
+            if not self.follow(opcode.name, given):
+                code = opcode.code.encode("latin1")
+                raise InvalidInputError(f"it has the opcode {code!r} at byte {at:,}, which CIFAR-10 has no use for")
 
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        if count < 0 or count > len(self.raw) - self.at:
-            raise InvalidInputError("it was cut short: no whole pickle")
-        self.at += count
-        return self.raw[self.at - count : self.at]
-
-    def number(self, form: str) -> int:
-        """The next bytes as a number of `struct`'s form."""
-        return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
-
-    def text(self, form: str) -> str:
-        """Text after its length."""
-        try:
-            return self.take(self.number(form)).decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise InvalidInputError("it has text that is not UTF-8: no whole pickle") from None
-
-    def line(self) -> str:
-        """Text up to the end of its line; a name has few letters."""
-        end = self.raw.find(b"\n", self.at, self.at + 200)
-        if end < 0:
-            raise InvalidInputError("it has a name without an end: no whole pickle")
-        line = self.take(end - self.at)
-        self.at += 1
-        return line.decode("ascii", "replace")
+    def follow(self, opcode: str, given: Any) -> bool:
+        """Follow one opcode with what it is given; False where CIFAR-10 has no use for it."""
+        match opcode:
+            case "PROTO" if not 2 <= given <= 4:
+                raise InvalidInputError(f"it has the version {given} of the format, and CIFAR-10 has 2")
+            case "PROTO" | "FRAME":
+                pass
+            case "MARK":
+                self.marks.append(len(self.stack))
+            case "EMPTY_DICT" | "EMPTY_LIST" | "EMPTY_TUPLE" | "NONE" | "NEWTRUE" | "NEWFALSE":
+                plain = {"EMPTY_DICT": {}, "EMPTY_LIST": [], "EMPTY_TUPLE": (), "NEWTRUE": True, "NEWFALSE": False}
+                self.stack.append(plain.get(opcode))
+            case "BININT" | "BININT1" | "BININT2" | "BINUNICODE" | "SHORT_BINUNICODE" | "BINBYTES" | "SHORT_BINBYTES":
+                self.stack.append(given)
+            case "BINSTRING" | "SHORT_BINSTRING":  # Python 2's strings, which are bytes
+                self.stack.append(given.encode("latin1"))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                self.stack.append(tuple([self.pop() for _ in range(int(opcode[-1]))][::-1]))
+            case "TUPLE":
+                self.stack.append(tuple(self.since_mark()))
+            case "APPEND" | "APPENDS":
+                values = [self.pop()] if opcode == "APPEND" else self.since_mark()
+                self.top(list).extend(values)
+            case "SETITEM" | "SETITEMS":
+                self.set_items([self.pop(), self.pop()][::-1] if opcode == "SETITEM" else self.since_mark())
+            case "BINPUT" | "LONG_BINPUT" | "MEMOIZE":
+                self.keep(len(self.kept) if opcode == "MEMOIZE" else given)
+            case "BINGET" | "LONG_BINGET":
+                self.recall(given)
+            case "GLOBAL":
+                self.name(given)
+            case "STACK_GLOBAL":
+                self.stack_name()
+            case "REDUCE":
+                self.call()
+            case "BUILD":
+                self.build()
+            case _:
+                return False
+        return True
 
     def pop(self) -> Any:
         """The value on top, which no mark covers."""
@@ -144,10 +159,6 @@ class _Reading:
             raise InvalidInputError("it recalls what it did not keep: no whole pickle")
         self.stack.append(self.kept[number])
 
-    def append(self, values: list[Any]) -> None:
-        """Values to the end of the list on top."""
-        self.top(list).extend(values)
-
     def set_items(self, pairs: list[Any]) -> None:
         """Names and values, in turn, into the dictionary on top."""
         into = self.top(dict)
@@ -155,13 +166,14 @@ class _Reading:
             raise InvalidInputError("it has a dictionary whose keys are no words")
         into.update(zip(pairs[::2], pairs[1::2], strict=True))
 
-    def name(self, module: str, name: str) -> None:
-        """A name of NumPy, as its stand-in."""
+    def name(self, words: str) -> None:
+        """A module and a name in it, with a blank between them, as the stand-in of a name of NumPy."""
         try:
-            found = _Name(f"{module.replace('numpy.core', 'numpy._core')} {name}")
+            found = _Name(words.replace("numpy.core", "numpy._core"))
         except ValueError:
             raise InvalidInputError(
-                f"it asks for {module}.{name}"[:120] + ", which CIFAR-10 has no use for and which could run a program: "
+                f"it asks for {words.replace(' ', '.')}"[:120]
+                + ", which CIFAR-10 has no use for and which could run a program: "
                 "it was not loaded"
             ) from None
         self.stack.append(found)
@@ -171,7 +183,7 @@ class _Reading:
         name, module = self.pop(), self.pop()
         if type(name) is not str or type(module) is not str or len(name) + len(module) > 200:
             raise InvalidInputError("it has a name that is no text: no whole pickle")
-        self.name(module, name)
+        self.name(f"{module} {name}")
 
     def call(self) -> None:
         """The beginning of an array, a dtype of bytes, or text that is turned into bytes; nothing is called."""
@@ -223,91 +235,3 @@ def _word(value: Any) -> Any:
     if type(value) is bytes:
         return value.decode("ascii", "replace") if len(value) < 20 else "long"
     return value if value is None or type(value) in (str, int) else "another"
-
-
-def _pushing(value: Callable[[_Reading], Any]) -> Callable[[_Reading], None]:
-    return lambda reading: reading.stack.append(value(reading))
-
-
-def _tuple_of(count: int) -> Callable[[_Reading], Any]:
-    return lambda reading: tuple([reading.pop() for _ in range(count)][::-1])
-
-
-def _constant(value: Any) -> Callable[[_Reading], Any]:
-    return lambda _: value
-
-
-def _number(form: str) -> Callable[[_Reading], Any]:
-    return lambda reading: reading.number(form)
-
-
-def _bytes(form: str) -> Callable[[_Reading], Any]:
-    return lambda reading: reading.take(reading.number(form))
-
-
-def _text(form: str) -> Callable[[_Reading], Any]:
-    return lambda reading: reading.text(form)
-
-
-def _keeping(form: str) -> Callable[[_Reading], None]:
-    return lambda reading: reading.keep(reading.number(form))
-
-
-def _recalling(form: str) -> Callable[[_Reading], None]:
-    return lambda reading: reading.recall(reading.number(form))
-
-
-def _named(reading: _Reading) -> None:
-    module = reading.line()
-    reading.name(module, reading.line())
-
-
-def _frame(reading: _Reading) -> None:
-    """Read the number of bytes that follow, which is of no use here."""
-    reading.take(8)
-
-
-def _version(reading: _Reading) -> None:
-    version = reading.number("<B")
-    if not 2 <= version <= 4:
-        raise InvalidInputError(f"it has the version {version} of the format, and CIFAR-10 has 2")
-
-
-#: Every opcode that is followed, by its byte.
-_STEPS: dict[bytes, Callable[[_Reading], None]] = {
-    b"\x80": _version,
-    b"\x95": _frame,
-    b"(": lambda reading: reading.marks.append(len(reading.stack)),
-    b"}": _pushing(lambda _: {}),
-    b"]": _pushing(lambda _: []),
-    b")": _pushing(_constant(())),
-    b"N": _pushing(_constant(None)),
-    b"\x88": _pushing(_constant(True)),
-    b"\x89": _pushing(_constant(False)),
-    b"K": _pushing(_number("<B")),
-    b"M": _pushing(_number("<H")),
-    b"J": _pushing(_number("<i")),
-    b"U": _pushing(_bytes("<B")),
-    b"T": _pushing(_bytes("<i")),
-    b"C": _pushing(_bytes("<B")),
-    b"B": _pushing(_bytes("<I")),
-    b"X": _pushing(_text("<I")),
-    b"\x8c": _pushing(_text("<B")),
-    b"\x85": _pushing(_tuple_of(1)),
-    b"\x86": _pushing(_tuple_of(2)),
-    b"\x87": _pushing(_tuple_of(3)),
-    b"t": _pushing(lambda reading: tuple(reading.since_mark())),
-    b"a": lambda reading: reading.append([reading.pop()]),
-    b"e": lambda reading: reading.append(reading.since_mark()),
-    b"s": lambda reading: reading.set_items([reading.pop(), reading.pop()][::-1]),
-    b"u": lambda reading: reading.set_items(reading.since_mark()),
-    b"q": _keeping("<B"),
-    b"r": _keeping("<I"),
-    b"\x94": lambda reading: reading.keep(len(reading.kept)),
-    b"h": _recalling("<B"),
-    b"j": _recalling("<I"),
-    b"c": _named,
-    b"\x93": _Reading.stack_name,
-    b"R": _Reading.call,
-    b"b": _Reading.build,
-}
