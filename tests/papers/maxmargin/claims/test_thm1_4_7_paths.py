@@ -15,8 +15,8 @@ from tokenmargin.attention.regularization_path import local_path, regularization
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import TooLargeError
 from tokenmargin.margin import att_svm_batch, feasible_selections, global_margin, is_locally_optimal, local_margins
+from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin.claims.thm1_4_7_paths import (
-    DRAWS,
     STAYS_AWAY,
     THEOREM_1,
     THEOREM_4,
@@ -80,7 +80,8 @@ class TestTheorem1:
     def test_on_random_problems_in_any_dimension(self):
         rng, widths = np.random.default_rng(2023), []
         while len(widths) < 4:
-            case = DRAWS["maxmargin-thm1"](rng)
+            shape = (2, 3, 2) if rng.random() < 1 / 2 else (3, 4, 4)
+            case = PathCase(toys.random_sphere(rng, *shape))
             outcome = THEOREM_1.check(case)
             assert outcome.holds is not False
             if outcome.applies is Applies.YES:

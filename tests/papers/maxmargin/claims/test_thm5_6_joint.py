@@ -13,9 +13,13 @@ from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import rate_direction, relaxed_svm, relaxing_rate
 from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c, on_support
-from tokenmargin.papers.maxmargin.claims.joint_balls import joint_path
+from tokenmargin.papers.maxmargin.claims.joint_balls import (
+    joint_path,
+    random_below_the_rate,
+    random_equal_margins,
+    random_spare_margins,
+)
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import (
-    DRAWS,
     FLOW_5,
     FLOW_6,
     THEOREM_5,
@@ -57,12 +61,19 @@ def test_theorem_6_as_printed_is_false():
     np.testing.assert_allclose(velocity, [0.995, 0.099], atol=5e-4)
 
 
-@pytest.fixture(scope="module", params=[THEOREM_5, THEOREM_6, THEOREM_6_ONLY_IF], ids=lambda claim: claim.key)
+DRAWS = {
+    THEOREM_5: random_equal_margins,
+    THEOREM_6: random_spare_margins,
+    THEOREM_6_ONLY_IF: random_below_the_rate,
+}
+
+
+@pytest.fixture(scope="module", params=DRAWS, ids=lambda claim: claim.key)
 def drawn(request):
-    """A claim, and five instances inside its hypotheses, of the law of `DRAWS`; a hundred are for the evidence."""
+    """A claim, and five instances inside its hypotheses, of one of its laws; a hundred are for the evidence."""
     claim, rng, found = request.param, np.random.default_rng(2023), []
     while len(found) < 5:
-        case = DRAWS[claim.key](rng)
+        case = DRAWS[claim](rng)
         if claim.hypotheses(case)[0] is Applies.YES:
             found.append(case)
     return claim, found

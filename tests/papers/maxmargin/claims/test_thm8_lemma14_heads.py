@@ -21,12 +21,12 @@ from tokenmargin.margin.any_of import att_svm_any
 from tokenmargin.papers.maxmargin.claims._convex_heads import mixing_by_convexity
 from tokenmargin.papers.maxmargin.claims._path_bound import BoundedPath, look
 from tokenmargin.papers.maxmargin.claims.thm8_lemma14_heads import (
-    DRAWS,
     LEMMA_14,
     THEOREM_8,
     HeadCase,
     mixing_constants,
     mixing_hurts,
+    random_head_case,
     two_ways,
 )
 from tokenmargin.theory.claim import Applies
@@ -205,7 +205,7 @@ def test_theorem_8_in_three_dimensions():
     """Random problems of a named law; doubled distances fail, and so do constants that are not those of Lemma 14."""
     rng, held = np.random.default_rng(2023), 0
     while held < 3:
-        case = DRAWS["maxmargin-thm8"](rng)
+        case = random_head_case(rng)
         outcome = THEOREM_8.check(case)
         assert outcome.holds is not False
         if outcome.applies is not Applies.YES:

@@ -6,16 +6,14 @@ holds for every p as good as R p_mm/|p_mm| and so for the minimiser, whether it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
 from math import comb
-from typing import Any
 
 import numpy as np
 
+from tokenmargin._rationals import Basis, whole_rows
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import Loss, logistic
 from tokenmargin.attention.head_risk import HeadRisk
@@ -71,11 +69,6 @@ class PathCase:
         best = optimal_selection(self.sequences)
         constants = score_gap_sandwich(risk, best)
         return None if constants is None else BoundedPath(risk, best, *constants)
-
-
-def random_path_case(rng: np.random.Generator) -> PathCase:
-    """A trial of [M, Fig. 9] of two inputs and three tokens in the plane, or of three inputs and four tokens in R^4."""
-    return PathCase(toys.random_sphere(rng, 2, 3, 2) if rng.random() < 1 / 2 else toys.random_sphere(rng, 3, 4, 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,20 +181,10 @@ def _all_independent(rows: np.ndarray, size: int) -> bool:
 
 
 def _exact_rank(rows: np.ndarray) -> int:
-    """The rank of a matrix of floats, by elimination in fractions."""
-    left = [[Fraction(x) for x in row] for row in rows.tolist()]
-    rank = 0
-    for column in range(rows.shape[1]):
-        pivot = next((row for row in left if row[column]), None)
-        if pivot is None:
-            continue
-        left.remove(pivot)
-        left = [
-            [x - row[column] / pivot[column] * y for x, y in zip(row, pivot, strict=True)] if row[column] else row
-            for row in left
-        ]
-        rank += 1
-    return rank
+    """The rank of a matrix of floats, in whole numbers."""
+    whole, _ = whole_rows(rows.tolist())
+    basis = Basis()
+    return sum(basis.add(row) for row in whole)
 
 
 def gaps_resolved(sequences: EmbeddedSequences) -> bool:
@@ -344,6 +327,3 @@ THEOREM_7: Claim[LocalPathCase, LocalPath] = replace(
 )
 
 CLAIMS: tuple[Claim[PathCase, PathSeen] | Claim[LocalPathCase, LocalPath], ...] = (THEOREM_1, THEOREM_4, THEOREM_7)
-
-#: A random instance of each, from a generator; those outside the hypotheses are for the caller to count.
-DRAWS: dict[str, Callable[[np.random.Generator], Any]] = {THEOREM_1.key: random_path_case}

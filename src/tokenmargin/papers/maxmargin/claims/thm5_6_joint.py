@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -27,12 +26,10 @@ from tokenmargin.papers.maxmargin.claims.assumption_c import assumption_c, on_su
 from tokenmargin.papers.maxmargin.claims.joint_balls import (
     SELECTED,
     JointBalls,
-    random_below_the_rate,
-    random_equal_margins,
-    random_spare_margins,
 )
 from tokenmargin.theory.agreement import SAME_DIRECTION, one_minus_cosine
 from tokenmargin.theory.claim import Applies, Claim, largest, unless_solved
+from tokenmargin.theory.law import orthogonal
 from tokenmargin.theory.problem import Problem, given
 
 #: 1 - cos that every minimiser must be within at `joint_balls.LEVEL`. That of p and its limit falls like 1/R^2; where
@@ -108,12 +105,7 @@ def _turned(bracket: JointBracket | None) -> JointBracket | None:
 
 def _turned_by(share: float, vector: np.ndarray) -> np.ndarray:
     """The vector with a share of its length added at a right angle; on a line there is none, and it is turned back."""
-    if len(vector) == 1:
-        return -vector
-    unit = vector / np.linalg.norm(vector)
-    axis = np.eye(len(unit))[np.abs(unit).argmin()]
-    aside = axis - (axis @ unit) * unit
-    return np.asarray(vector + share * np.linalg.norm(vector) * aside / np.linalg.norm(aside))
+    return -vector if len(vector) == 1 else vector + share * np.linalg.norm(vector) * orthogonal(vector)
 
 
 def _balls(problem: Problem) -> JointBalls:
@@ -337,12 +329,3 @@ FLOW_6: Claim[JointRun, JointLimit] = replace(
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_5, FLOW_5, THEOREM_6, THEOREM_6_ONLY_IF, FLOW_6)
-
-#: A random instance of each, from a generator; those outside the hypotheses are for the caller to count.
-DRAWS: dict[str, Callable[[np.random.Generator], Any]] = {
-    THEOREM_5.key: random_equal_margins,
-    FLOW_5.key: lambda rng: random_run(rng, random_equal_margins(rng)),
-    THEOREM_6.key: random_spare_margins,
-    THEOREM_6_ONLY_IF.key: random_below_the_rate,
-    FLOW_6.key: lambda rng: random_run(rng, random_spare_margins(rng)),
-}

@@ -9,10 +9,8 @@ of the risk can be, in any dimension: no search has to find it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -317,9 +315,3 @@ THEOREM_8: Claim[HeadCase, PathSeen] = Claim(
 )
 
 CLAIMS: tuple[Claim, ...] = (THEOREM_8, LEMMA_14)
-
-#: A random instance of each, from a generator; those outside the hypotheses are for the caller to count.
-DRAWS: dict[str, Callable[[np.random.Generator], Any]] = {
-    THEOREM_8.key: random_head_case,
-    LEMMA_14.key: random_head_case,
-}

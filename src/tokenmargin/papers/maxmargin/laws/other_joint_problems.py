@@ -19,11 +19,9 @@ from tokenmargin.papers.maxmargin.claims.joint_balls import (
     random_equal_margins,
     random_spare_margins,
 )
-from tokenmargin.papers.maxmargin.laws.other_problems import of_scores
+from tokenmargin.papers.maxmargin.laws._scored import Stream, of_scores
 from tokenmargin.theory.law import Law
 from tokenmargin.theory.problem import Problem
-
-Stream = np.random.Generator
 
 _EQUAL = (
     "n, T and d of 2 or 3, every selected token a support vector, the others and all keys N(0, I), the others 0.3 "

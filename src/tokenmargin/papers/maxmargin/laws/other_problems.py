@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
-from tokenmargin.margin import MarginSolution, Status, att_svm, directional_margin, local_margins
+from tokenmargin.data import EmbeddedSequences, optimal_selection
+from tokenmargin.margin import MarginSolution, Status, att_svm, directional_margin
 from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
 from tokenmargin.papers.maxmargin.claims import lemma3_key, lemma5_correlation, lemma7_cone, lemma8_dominance
@@ -22,11 +22,18 @@ from tokenmargin.papers.maxmargin.claims import thm1_4_7_paths as paths
 from tokenmargin.papers.maxmargin.claims import thm2_3_convergence as convergence
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
 from tokenmargin.papers.maxmargin.laws import random_problems
+from tokenmargin.papers.maxmargin.laws._scored import (
+    Stream,
+    any_local,
+    any_selection,
+    numbers,
+    of_scores,
+    preferred_first,
+)
 from tokenmargin.theory.claim import Claim, least
 from tokenmargin.theory.law import Law, Mutation
 from tokenmargin.theory.problem import Problem
 
-Stream = np.random.Generator
 Shape = tuple[int, int, int]
 Sampler = Callable[[Stream, Shape], EmbeddedSequences]
 
@@ -46,12 +53,6 @@ APART_SAYS = (
 def _labels(rng: Stream, n: int) -> np.ndarray:
     """One class only in two of three draws."""
     return np.ones(n) if rng.random() < 2 / 3 else rng.choice([-1.0, 1.0], size=n)
-
-
-def of_scores(keys: np.ndarray, labels: np.ndarray, gamma: np.ndarray) -> EmbeddedSequences:
-    """Keys (n, T, d) beside scores gamma (n, T)."""
-    tokens = np.concatenate([keys, (labels[:, None] * gamma)[:, :, None]], axis=2)
-    return EmbeddedSequences(tokens, labels, np.eye(keys.shape[2] + 1)[-1], keys=keys)
 
 
 def whole(rng: Stream, shape: Shape) -> EmbeddedSequences:
@@ -83,23 +84,9 @@ def _pick(rng: Stream, shapes: tuple[Shape, ...]) -> Shape:
     return shapes[int(rng.integers(len(shapes)))]
 
 
-def _numbers(vector: np.ndarray) -> tuple[float, ...]:
-    return tuple(np.asarray(vector, dtype=float).tolist())
-
-
-def _selection(rng: Stream, data: EmbeddedSequences) -> Selection:
-    return Selection.from_indices(rng.integers(data.n_places, size=data.n_inputs), data.n_places)
-
-
 def _direction(rng: Stream, d: int, in_whole: bool) -> np.ndarray:
     """N(0, I), or small whole numbers, which may be 0."""
     return rng.integers(-2, 3, size=d).astype(float) if in_whole else rng.normal(size=d)
-
-
-def _local(rng: Stream, data: EmbeddedSequences) -> MarginSolution | None:
-    """One of the locally optimal solutions every input of which has a neighbour, if there is any."""
-    fit = [one for one in local_margins(data) if cone_constants(one).every_input_has_neighbors]
-    return fit[int(rng.integers(len(fit)))] if fit else None
 
 
 def _within(rng: Stream, solution: MarginSolution, mu: float, radius: float, farthest: float) -> np.ndarray:
@@ -115,26 +102,26 @@ def _within(rng: Stream, solution: MarginSolution, mu: float, radius: float, far
 
 def _theorem_2(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     start = _direction(rng, data.width, in_whole) * (1.0 if in_whole else 10.0 ** rng.uniform(-1, 2))
-    return Problem(sequences=_two_scores(rng, data), start=_numbers(start))
+    return Problem(sequences=_two_scores(rng, data), start=numbers(start))
 
 
 def _theorem_3(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
-    solution = _local(rng, data)
+    solution = any_local(rng, data)
     if solution is None:
         start = _direction(rng, data.width, in_whole)
-        return Problem(sequences=data, selection=_selection(rng, data), start=_numbers(start))
+        return Problem(sequences=data, selection=any_selection(rng, data), start=numbers(start))
     found = cone_radius(solution)
     start = _within(rng, solution, found.mu, found.theorem_3, 10.0)
-    return Problem(sequences=data, selection=solution.selection, start=_numbers(start))
+    return Problem(sequences=data, selection=solution.selection, start=numbers(start))
 
 
 def _theorem_4(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
-    return Problem(sequences=_distinct(rng, data) if in_whole else data, selection=_selection(rng, data))
+    return Problem(sequences=_distinct(rng, data) if in_whole else data, selection=any_selection(rng, data))
 
 
 def _theorem_7(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     axis = _direction(rng, data.width, in_whole)
-    return Problem(sequences=_distinct(rng, data) if in_whole else data, p=_numbers(axis))
+    return Problem(sequences=_distinct(rng, data) if in_whole else data, p=numbers(axis))
 
 
 def _distinct(rng: Stream, data: EmbeddedSequences) -> EmbeddedSequences:
@@ -157,11 +144,9 @@ def _lemma_3(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     """Whole p, whichever token it prefers, or a p that puts the first token 10 to 300 ahead of the others."""
     p, q = _direction(rng, data.width, in_whole), _direction(rng, data.width, in_whole)
     if in_whole:
-        return Problem(sequences=data, p=_numbers(p), q=_numbers(q))
-    first = np.argsort(-(data.keys[0] @ p))
-    data = EmbeddedSequences(data.tokens[:, first], data.labels, data.head, keys=data.keys[:, first])
-    ahead = float((data.keys[0, 0] - data.keys[0, 1]) @ p)
-    return Problem(sequences=data, p=_numbers(p * 10.0 ** rng.uniform(1.0, 2.5) / ahead), q=_numbers(q))
+        return Problem(sequences=data, p=numbers(p), q=numbers(q))
+    data, ahead = preferred_first(data, p)
+    return Problem(sequences=data, p=numbers(p * 10.0 ** rng.uniform(1.0, 2.5) / ahead), q=numbers(q))
 
 
 def _lemma_5(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
@@ -169,46 +154,46 @@ def _lemma_5(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
     p = _direction(rng, data.width, in_whole)
     best = att_svm(data, optimal_selection(data))
     if best.status is not Status.OPTIMAL or not p.any():
-        return Problem(sequences=data, pi=pi, p=_numbers(p))
+        return Problem(sequences=data, pi=pi, p=numbers(p))
     norm = lemma5_correlation.correlation_radius(data, pi) * rng.uniform(1.001, 3)
-    return Problem(sequences=data, pi=pi, p=_numbers(norm * p / np.linalg.norm(p)))
+    return Problem(sequences=data, pi=pi, p=numbers(norm * p / np.linalg.norm(p)))
 
 
 def _lemma_7(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
-    solution = _local(rng, data)
+    solution = any_local(rng, data)
     if solution is None:
         p, q = (_direction(rng, data.width, in_whole) for _ in range(2))
-        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(p), q=_numbers(q))
+        return Problem(sequences=data, selection=any_selection(rng, data), p=numbers(p), q=numbers(q))
     constants = cone_constants(solution)
     p, q = (_within(rng, solution, constants.mu, radius, 1e3) for radius in (constants.radius, 1.0))
-    return Problem(sequences=data, selection=solution.selection, p=_numbers(p), q=_numbers(q))
+    return Problem(sequences=data, selection=solution.selection, p=numbers(p), q=numbers(q))
 
 
 def _lemma_7_l3(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
-    solution, pi = _local(rng, data), float(10.0 ** rng.uniform(-3, 0))
+    solution, pi = any_local(rng, data), float(10.0 ** rng.uniform(-3, 0))
     if solution is None:
         p = _direction(rng, data.width, in_whole)
-        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(p), pi=pi)
+        return Problem(sequences=data, selection=any_selection(rng, data), p=numbers(p), pi=pi)
     constants = cone_constants(solution)
     radius = max(lemma7_cone.comparison_radius(solution, pi), constants.radius)
     p = _within(rng, solution, constants.mu, radius, 1e2)
-    return Problem(sequences=data, selection=solution.selection, p=_numbers(p), pi=pi)
+    return Problem(sequences=data, selection=solution.selection, p=numbers(p), pi=pi)
 
 
 def _lemma_8(rng: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
-    u = att_svm(data, _selection(rng, data))
+    u = att_svm(data, any_selection(rng, data))
     near = u.direction if u.status is Status.OPTIMAL else _direction(rng, data.width, in_whole)
     p, q = (near + 0.3 * _direction(rng, data.width, in_whole) for _ in range(2))
     if not (p.any() and q.any()):
-        return Problem(sequences=data, q=_numbers(q), p=_numbers(p))
+        return Problem(sequences=data, q=numbers(q), p=numbers(p))
     p, q = p / np.linalg.norm(p), q / np.linalg.norm(q)
     seen_q, seen_p = (directional_margin(data, x) for x in (q, p))
     if seen_q.margin > seen_p.margin:
         p, q, seen_p, seen_q = q, p, seen_q, seen_p
     alike = seen_q.selection.is_single and seen_q.selection == seen_p.selection and seen_q.margin < seen_p.margin
-    case = lemma8_dominance.DominanceCase(data, _numbers(q), _numbers(p), 1.0)
+    case = lemma8_dominance.DominanceCase(data, numbers(q), numbers(p), 1.0)
     radius = lemma8_dominance.dominance_radius(case) if alike else 1.0
-    return Problem(sequences=data, q=_numbers(q), p=_numbers(least(radius, 1e300) * rng.uniform(1.001, 3) * p))
+    return Problem(sequences=data, q=numbers(q), p=numbers(least(radius, 1e300) * rng.uniform(1.001, 3) * p))
 
 
 def _alone(_: Stream, data: EmbeddedSequences, in_whole: bool) -> Problem:
@@ -236,18 +221,8 @@ def _both(
 
     told = [f"{' or '.join(str(shape) for shape in shapes)}" for shapes in (whole_shapes, apart_shapes)]
     return (
-        Law(
-            claim.key,
-            f"{WHOLE_SAYS}(n, T, d) = {told[0]}{says[0]}.",
-            of(whole, whole_shapes, True),
-            mutations or {},
-        ),
-        Law(
-            claim.key,
-            f"{APART_SAYS}(n, T, d) = {told[1]}{says[1]}.",
-            of(apart, apart_shapes, False),
-            mutations or {},
-        ),
+        Law(claim.key, f"{WHOLE_SAYS}(n, T, d) = {told[0]}{says[0]}.", of(whole, whole_shapes, True), mutations or {}),
+        Law(claim.key, f"{APART_SAYS}(n, T, d) = {told[1]}{says[1]}.", of(apart, apart_shapes, False), mutations or {}),
     )
 
 

@@ -15,15 +15,7 @@ import numpy as np
 
 from tokenmargin.attention.limit import LimitKind
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection
-from tokenmargin.margin import (
-    MarginSolution,
-    Status,
-    att_svm,
-    directional_margin,
-    local_margins,
-    relaxing_rate,
-    selected_label_svm,
-)
+from tokenmargin.margin import MarginSolution, Status, att_svm, directional_margin, relaxing_rate, selected_label_svm
 from tokenmargin.papers.maxmargin import toys
 from tokenmargin.papers.maxmargin._cones import cone_constants
 from tokenmargin.papers.maxmargin.claims import lemma2_11_feasibility as lemma2
@@ -34,7 +26,7 @@ from tokenmargin.papers.maxmargin.claims import thm5_6_joint as joint
 from tokenmargin.papers.maxmargin.claims import thm8_lemma14_heads as heads
 from tokenmargin.papers.maxmargin.claims.cone_radius import cone_radius, points_of_cone
 from tokenmargin.papers.maxmargin.laws._far_starts import FAR_SHAPES, applies_far_along
-from tokenmargin.papers.maxmargin.laws._scored import Stream, scored
+from tokenmargin.papers.maxmargin.laws._scored import Stream, any_local, any_selection, numbers, preferred_first, scored
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.law import Aside, Law, Mutation, orthogonal
 from tokenmargin.theory.problem import Problem
@@ -45,14 +37,6 @@ SHAPES = ((1, 4, 2), (2, 3, 3))
 
 def _shape(rng: Stream) -> tuple[int, int, int]:
     return SHAPES[int(rng.integers(len(SHAPES)))]
-
-
-def _selection(rng: Stream, data: EmbeddedSequences) -> Selection:
-    return Selection.from_indices(rng.integers(data.n_places, size=data.n_inputs), data.n_places)
-
-
-def _numbers(vector: np.ndarray) -> tuple[float, ...]:
-    return tuple(np.asarray(vector, dtype=float).tolist())
 
 
 def _unit(rng: Stream, d: int) -> np.ndarray:
@@ -69,7 +53,7 @@ def two_scores(rng: Stream, n: int, T: int, d: int) -> EmbeddedSequences:
 
 def _theorem_2(rng: Stream) -> Problem:
     n, T, d = _shape(rng)
-    return Problem(sequences=two_scores(rng, n, T, d), start=_numbers(rng.normal(size=d)))
+    return Problem(sequences=two_scores(rng, n, T, d), start=numbers(rng.normal(size=d)))
 
 
 def _turned_aside(run: convergence.Run, limits: Any) -> Any:
@@ -84,21 +68,18 @@ def _bounded(_: Any, limits: Any) -> Any:
 
 
 def _local(rng: Stream, shape: tuple[int, int, int]) -> tuple[EmbeddedSequences, MarginSolution | None]:
-    """Random scores and one of the locally optimal solutions every input of which has a neighbour, if there is any."""
     data = scored(rng, *shape)
-    found = local_margins(data)
-    fit = [one for one in found if cone_constants(one).every_input_has_neighbors]
-    return data, fit[int(rng.integers(len(fit)))] if fit else None
+    return data, any_local(rng, data)
 
 
 def _theorem_3(rng: Stream) -> Problem:
     data, solution = _local(rng, _shape(rng))
     if solution is None:
-        return Problem(sequences=data, selection=_selection(rng, data), start=_numbers(rng.normal(size=data.width)))
+        return Problem(sequences=data, selection=any_selection(rng, data), start=numbers(rng.normal(size=data.width)))
     found = cone_radius(solution)
     norms = found.theorem_3 * rng.uniform(1.001, 10.0, size=1)
     start = points_of_cone(solution.direction, found.mu, norms, int(rng.integers(2**31)))[0]
-    return Problem(sequences=data, selection=solution.selection, start=_numbers(start))
+    return Problem(sequences=data, selection=solution.selection, start=numbers(start))
 
 
 def _another_limit(_: Any, seen: convergence.InCone) -> convergence.InCone:
@@ -107,12 +88,12 @@ def _another_limit(_: Any, seen: convergence.InCone) -> convergence.InCone:
 
 def _theorem_4(rng: Stream) -> Problem:
     data = scored(rng, *((1, 4, 2), (2, 3, 2))[int(rng.integers(2))])
-    return Problem(sequences=data, selection=_selection(rng, data))
+    return Problem(sequences=data, selection=any_selection(rng, data))
 
 
 def _theorem_7(rng: Stream) -> Problem:
     data = scored(rng, *((1, 4, 2), (2, 3, 2))[int(rng.integers(2))])
-    return Problem(sequences=data, p=_numbers(_unit(rng, 2)))
+    return Problem(sequences=data, p=numbers(_unit(rng, 2)))
 
 
 def _theorem_5(rng: Stream) -> Problem:
@@ -139,7 +120,7 @@ def _joint(rng: Stream, data: EmbeddedSequences, chosen: Selection, rate: float)
     v = label.direction if label.status is Status.OPTIMAL else np.zeros(len(data.head))
     p = attention.direction if attention.status is Status.OPTIMAL else np.zeros(data.width)
     v, p = v + 0.3 * rng.normal(size=len(v)), p + 0.3 * rng.normal(size=len(p))
-    return Problem(sequences=data, selection=chosen, start_v=_numbers(v), start=_numbers(p), speeds=(float(rate), 1.0))
+    return Problem(sequences=data, selection=chosen, start_v=numbers(v), start=numbers(p), speeds=(float(rate), 1.0))
 
 
 def _heads(rng: Stream) -> Problem:
@@ -164,10 +145,8 @@ def _too_long(data: EmbeddedSequences, seen: MarginSolution) -> MarginSolution |
 def _lemma_3(rng: Stream) -> Problem:
     T, d = int(rng.integers(2, 6)), int(rng.integers(1, 4))
     data, p = scored(rng, 1, T, d), rng.normal(size=d)
-    first = np.argsort(-(data.keys[0] @ p))  # token 1 of the lemma is the one that p prefers
-    data = EmbeddedSequences(data.tokens[:, first], data.labels, data.head, keys=data.keys[:, first])
-    ahead = float((data.keys[0, 0] - data.keys[0, 1]) @ p)
-    return Problem(sequences=data, p=_numbers(p * rng.uniform(5, 8) / ahead), q=_numbers(rng.normal(size=d)))
+    data, ahead = preferred_first(data, p)  # which is token 1 of the lemma
+    return Problem(sequences=data, p=numbers(p * rng.uniform(5, 8) / ahead), q=numbers(rng.normal(size=d)))
 
 
 def _without_first_order(_: lemma3_key.KeyLemmaCase, seen: lemma3_key.KeyLemmaTerms) -> lemma3_key.KeyLemmaTerms:
@@ -179,45 +158,45 @@ def _lemma_5(rng: Stream) -> Problem:
     data, pi = two_scores(rng, 1, int(rng.integers(2, 5)), 3), float(rng.uniform(0.05, 1.0))
     best = att_svm(data, optimal_selection(data))
     if best.status is not Status.OPTIMAL:
-        return Problem(sequences=data, pi=pi, p=_numbers(_unit(rng, 3)))
+        return Problem(sequences=data, pi=pi, p=numbers(_unit(rng, 3)))
     p = best.direction + 10.0 ** rng.uniform(-3, 0) * rng.normal(size=3)  # where the two descents are nearly the same
     norm = lemma5_correlation.correlation_radius(data, pi) * rng.uniform(1.001, 3)
-    return Problem(sequences=data, pi=pi, p=_numbers(norm * p / np.linalg.norm(p)))
+    return Problem(sequences=data, pi=pi, p=numbers(norm * p / np.linalg.norm(p)))
 
 
 def _lemma_7(rng: Stream) -> Problem:
     data, solution = _local(rng, ((1, 4, 3), (2, 3, 3))[int(rng.integers(2))])
     if solution is None:
-        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(_unit(rng, 3)), q=(1.0, 0.0, 0.0))
+        return Problem(sequences=data, selection=any_selection(rng, data), p=numbers(_unit(rng, 3)), q=(1.0, 0.0, 0.0))
     constants = cone_constants(solution)
     norms = np.array([constants.radius * rng.uniform(1.001, 10.0), 1.0, 1.0, 1.0])
     p, _, _, q = points_of_cone(solution.direction, constants.mu, norms, int(rng.integers(2**31)))
-    return Problem(sequences=data, selection=solution.selection, p=_numbers(p), q=_numbers(q))
+    return Problem(sequences=data, selection=solution.selection, p=numbers(p), q=numbers(q))
 
 
 def _lemma_7_l3(rng: Stream) -> Problem:
     data, solution = _local(rng, ((1, 4, 3), (2, 3, 3))[int(rng.integers(2))])
     pi = float(rng.uniform(0.02, 1.0))
     if solution is None:
-        return Problem(sequences=data, selection=_selection(rng, data), p=_numbers(_unit(rng, 3)), pi=pi)
+        return Problem(sequences=data, selection=any_selection(rng, data), p=numbers(_unit(rng, 3)), pi=pi)
     constants = cone_constants(solution)
     norms = max(lemma7_cone.comparison_radius(solution, pi), constants.radius) * rng.uniform(1.001, 10.0, size=1)
     p = points_of_cone(solution.direction, constants.mu, norms, int(rng.integers(2**31)))[0]
-    return Problem(sequences=data, selection=solution.selection, p=_numbers(p), pi=pi)
+    return Problem(sequences=data, selection=solution.selection, p=numbers(p), pi=pi)
 
 
 def _lemma_8(rng: Stream) -> Problem:
     data = scored(rng, *((1, 4, 3), (2, 3, 3))[int(rng.integers(2))])
-    u = att_svm(data, _selection(rng, data))
+    u = att_svm(data, any_selection(rng, data))
     near = u.direction if u.status is Status.OPTIMAL else _unit(rng, 3)
     p, q = (x / np.linalg.norm(x) for x in near + 0.3 * rng.normal(size=(2, 3)))
     seen = [directional_margin(data, x) for x in (q, p)]
     if seen[0].margin > seen[1].margin:
         p, q, seen = q, p, seen[::-1]
     alike = seen[0].selection.is_single and seen[0].selection == seen[1].selection
-    case = lemma8_dominance.DominanceCase(data, _numbers(q), _numbers(p), 1.0)
+    case = lemma8_dominance.DominanceCase(data, numbers(q), numbers(p), 1.0)
     radius = lemma8_dominance.dominance_radius(case) if alike and seen[0].margin < seen[1].margin else 1.0
-    return Problem(sequences=data, q=_numbers(q), p=_numbers(np.fmin(radius, 1e9) * rng.uniform(1.001, 3) * p))
+    return Problem(sequences=data, q=numbers(q), p=numbers(np.fmin(radius, 1e9) * rng.uniform(1.001, 3) * p))
 
 
 def _law(
@@ -279,9 +258,7 @@ LAWS: tuple[Law, ...] = (
         lambda rng: _theorem_6(rng, 0.2, 0.9),
     ),
     _law(
-        paths.THEOREM_7,
-        _SCORED + "(n, T, d) = (1, 4, 2) or (2, 3, 2), the axis is a random unit vector.",
-        _theorem_7,
+        paths.THEOREM_7, _SCORED + "(n, T, d) = (1, 4, 2) or (2, 3, 2), the axis is a random unit vector.", _theorem_7
     ),
     _law(
         heads.THEOREM_8,
