@@ -31,11 +31,6 @@ class Leaving(Config):
         """A second."""
         return cls(steps=100)
 
-    @classmethod
-    def paper(cls) -> Leaving:
-        """Twenty times as long."""
-        return cls()
-
 
 def compute(config: Leaving, key: Any, progress: Any) -> Result:
     """Follow descent, and split the way that p has gone into its part along the difference of keys and the rest."""

@@ -183,7 +183,8 @@ class Result:
 class Config:
     """Hyper-parameters of a figure: each figure's own frozen dataclass inherits from this and has two presets.
 
-    A figure whose paper size asks for a GPU has a third, `cpu`: a class method of that name.
+    Its defaults are the size of the paper's figure, or better, unless it says otherwise in a `paper` of its own. A
+    figure whose paper size asks for a GPU has a third preset, `cpu`: a class method of that name.
     """
 
     @classmethod
@@ -194,7 +195,7 @@ class Config:
     @classmethod
     def paper(cls) -> Config:
         """The size of the paper's figure, or better."""
-        raise NotImplementedError
+        return cls()
 
 
 @checked

@@ -70,11 +70,6 @@ class Settings(Config):
         """All reviews, embeddings of 256, ten points: minutes on two cores."""
         return cls(d=256, points=(0, 1, 2, 3, 5, 8, 12, 18, 24, 30), drop_epochs=(15, 22))
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """The paper's width and epochs, compared once, at the end."""
-        return cls()
-
     def __post_init__(self) -> None:
         """Points in order, something to compare with."""
         if not self.points or list(self.points) != sorted(set(self.points)) or self.points[0] < 0:

@@ -66,11 +66,6 @@ class Settings(Config):
         """Fewer widths and seeds."""
         return cls(n=100, widths=(64, 256, 1024, 4096), gram_log10_d=(5.0, 8.0, 18.0), seeds=3)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """All widths."""
-        return cls()
-
     @property
     def law(self) -> KLevel:
         """The law of the data."""

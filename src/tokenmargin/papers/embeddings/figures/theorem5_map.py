@@ -85,11 +85,6 @@ class Settings(Config):
             norms=(1e6,),
         )
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """More than 1000 data sets in the regime (10) and a fine map."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """The table of data sets in the regime, and the map around it; the key seeds every data set's own stream."""

@@ -49,11 +49,6 @@ class Settings(Config):
         """A coarse basin map."""
         return cls(grid=21)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """The paper's iterations with a fine basin map behind."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """All three panels; nothing is random, so the key is not used."""

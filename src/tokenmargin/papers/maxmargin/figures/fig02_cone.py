@@ -54,11 +54,6 @@ class Settings(Config):
         """A coarse basin map and few starts."""
         return cls(border_starts=8, grid=31)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """A fine basin map."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Constants, flows from the border of the cone, and the basin at large; nothing is random."""

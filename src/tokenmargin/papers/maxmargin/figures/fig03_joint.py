@@ -68,11 +68,6 @@ class Settings(Config):
         """Shorter runs of the regimes."""
         return cls(long_steps=10_000)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """The paper's iterations, and the regimes followed far beyond."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """The paper's two data sets, then the regimes; nothing is random, so the key is not used."""

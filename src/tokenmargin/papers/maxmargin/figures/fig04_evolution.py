@@ -30,11 +30,6 @@ class Settings(Config):
         """The whole figure takes a second, so smoke is the paper's size."""
         return cls()
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """The printed sizes."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Both runs; nothing is random."""

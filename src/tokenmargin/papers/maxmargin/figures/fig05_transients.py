@@ -52,11 +52,6 @@ class Settings(Config):
         """Fewer scores."""
         return cls(scores=(1.0, 2.0, 5.0, 10.0))
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """The printed sizes."""
-        return cls()
-
 
 def asymptote(C: float, loss: str) -> float:
     """p2 in the limit."""

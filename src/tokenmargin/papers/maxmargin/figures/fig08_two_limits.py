@@ -39,11 +39,6 @@ class Settings(Config):
         """A coarse basin map."""
         return cls(grid=25)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """A fine basin map."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Both starts and the basins around them; nothing is random."""

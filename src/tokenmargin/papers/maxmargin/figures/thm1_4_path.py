@@ -108,11 +108,6 @@ class Settings(Config):
         """Ten problems, one direction of each kind."""
         return cls(radii=11, steps=2_000, problems=10, each=1)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """A hundred problems, three directions of each kind."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """Both parts, the local paths of the second spread by `map`; the key makes the random problems."""

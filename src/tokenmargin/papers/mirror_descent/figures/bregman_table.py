@@ -32,7 +32,7 @@ NEAR = 0.1
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """Tokens, queries and head uniform on the sphere, labels by a coin; a random start."""
+    """Sizes of the official scripts; tokens, queries and head on the sphere, labels by a coin, a random start."""
 
     problems: int = 100
     """Random problems."""
@@ -57,11 +57,6 @@ class Settings(Config):
     def smoke(cls) -> Settings:
         """Few small problems."""
         return cls(problems=6, n=3, T=4, d=4, steps=(1000, 1500, 8000), start=0.3)
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The sizes of the official scripts."""
-        return cls()
 
 
 def bregman(A: np.ndarray, B: np.ndarray, q: float) -> float:

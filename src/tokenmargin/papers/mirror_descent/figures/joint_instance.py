@@ -40,7 +40,7 @@ FROZEN_FROM, LAST_DIGIT = 100, 1e-6
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """The problem of the official script; v = 0 and W = 0 at the start."""
+    """The problem and the steps of the official script; v = 0 and W = 0 at the start."""
 
     steps: int = 1500
     """Steps of every exponent, a multiple of 100."""
@@ -50,11 +50,6 @@ class Settings(Config):
     @classmethod
     def smoke(cls) -> Settings:
         """The same: it takes seconds."""
-        return cls()
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The steps of the official script."""
         return cls()
 
 

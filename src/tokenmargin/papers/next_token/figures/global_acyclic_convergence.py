@@ -39,11 +39,6 @@ class Settings(Config):
         """Eight data sets."""
         return cls(datasets=8)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """A hundred data sets."""
-        return cls()
-
 
 def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> Result:
     """Descend from 0 on every data set; then ask the flow for the limit."""

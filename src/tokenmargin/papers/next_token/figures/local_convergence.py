@@ -50,11 +50,6 @@ class Settings(Config):
         """Four data sets."""
         return cls(datasets=4)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """A hundred data sets."""
-        return cls()
-
 
 class SoftmaxOfFirst(Head):
     """psi(z) = exp(z_1) / sum_k exp(z_k): the probability of the first word."""

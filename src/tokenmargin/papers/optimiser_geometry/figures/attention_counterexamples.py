@@ -103,11 +103,6 @@ class Settings(Config):
         """Few small problems."""
         return cls(problems=8, n=2, T=4, d=3, steps=4000)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """Two hundred problems."""
-        return cls()
-
 
 @dataclass(frozen=True)
 class Search(Settings):
@@ -123,11 +118,6 @@ class Search(Settings):
     def smoke(cls) -> Search:
         """Few problems."""
         return cls(problems=3, steps=4000)
-
-    @classmethod
-    def paper(cls) -> Search:
-        """More than two hundred problems."""
-        return cls()
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:

@@ -61,11 +61,6 @@ class Settings(Config):
         """Few points of few classes."""
         return cls(k=4, d=6, each=3, adam_times=8)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """Ten classes of fifty points."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Every method on one draw of the classes."""

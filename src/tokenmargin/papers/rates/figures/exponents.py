@@ -82,11 +82,6 @@ class Settings(Config):
         """Few small problems."""
         return cls(problems=6, n=2, T=3, d=3, steps=6400)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """Forty problems."""
-        return cls()
-
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
     """Every method on every problem."""

@@ -45,7 +45,7 @@ FOREIGN = 0.1
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """Tokens, queries and head uniform on the sphere, labels by a coin; starts uniform in +-1/sqrt(d)."""
+    """Sizes of the official notebook; tokens, queries, head on the sphere, labels by a coin, starts in +-1/sqrt(d)."""
 
     problems: int = 100
     """Random problems."""
@@ -66,11 +66,6 @@ class Settings(Config):
     def smoke(cls) -> Settings:
         """Few small problems."""
         return cls(problems=6, n=2, T=4, d=3)
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The sizes of the official notebook."""
-        return cls()
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:

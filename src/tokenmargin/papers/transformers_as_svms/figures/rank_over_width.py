@@ -46,7 +46,7 @@ _NOTEBOOK = "official notebook svm_rank, its picture"
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """Tokens, queries and head uniform on the sphere, labels by a coin, the token of highest score selected."""
+    """Sizes of the notebook; tokens, queries, head on the sphere, labels by a coin, the best token selected."""
 
     n: tuple[int, ...] = (5, 10, 15)
     """Inputs; the first is the one at which T is varied."""
@@ -65,11 +65,6 @@ class Settings(Config):
     def smoke(cls) -> Settings:
         """Few problems of few sizes."""
         return cls(n=(5, 10), T=(5, 10), d=(3, 10), seeds=4, slow_seeds=2)
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The sizes of the notebook."""
-        return cls()
 
     @property
     def cells(self) -> list[tuple[int, int, int]]:

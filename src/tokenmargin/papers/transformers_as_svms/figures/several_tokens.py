@@ -34,7 +34,7 @@ TURNED = 0.02
 
 @dataclass(frozen=True)
 class Settings(Config):
-    """Tokens and queries uniform on the sphere, labels 1, a random concave head; W = 0 at the start."""
+    """Sizes of the official notebook; tokens, queries on the sphere, labels 1, a random concave head, W = 0 first."""
 
     problems: int = 50
     """Random problems of each width."""
@@ -51,11 +51,6 @@ class Settings(Config):
     def smoke(cls) -> Settings:
         """Few small problems."""
         return cls(problems=4, n=2, T=3, d=(3,))
-
-    @classmethod
-    def paper(cls) -> Settings:
-        """The sizes of the official notebook."""
-        return cls()
 
 
 def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:

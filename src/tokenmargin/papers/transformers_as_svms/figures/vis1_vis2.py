@@ -50,11 +50,6 @@ class Settings(Config):
         """Few starts."""
         return cls(steps=8000, starts=3)
 
-    @classmethod
-    def paper(cls) -> Settings:
-        """Twenty starts."""
-        return cls()
-
 
 @dataclass(frozen=True, eq=False)
 class Factored:
