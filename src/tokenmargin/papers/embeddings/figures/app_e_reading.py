@@ -170,6 +170,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         arrays.setdefault(trial.name, {})[trial.depth] = {
             "loss": losses,
             "has_shapes": {setting: np.array([end.is_v, end.is_s]) for setting, end in tried[trial].items()},
+            "scales": {setting: np.array([end.query_scale, end.head_scale]) for setting, end in tried[trial].items()},
         }
     numbers, sentences, table = judged(tried)
     return Result(arrays, numbers, sentences + made_elsewhere(made_by), table)
@@ -305,7 +306,12 @@ def draw(result: Result) -> Any:
         for depth, found in depths.items():
             trial = Trial(name, depth)
             rows.setdefault(depth, []).extend(
-                LossRow(f"{DISPLAYED[trial.name]}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
+                LossRow(
+                    f"{DISPLAYED[trial.name]}: {in_short(setting)}",
+                    loss,
+                    *map(bool, found["has_shapes"][setting]),
+                    tuple(found["scales"][setting]),
+                )
                 for setting, loss in found["loss"].items()
             )
     with style():
