@@ -64,7 +64,9 @@ def lettered(figure: Figure) -> None:
             panels.append(ax)
     if 1 < len(panels) <= len(ascii_lowercase):
         for ax, which in zip(panels, ascii_lowercase, strict=False):
-            title = ax.get_title(loc="left").removeprefix(f"({which})").strip()  # saved a second time, it has its letter
+            title = (
+                ax.get_title(loc="left").removeprefix(f"({which})").strip()
+            )  # saved a second time, it has its letter
             ax.set_title(f"({which}) {title}".rstrip(), loc="left")
 
 

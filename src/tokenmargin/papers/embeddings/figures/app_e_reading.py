@@ -84,7 +84,7 @@ class Settings(Config):
     """Learning rate of the reading."""
     most_shelves: int = 6
     """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
-    products: Literal["full", "pairs", "tf32"] = "pairs"
+    products: Literal["full", "pairs", "tf32", "half"] = "pairs"
     """Matrix products of two layers on an accelerator, as in the figures on reviews."""
     resume: str = ""
     """Folder that keeps finished trainings, so that an interrupted study goes on where it was."""
@@ -309,7 +309,7 @@ def draw(result: Result) -> Any:
                 LossRow(
                     f"{DISPLAYED[trial.name]}: {in_short(setting)}",
                     loss,
-                    *map(bool, found["has_shapes"][setting]),
+                    int(found["has_shapes"][setting].sum()),
                     tuple(found["scales"][setting]),
                 )
                 for setting, loss in found["loss"].items()

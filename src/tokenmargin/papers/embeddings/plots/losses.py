@@ -17,14 +17,13 @@ class LossRow:
 
     words: str
     loss: np.ndarray
-    has_v: bool
-    has_s: bool
+    shapes: int  #: how many of the V and the S there are
     scales: tuple[float, float]  #: standard deviations of <E_s, p> and of <E_s, v> over tokens
 
     @property
     def colour(self) -> str:
         """Colour that says which of the two shapes the overlaps draw."""
-        return tuple(SHAPE_COLOURS.values())[self.has_v + self.has_s]
+        return tuple(SHAPE_COLOURS.values())[self.shapes]
 
 
 #: Places of the columns of both scales, as shares of the axes' width.

@@ -235,7 +235,9 @@ def _model_in_words(config: VitSettings) -> str:
     return (
         f"ViT-{config.size} on {config.images:,} pictures; the paper's is ViT-base, 400 epochs. The optimiser is not "
         f"printed: AdamW with a warm-up of {config.warm_up:g} epochs"
-        f"{', plain SGD beside it, both' if config.control_epochs else ','} at the printed rate."
+        f"{' and a decay to 0 at the end' if config.decay else ''}"
+        f"{', plain SGD beside it, both' if config.control_epochs else ','} at the rate {config.lr:g}, where 0.003 is "
+        "printed."
     )
 
 
