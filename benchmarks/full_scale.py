@@ -23,6 +23,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def in_a_process(out: Path, run: Run, seconds: float | None, smoke: bool) -> int
     folder = out / "runs" / run.name
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.full_scale", "one", run.name, "--out", str(out)]
-    begin = time.monotonic()
+    begin, before = time.monotonic(), of_children()
     print(f"{run.name} ...", flush=True)
     process = subprocess.Popen([*command, *(["--smoke"] if smoke else [])], start_new_session=True)
     try:
@@ -104,9 +105,16 @@ def in_a_process(out: Path, run: Run, seconds: float | None, smoke: bool) -> int
         os.killpg(process.pid, 9)  # the process and what it started
         process.wait()
         status = UNFINISHED
-    note_piece(folder, {"seconds": round(time.monotonic() - begin, 1), "code": code(), "smoke": smoke})
+    took = {"seconds": round(time.monotonic() - begin, 1), "processor seconds": round(of_children() - before, 1)}
+    note_piece(folder, took | {"code": code(), "smoke": smoke})
     print(f"{run.name}: {['made', 'not made'][status != 0]} in {time.monotonic() - begin:.0f} s", flush=True)
     return status
+
+
+def of_children() -> float:
+    """Processor seconds of the processes that were started here: beside others they say more than the clock."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def note_piece(folder: Path, piece: dict[str, Any]) -> None:
@@ -224,10 +232,11 @@ def publish(out: Path, docs: Path) -> None:
 
 def told(folder: Path, made: dict[str, Any]) -> dict[str, Any]:
     """What a published manifest says beside its own: the code, what the run took, and who made its trainings."""
-    pieces = [piece["seconds"] for piece in json.loads((folder / "pieces.json").read_text())]
+    pieces = json.loads((folder / "pieces.json").read_text())
+    took = {f"{what} of its pieces": [piece[what] for piece in pieces] for what in ("seconds", "processor seconds")}
     summary = next((folder / name for name in made["files"] if name.endswith("summary.json")), None)
     of_training = training(json.loads(summary.read_text())) if summary else {}
-    return {"code": made["code"], "seconds of its pieces": pieces} | of_training
+    return {"code": made["code"]} | took | of_training
 
 
 def training(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
@@ -238,7 +247,8 @@ def training(summary: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 HEAD = """# Published runs
 
-Every folder under `docs/results`, with what its run took and the commit of its tree. Written by
+Every folder under `docs/results`, with what its run took and the commit of its tree. Seconds by the clock are of a
+machine that others may have used too; those of the processor are of all cores together. Written by
 `python -m benchmarks.full_scale table`; a test holds that it is what that command writes, and that each folder has a
 command in `benchmarks/published.py`. `python -m benchmarks.full_scale all --out FOLDER` makes them again.
 """
@@ -253,7 +263,7 @@ def table(docs: Path = RESULTS) -> str:
         HEAD,
         f"They come from {len(trees)} trees; {runs} of {len(manifests)} runs are of `{most}`, the most of one.",
         "A run of an older tree was not made again: its numbers are those of its commit.\n",
-        "| run | command | seconds | on | commit |\n|---|---|---|---|---|",
+        "| run | command | seconds | of processor | on | commit |\n|---|---|---|---|---|---|",
     ]
     for name, manifest in sorted(manifests.items()):
         pieces = manifest.get("seconds of its pieces") or [manifest.get("wall_seconds")]
@@ -261,9 +271,9 @@ def table(docs: Path = RESULTS) -> str:
         trained = manifest.get("training")
         where = f"{trained['device']}, judged on a CPU" if trained else manifest.get("device", "cpu")
         seconds = f"{seconds}, judging alone" if trained else seconds
-        lines.append(
-            f"| {name} | `{RUNS[name].command}` | {seconds} | {where} | {manifest['commit'].split()[0][:12]} |"
-        )
+        processor = manifest.get("processor seconds of its pieces")
+        cells = (seconds, f"{sum(processor):,.0f}" if processor else "", where, manifest["commit"].split()[0][:12])
+        lines.append(f"| {name} | `{RUNS[name].command}` | {' | '.join(cells)} |")
     planned = [run for run in RUNS.values() if run.planned]
     lines += ["\nAsked for, and not made yet:\n", "| run | command | why |\n|---|---|---|"]
     lines += [f"| {run.name} | `{run.command}` | {run.planned} |" for run in planned if not is_published(run.name)]
