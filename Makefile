@@ -65,12 +65,14 @@ wheel: venv
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
-# Writes benchmarks/RESULTS.md; GPU sections are left as they are.
+# Writes benchmarks/RESULTS.md; GPU sections are left as they are. `make bench SECTIONS='flow "one_layer --scaling"'` runs
+# some of them, which are replaced one by one.
+SECTIONS ?= att_svm geometries "geometries --large" "geometries --clarabel" flow trials \
+	"one_layer --rounds 21" "one_layer --scaling" "one_layer --memory" "two_layer --rounds 21" \
+	"first_minute --width 16" corpus_svm text parallel classifier checkpoint_cost determinism explainers
 bench: venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]' torch==2.13.0
-	$(BIN)/python -m benchmarks.results att_svm geometries "geometries --large" "geometries --clarabel" flow trials \
-		one_layer "one_layer --scaling" "one_layer --memory" two_layer \
-		"first_minute --width 16" corpus_svm text parallel classifier checkpoint_cost determinism explainers
+	$(BIN)/python -m benchmarks.results $(SECTIONS)
 
 clean:
 	rm -rf $(VENV) results build dist site

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import http.server
 import importlib
 import inspect
 import io
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
+import threading
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,7 @@ from tests.test_architecture import ALLOWED
 from tokenmargin import cli
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.registry import experiments
+from tokenmargin.theory import papers
 from tokenmargin.theory.registry import claims, found_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -571,8 +576,47 @@ def test_the_labels_stand_in_the_papers(paper, file):
 
 def test_the_papers_are_in_the_bibliography():
     keys = re.findall(r"^@\w+\{(\S+),$", (ROOT / "references.bib").read_text(), flags=re.MULTILINE)
-    assert set(LABELS) <= set(keys)
+    assert set(LABELS) | {paper.cited_as for paper in papers().values()} <= set(keys)
     assert len(keys) == len(set(keys))
+
+
+def test_whoever_cites_finds_this_version_and_every_paper():
+    citation, bibliography = (ROOT / "CITATION.cff").read_text(), (ROOT / "references.bib").read_text()
+    version = tokenmargin.__version__
+    assert f"\nversion: {version}\n" in citation
+    assert re.search(rf"@software\{{tokenmargin,[^@]*version = \{{{re.escape(version)}\}}", bibliography)
+    titles = [paper.title for paper in papers().values()]
+    assert [title for title in titles if title not in citation] == []
+    assert [title for title in titles if title not in re.sub(r"[{}]", "", bibliography)] == []
+
+
+def anchors(page):
+    """The anchors of the headings of a Markdown page, as the site and GitHub make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page, flags=re.M | re.S), flags=re.M)
+    words = [re.sub(r"[^\w\s-]", "", heading.replace("`", "")).strip().lower() for heading in headings]
+    return {word.replace(" ", "-") for word in words}
+
+
+def dead_links(page, folder):
+    """Links of a page to files that are not there, or to headings that these do not have."""
+    found = []
+    for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page):
+        file = folder / path if path else None
+        text = page if file is None else file.read_text() if file.is_file() and file.suffix == ".md" else ""
+        if (file is not None and not file.exists()) or (anchor and anchor not in anchors(text)):
+            found.append(f"{path}#{anchor}")
+    return found
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_pages_beside_the_site_have_no_dead_link(name):
+    """Those of the site are the strict build's."""
+    assert dead_links((ROOT / name).read_text(), ROOT) == []
+
+
+def test_a_dead_link_is_noticed():
+    page = "[a](README.md) [b](docs/none.md) [c](docs/texts.md#the-model) [d](docs/texts.md#no-such) [e](#f)"
+    assert dead_links(page, ROOT) == ["docs/none.md#", "docs/texts.md#no-such", "#f"]
 
 
 # --- the site --------------------------------------------------------------------------------------------------------
@@ -601,6 +645,24 @@ def test_the_site_builds_strictly_and_asks_nothing_of_other_servers(site):
     assert {page.stem for page in pages} >= {path.stem for path in DOCS}
     for page in pages:
         assert not loads.search(page.read_text()), page.name
+
+
+def test_the_search_finds_how_to_plot_a_trajectory(site):
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("no Chromium or Chrome on this machine")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
+    handler = partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, sync_api.sync_playwright() as playwright:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        page.fill("input[name=query]", "how do I plot a trajectory")
+        first = page.locator(".md-search-result__item a").first
+        first.wait_for(state="attached", timeout=60_000)
+        assert "pictures.html" in (first.get_attribute("href") or "")
+        page.context.browser.close()
+        server.shutdown()
 
 
 def public_names():

@@ -6,11 +6,14 @@ import hashlib
 import json
 import re
 import subprocess
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks.full_scale import MADE, configured, is_made, make_all, table
+from benchmarks.published import RUNS as COMMANDS
+from benchmarks.published import Run
 
 from tokenmargin.experiments.experiment import Number
 from tokenmargin.experiments.registry import experiments
@@ -80,6 +83,10 @@ FOLDED = {
 }
 
 
+#: Fields that settings have got since a run was made, whose default is what the run had.
+ADDED_SINCE = {"maxmargin-fig6": {"decay"}, "maxmargin-fig7": {"decay"}}
+
+
 def test_only_the_listed_runs_are_of_a_folded_commit():
     manifests = (ROOT / "docs" / "results").glob("*/manifest.json")
     assert {path.parent.name for path in manifests if "folded" in json.loads(path.read_text())} == FOLDED
@@ -111,7 +118,8 @@ class TestPublished:
         assert name == experiment.id or name.startswith(f"{experiment.id}-")
         assert set(summary) == COLUMNS
         assert summary["title"] == experiment.title
-        assert set(manifest["config"]) == {field.name for field in fields(experiment.config)}
+        added = {field.name for field in fields(experiment.config)} ^ set(manifest["config"])
+        assert added <= ADDED_SINCE.get(experiment.id, set())
         assert summary["numbers"]
         for row in summary["numbers"]:
             assert Number.from_row(row).row(summary["preset"])["verdict"] == row["verdict"]
@@ -134,3 +142,79 @@ def test_a_run_of_no_commit_is_noticed():
     if not history():
         pytest.skip("no history of commits is here")
     assert not is_in_history("53a41820ff9e")
+
+
+#: Fields that say where things lie.
+PLACES = {"counts", "resume", "trained", "data"}
+
+
+def test_every_folder_has_a_command_and_every_command_a_folder_or_a_reason():
+    there = {path.name for path in (ROOT / "docs" / "results").iterdir()}
+    assert there == {name for name, run in COMMANDS.items() if not run.planned}
+
+
+@pytest.mark.parametrize("name", [name for name, run in COMMANDS.items() if run.figure])
+def test_the_command_of_a_figure_is_that_of_its_manifest(name):
+    """And at smoke size its flags are understood: who has a GPU types what was tried without."""
+    own = json.loads(json.dumps(asdict(configured(COMMANDS[name]))))
+    configured(COMMANDS[name], smoke=True)
+    if name in RUNS:
+        published = read(name, "manifest")
+        assert published["command"].split()[2] == COMMANDS[name].figure
+        changed = {key for key, value in published["config"].items() if own[key] != value}
+        assert changed <= PLACES
+
+
+def test_the_page_of_published_runs_is_that_of_their_manifests():
+    assert (ROOT / "docs" / "published.md").read_text() == table()
+
+
+class TestAll:
+    """Runs are made in processes, in pieces, once."""
+
+    QUICK = Run(name="quick", commands=("python -c print(1)",), smoke=("python -c print(2)",), files=("said.txt",))
+
+    @pytest.fixture
+    def quick(self, monkeypatch):
+        """A run whose process is this one."""
+        from benchmarks import full_scale
+
+        monkeypatch.setitem(COMMANDS, "quick", self.QUICK)
+        asked = []
+
+        def in_this(out, run, seconds, smoke):
+            asked.append(seconds)
+            return full_scale.make_one(out, run, smoke)
+
+        monkeypatch.setattr(full_scale, "in_a_process", in_this)
+        return asked
+
+    def test_a_run_is_made_once_and_smoke_is_not_the_run(self, quick, tmp_path):
+        for smoke, said in ((True, "2\n"), (False, "1\n")):
+            for _ in range(2):
+                assert make_all(tmp_path, [self.QUICK], None, smoke) == 0
+            assert (tmp_path / "runs" / "quick" / "said.txt").read_text() == said
+        assert quick == [None, None]
+
+    def test_a_run_of_other_code_is_made_again(self, quick, tmp_path):
+        make_all(tmp_path, [self.QUICK], None, True)
+        file = tmp_path / "runs" / "quick" / MADE
+        file.write_text(file.read_text().replace('"code": "', '"code": "0'))
+        assert not is_made(tmp_path, self.QUICK, True)
+        make_all(tmp_path, [self.QUICK], None, True)
+        assert len(quick) == 2
+
+    def test_without_time_nothing_is_begun_and_the_command_says_so(self, quick, tmp_path, capsys):
+        assert make_all(tmp_path, [self.QUICK], 0.0, True) == 75
+        assert "the command goes on: quick" in capsys.readouterr().out
+        assert quick == []
+
+    def test_a_process_that_takes_too_long_is_ended_and_noted(self, tmp_path, monkeypatch, capsys):
+        from benchmarks import full_scale
+
+        slow = Run(name="slow", commands=("sleep 60",), smoke=("sleep 60",), files=("said.txt",))
+        monkeypatch.setattr(full_scale, "LEAST", 0.0)
+        assert make_all(tmp_path, [slow], 0.01, True) == 75
+        pieces = json.loads((tmp_path / "runs" / "slow" / "pieces.json").read_text())
+        assert [piece["smoke"] for piece in pieces] == [True]
+        assert pieces[0]["seconds"] < 30

@@ -161,3 +161,61 @@ def test_pip_installs_the_wheel_and_its_extra_from_a_package_index(wheel, requir
     assert {canonicalize_name(one.name) for one in there} == required(requirements, "figures") | {"tokenmargin"}
     shown = run(home / "bin" / "tokenmargin", "reproduce", "maxmargin-fig4", "--out", tmp_path / "out").stdout
     assert "holds" in shown
+
+
+COUNTED = "from tokenmargin.sources import sentence_polarity; from tokenmargin.text import tokenize; "
+RUN = (
+    "import jax, tokenmargin as tm; from tokenmargin.text import Recipe; "
+    + COUNTED
+    + "c = tokenize(sentence_polarity(), "
+    "recipe=Recipe(minimum_count=5), drop_empty=True).dataset; "
+    "tm.train(c, tm.TwoLayer(8), tm.AdamW(lr=0.01), epochs=1, key=jax.random.key(0)).save('{out}/run.npz')"
+)
+CLASSIFIER = (
+    "import numpy as np, scipy.sparse as sp, tokenmargin as tm; x = sp.csr_array(np.eye(4, dtype=int).repeat(9, 0)); "
+    "print('right', tm.AttentionClassifier().fit(x, [0] * 18 + [1] * 18).score(x, [0] * 18 + [1] * 18))"
+)
+CLUSTER = """
+if __name__ == '__main__':
+    from distributed import LocalCluster
+    from tokenmargin.parallel import cluster_map
+    with LocalCluster(1, processes=False) as own, cluster_map(own.scheduler_address) as over:
+        print('six', list(over(len, ['sixsix'])))
+"""
+#: What each extra is for, as commands of its environment with what they print; a word in front says how they are run.
+EXAMPLES = {
+    "figures": ["tokenmargin reproduce maxmargin-fig4 --out {out}|holds"],
+    "text": [f"python {COUNTED}print(tokenize(sentence_polarity()).dataset)|TokenDataset"],
+    "sklearn": [f"python {CLASSIFIER}|right 1.0"],
+    "fit": ["tokenmargin fit --out {out}/fit|right", "tokenmargin explain {out}/fit enjoyable|positive"],
+    "fit,onnx": ["tokenmargin fit --out {out}/fit|right", "tokenmargin export {out}/fit --onnx --out {out}/onnx|onnx"],
+    "compare": ["tokenmargin compare --explained 2 --resamples 1 --methods shap_linear,lime --out {out}/c|LIME"],
+    "cluster": [f"python {CLUSTER}|six [6]"],
+    "probe": [f"python {RUN}|", "tokenmargin probe {out}/run.npz --limit 5 --learn 400 --out {out}/p|Attention"],
+    "docs": ["mkdocs {root}|"],
+}
+
+
+def test_every_extra_of_users_has_an_example(requirements):
+    named = {extra for line in requirements for extra in re.findall(r"extra == [\"'](\w+)[\"']", line)}
+    others = {"test", "lint", "pretrained", "torture", "peers", "bench"}  # of development
+    unseen = {"vision", "download"}  # need a file, and a server, that nobody may have
+    assert named == others | unseen | {one for extras in EXAMPLES for one in extras.split(",")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("extras", EXAMPLES)
+def test_each_extra_of_a_package_index_runs_its_example(wheel, tmp_path, extras):
+    home = tmp_path / "home"
+    run(sys.executable, "-m", "venv", "--without-pip", home)
+    done = installed(home, f"{wheel}[{extras}]", code=None)
+    if done.returncode and installed(home, "packaging", code=None).returncode:
+        pytest.skip("no package index can be reached, so the wheel's requirements cannot be installed")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for example in EXAMPLES[extras]:
+        how, rest = example.rsplit("|", 1)[0].replace("{out}", str(tmp_path)).split(" ", 1)
+        words = {"tokenmargin": rest.split(), "python": ["-c", rest], "mkdocs": ["build", "--strict"]}[how]
+        program = home / "bin" / how
+        if how == "mkdocs":
+            words += ["--config-file", str(ROOT / "mkdocs.yml"), "--site-dir", str(tmp_path / "site")]
+        assert example.rsplit("|", 1)[1] in run(program, *words).stdout

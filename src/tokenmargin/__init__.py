@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from tokenmargin.theory import basin_map, check, compare, corpus_agreement
     from tokenmargin.training import AdamW, Evaluator, StepSchedule, TrainingRun, train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Adam",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tokenmargin.plots.canvas import panel_boxes, panels, save_figure
+from tokenmargin.plots.canvas import decimals, lettered, panel_boxes, panels, save_figure
 
 
 def test_panels_are_told_in_reading_order_and_hold_what_is_drawn_around_their_axes():
@@ -28,3 +28,34 @@ def test_a_narrow_figure_is_shown_whole(tmp_path):
     figure, _ = panels(2, 3, 4, 6)
     save_figure(figure, tmp_path)
     assert (tmp_path / "panels.json").read_text() == "[]\n"
+
+
+def titles(figure):
+    return [ax.get_title(loc="left") for ax in figure.axes]
+
+
+def test_panels_have_letters_in_reading_order_and_twins_bars_and_pictures_have_none():
+    figure, axes = panels(2, 2, 8, 6)
+    axes[0].set_title("first", loc="left")
+    axes[0].twinx()
+    figure.colorbar(axes[1].imshow(np.eye(2)), ax=axes[1])
+    axes[2].set_axis_off()
+    lettered(figure)
+    assert titles(figure) == ["(a) first", "(b)", "", "(c)", "", ""]
+
+
+def test_one_panel_and_a_wall_of_pictures_have_no_letters():
+    alone, wall = panels(1, 1, 4, 3)[0], panels(6, 5, 8, 8)[0]
+    for figure in (alone, wall):
+        lettered(figure)
+        assert set(titles(figure)) == {""}
+
+
+def test_a_short_logarithmic_axis_has_plain_ticks():
+    figure, (ax,) = panels(1, 1, 4, 3)
+    ax.semilogy([0.03, 0.4])
+    decimals(ax.yaxis)
+    figure.draw_without_rendering()
+    shown = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert {"0.05", "0.1", "0.2"} <= set(shown)
+    assert not [tick.get_text() for tick in ax.get_yticklabels(minor=True) if tick.get_text()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from string import ascii_lowercase
@@ -17,6 +17,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
+    from matplotlib.ticker import LogLocator, NullFormatter
     from matplotlib.transforms import Bbox
 except ImportError as missing:
     raise MissingExtraError("Drawing figures", "figures") from missing
@@ -54,10 +55,30 @@ def panels(
     return figure, list(axes.flat)
 
 
-def letter(axes: Sequence[Any]) -> None:
-    """Put (a), (b), ... before the titles of panels, in reading order."""
-    for ax, which in zip(axes, ascii_lowercase, strict=False):
-        ax.set_title(f"({which}) {ax.get_title(loc='left')}")
+def lettered(figure: Figure) -> None:
+    """Put (a), (b), ... before the titles of panels in reading order; pictures, twins and colour bars are none."""
+    panels: list[Any] = []
+    for ax in figure.axes:
+        is_twin = any(ax in each.get_shared_x_axes().get_siblings(each) and _same_place(ax, each) for each in panels)
+        if (ax.axison or ax.tables) and not _is_colour_bar(ax) and not is_twin:
+            panels.append(ax)
+    if 1 < len(panels) <= len(ascii_lowercase):
+        for ax, which in zip(panels, ascii_lowercase, strict=False):
+            title = (
+                ax.get_title(loc="left").removeprefix(f"({which})").strip()
+            )  # saved a second time, it has its letter
+            ax.set_title(f"({which}) {title}".rstrip(), loc="left")
+
+
+def _same_place(one: Any, other: Any) -> bool:
+    return bool(one.get_subplotspec() == other.get_subplotspec())
+
+
+def decimals(axis: Any) -> None:
+    """Give a short logarithmic axis the ticks 0.1, 0.2, 0.5, 1, ..., where it would have 2 x 10^-1 and 3 x 10^-1."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def halo() -> Any:
@@ -76,8 +97,9 @@ def shades(count: int) -> list[Any]:
 
 
 def save_figure(figure: Figure, folder: Path) -> None:
-    """Write figure.png, figure.pdf (without a date: the same figure gives the same bytes) and panels.json."""
+    """Letter the panels; write figure.png, figure.pdf (without a date: the same bytes every time) and panels.json."""
     with mpl.rc_context(STYLE):
+        lettered(figure)
         with complete_file(folder / "figure.png") as file:
             figure.savefig(file, dpi=160)
         with complete_file(folder / "figure.pdf") as file:

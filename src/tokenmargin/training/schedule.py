@@ -55,27 +55,40 @@ class StepSchedule(Schedule):
 @checked
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """The learning rate rises in a line over the first epochs, step by step, and is constant from there on.
+    """The learning rate rises in a line over the first epochs, step by step; then it stays, or falls to 0 in a cosine.
 
     Adam's first steps are as long as all others whatever the gradient is, and lead a deep network astray.
 
     Args:
         epochs: over which it rises; part of one will do.
+        until: epoch at whose beginning it has fallen to 0, along half a wave of a cosine; None if it stays.
     """
 
     epochs: float = 1.0
+    until: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the length."""
+        """Check the lengths."""
         positive(self.epochs, "epochs")
+        if self.until is not None:
+            positive(self.until, "until")
+        if self.until is not None and self.until <= self.epochs:
+            raise InvalidInputError(
+                f"until must lie beyond the {self.epochs:g} epochs of the rise, got {self.until!r}."
+            )
 
     @checked
     def multipliers(self, epoch: int, steps: int) -> np.ndarray:
-        """Return factors that rise from 0 to 1, shape (steps,)."""
+        """Return factors that rise from 0 to 1, and fall to 0 again where an end was given, shape (steps,)."""
         whole_number(epoch, "epoch", 0)
         whole_number(steps, "steps", 1)
         fits_in_memory(steps, f"an epoch of {steps} steps", "use larger batches")
-        return np.minimum(1.0, (epoch + (np.arange(steps) + 1.0) / steps) / self.epochs)
+        now = epoch + (np.arange(steps) + 1.0) / steps
+        risen = np.minimum(1.0, now / self.epochs)
+        if self.until is None:
+            return risen
+        fallen = np.clip((now - self.epochs) / (self.until - self.epochs), 0.0, 1.0)
+        return risen * 0.5 * (1.0 + np.cos(np.pi * fallen))
 
 
 #: The same learning rate in every epoch.

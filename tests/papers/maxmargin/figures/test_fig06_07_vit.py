@@ -32,9 +32,10 @@ def few(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_training_in_legs_is_not_trained_again(few, tmp_path, monkeypatch):
+@pytest.mark.parametrize("decay", [False, True])
+def test_a_training_in_legs_is_not_trained_again(few, decay, tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "LEG", 1)
-    config = replace(few, resume=str(tmp_path))
+    config = replace(few, resume=str(tmp_path), decay=decay)
     run = vit_run(config, "adamw", 0, jax.random.key(0), silent)
     assert run["epochs"].tolist() == run["kept_epochs"].tolist() == [0, 1, 2]
     assert run["loss"].shape == (2,)

@@ -98,6 +98,15 @@ def test_warm_up_rises_in_a_line_and_stays():
         WarmUp(0)
 
 
+def test_after_the_warm_up_it_falls_to_nothing_where_an_end_is_given():
+    falls = np.concatenate([WarmUp(1.0, until=3.0).multipliers(epoch, 4) for epoch in range(4)])
+    np.testing.assert_allclose(falls[:4], np.arange(1, 5) / 4)
+    np.testing.assert_allclose(falls[4:12], (1 + np.cos(np.pi * np.arange(1, 9) / 8)) / 2, atol=1e-15)
+    assert not falls[12:].any()
+    with pytest.raises(InvalidInputError, match="beyond"):
+        WarmUp(2.0, until=2.0)
+
+
 def one_batch(batches, order):
     rows = batches.rows(order)
     plans = type(batches).plan(batches.on_device, rows, None)

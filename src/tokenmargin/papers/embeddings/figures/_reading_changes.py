@@ -58,6 +58,7 @@ CHANGES = {
     "no_weight_decay": _fixed("no weight decay", weight_decay=0.0),
     "torch_weight_decay": _fixed("weight decay 0.01, as torch's", weight_decay=1e-2),
     "plain_layer_norm": _fixed("LayerNorm without gain, bias", affine=False),
+    "half_precision": _fixed("half precision", products="half"),
 }
 
 #: Scales of the softmaxes, learning rates and torch's starts.

@@ -24,6 +24,7 @@ from tokenmargin.experiments.experiment import Arrays, Config
 from tokenmargin.models.matmul_precision import MatmulPrecision
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.papers.embeddings.figures._half_precision import InHalf
 from tokenmargin.papers.embeddings.figures._in_words import words
 from tokenmargin.papers.embeddings.figures._reviews import Reviews, reviews
 from tokenmargin.training.checkpoint import Checkpoint
@@ -38,6 +39,7 @@ PRODUCTS = {
     "full": MatmulPrecision.FULL,
     "pairs": MatmulPrecision.FLOAT_16_PAIRS,
     "tf32": MatmulPrecision.TENSOR_FLOAT_32,
+    "half": MatmulPrecision.TENSOR_FLOAT_32,  # of as many bits
 }
 
 
@@ -98,8 +100,8 @@ class ReviewSettings(Config):
 class TwoLayerSettings(ReviewSettings):
     """The same for two layers, whose step costs the square of a review's length."""
 
-    products: Literal["full", "pairs", "tf32"] = "pairs"
-    """Matrix products on an accelerator: float32 in full, in pairs of float16 (as exact, faster), or in tf32."""
+    products: Literal["full", "pairs", "tf32", "half"] = "pairs"
+    """Matrix products on an accelerator: float32, pairs of float16 (as exact, faster), or tf32; half is `InHalf`."""
     most_shelves: int = 6
     """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
 
@@ -227,14 +229,8 @@ def trained(
     checkpoint = _checkpoint(config, name, settings)
 
     def compute() -> Arrays:
-        run = _train(
-            found.dataset,
-            layers,
-            config,
-            key,
-            progress=renamed(progress, f"{found.name}, {layers.words}, {what}"),
-            checkpoint=checkpoint,
-        )
+        told = renamed(progress, f"{found.name}, {layers.words}, {what}")
+        run = _train(found.dataset, layers, config, key, progress=told, checkpoint=checkpoint)
         return {
             "seconds": np.array(run.epoch_seconds.sum()),
             "epoch_seconds": run.epoch_seconds,
@@ -310,7 +306,7 @@ def _train(
     start = torch_start(model, key, dataset.vocabulary_size) if config.start == "torch" else None
     return train(
         dataset,
-        model,
+        InHalf(model) if getattr(config, "products", "") == "half" else model,
         AdamW(lr=config.lr, weight_decay=config.weight_decay),
         epochs=config.epochs,
         key=key,

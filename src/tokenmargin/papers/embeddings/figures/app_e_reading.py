@@ -84,7 +84,7 @@ class Settings(Config):
     """Learning rate of the reading."""
     most_shelves: int = 6
     """Widths of a batch of reviews: more waste less on padding and take longer to compile."""
-    products: Literal["full", "pairs", "tf32"] = "pairs"
+    products: Literal["full", "pairs", "tf32", "half"] = "pairs"
     """Matrix products of two layers on an accelerator, as in the figures on reviews."""
     resume: str = ""
     """Folder that keeps finished trainings, so that an interrupted study goes on where it was."""
@@ -170,6 +170,7 @@ def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
         arrays.setdefault(trial.name, {})[trial.depth] = {
             "loss": losses,
             "has_shapes": {setting: np.array([end.is_v, end.is_s]) for setting, end in tried[trial].items()},
+            "scales": {setting: np.array([end.query_scale, end.head_scale]) for setting, end in tried[trial].items()},
         }
     numbers, sentences, table = judged(tried)
     return Result(arrays, numbers, sentences + made_elsewhere(made_by), table)
@@ -305,7 +306,12 @@ def draw(result: Result) -> Any:
         for depth, found in depths.items():
             trial = Trial(name, depth)
             rows.setdefault(depth, []).extend(
-                LossRow(f"{DISPLAYED[trial.name]}: {in_short(setting)}", loss, *map(bool, found["has_shapes"][setting]))
+                LossRow(
+                    f"{DISPLAYED[trial.name]}: {in_short(setting)}",
+                    loss,
+                    int(found["has_shapes"][setting].sum()),
+                    tuple(found["scales"][setting]),
+                )
                 for setting, loss in found["loss"].items()
             )
     with style():

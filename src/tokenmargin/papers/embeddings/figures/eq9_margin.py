@@ -278,7 +278,7 @@ SHOWN = {
 def draw(result: Result) -> Any:
     """Draw `SHOWN` over epochs, or a table of one point, trained beside random; and the tokens most often selected."""
     from tokenmargin.papers.embeddings.plots import selections
-    from tokenmargin.plots.canvas import letter, panels, style
+    from tokenmargin.plots.canvas import panels, style
 
     arrays = result.arrays
     epoch, most = arrays["epoch"], arrays["most_selected"]
@@ -287,7 +287,7 @@ def draw(result: Result) -> Any:
         figure, axes = panels(1, 2, 10.5, 3.6) if len(epoch) == 1 else panels(2, 4, 13.0, 6.0)
         if len(epoch) == 1:
             cells = {
-                called: [f"{np.median(arrays[which][name]):.3g}" for which in ("trained", "random")]
+                called: [_in_digits(float(np.median(arrays[which][name]))) for which in ("trained", "random")]
                 for name, called in SHOWN.items()
             }
             selections.draw_table(axes[0], ("trained query", "random queries, median"), cells)
@@ -300,8 +300,12 @@ def draw(result: Result) -> Any:
         last = axes[1] if len(epoch) == 1 else axes[6]
         selections.draw_most_selected(last, names, most["documents"], most["posterior_difference"])
         last.set(title="selected most often at the end", xlabel="reviews (blue: positive token, red: negative)")
-        letter([ax for ax in axes if ax.axison or ax is axes[0]])
     return figure
+
+
+def _in_digits(value: float) -> str:
+    """A number in three digits, and a large one whole."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _draw_over_epochs(axes: list[Any], arrays: Arrays) -> None:

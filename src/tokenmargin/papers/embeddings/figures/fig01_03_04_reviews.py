@@ -129,7 +129,7 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
     """A column for each data set and treatment; both overlaps over (37) and over (3), and the loss, on equal scales."""
     from tokenmargin.papers.embeddings.plots.losses import draw_training
     from tokenmargin.papers.embeddings.plots.overlaps import frequency_axis, posterior_axis
-    from tokenmargin.plots.canvas import letter, panels, style
+    from tokenmargin.plots.canvas import panels, style
 
     columns = [(name, treatment) for name in result.arrays for treatment in TREATMENTS]
     rows = [(which, over) for over in ("posterior_difference", "signed_frequency") for which in OVERLAPS]
@@ -152,7 +152,6 @@ def draw_reviews(result: Result, layers: Layers) -> Any:
         for row, (which, _) in enumerate(rows):
             axes[row * len(columns)].set_ylabel(rf"$\langle E_s, {OVERLAPS[which]}\rangle$, in standard deviations")
         axes[-len(columns)].set_ylabel("mean logistic loss\n(dotted: the paper's order)")
-        letter(axes)
         return figure
 
 

@@ -286,7 +286,7 @@ def _odd_part(by_level: np.ndarray) -> np.ndarray:
 def draw(result: Result) -> Any:
     """Two scatter plots by level, the levels' means for every n and number of steps, and the loss."""
     from tokenmargin.papers.embeddings.plots.overlaps import draw_levels
-    from tokenmargin.plots.canvas import GREY, letter, panels, shades, style
+    from tokenmargin.plots.canvas import GREY, decimals, panels, shades, style
 
     of_first = next(iter(result.arrays.values()))  # of the stated n, which comes first
     shares = list(of_first)
@@ -305,14 +305,17 @@ def draw(result: Result) -> Any:
         for k, (n, share, run) in enumerate(_each(result.arrays)):
             means = _level_means(run["tokens"])["with_query"]
             look = {"ls": ("-", "--", ":")[shares.index(share) % 3], "color": f"C{k // len(shares)}"}
-            levels.plot(range(top + 1), means, marker="o", ms=3, lw=1, label=f"n = {n}, {share} of steps", **look)
+            levels.plot(
+                range(top + 1), means, marker="o", ms=3, lw=1, label=f"n = {int(n):,}, {share} of steps", **look
+            )
         levels.set(xlabel="level (0: irrelevant)", title=r"mean $\langle E_s, p\rangle$, same numbers of steps")
         levels.set_xticks(range(top + 1))
         levels.legend(loc="upper left", frameon=False, fontsize=6.5)
         levels.set_ylim(top=levels.get_ylim()[0] + 1.45 * float(np.ptp(levels.get_ylim())))
         loss.plot(np.arange(1, len(losses) + 1), losses, color=GREY)
         loss.set(xlabel="epoch", title="mean logistic loss", yscale="log")
-        letter((left, right, levels, loss))
+        if np.ptp(np.log10(losses)) < 2:
+            decimals(loss.yaxis)
         return figure
 
 

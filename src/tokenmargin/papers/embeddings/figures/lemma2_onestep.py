@@ -181,7 +181,7 @@ def draw(result: Result) -> Any:
     predicted, level = 1e3 * arrays["predicted"], arrays["level"]
     with canvas.style():
         figure, axes = canvas.panels(1, 3, 12.0, 3.9)
-        for ax, row, letter in ((axes[0], 0, "a"), (axes[1], int(explicit.sum()) - 1, "b")):
+        for ax, row in ((axes[0], 0), (axes[1], int(explicit.sum()) - 1)):
             change = 1e3 * arrays["change"][str(row)]
             for sign, colour, label in (
                 (0, canvas.GREY, "irrelevant"),
@@ -192,7 +192,7 @@ def draw(result: Result) -> Any:
                 first_step.draw_tokens_against(ax, predicted[mine], change[mine], colour=colour, label=label)
             first_step.draw_identity(ax, predicted, r"$\eta_0\alpha_s/2$")
             ax.set(
-                title=f"({letter}) d = {d[row]:,.0f}",
+                title=f"d = {d[row]:,.0f}",
                 xlabel=r"$\eta_0\alpha_s/2$  ($\times 10^{-3}$)",
                 ylabel=r"$\langle E^1_s-E^0_s,\,v\rangle$  ($\times 10^{-3}$)",
             )
@@ -211,7 +211,7 @@ def draw(result: Result) -> Any:
             )
             first_step.draw_scaling(ax, d[~explicit], values[~explicit], colour=colour, marker="x")
         ax.plot(d, arrays["bound"], color="black", lw=1.0, ls="--", label=r"bound (6): $11\,\eta_0 d^{-1/4}$")
-        ax.set(title="(c) errors; o explicit, x in Gram space", xlabel="d", ylabel="norm of the error")
+        ax.set(title="errors; o explicit, x in Gram space", xlabel="d", ylabel="norm of the error")
         ax.legend(loc="lower left")
     return figure
 

@@ -246,6 +246,7 @@ def draw(result: Result) -> Any:
         for ax, (name, title), part in zip(axes, (shares[0], *shares), (near | True, near, near), strict=True):
             picture = phase.draw_phase(ax, a[name][:, part], log10_d[part], log10_eta0)
             ax.set(title=f"draws that {title}" if name == "only_important" else title, xlabel="width d")
+        axes[1].set_title("the same up to " + rf"$d = 10^{{{NEAR:g}}}$")
         least = float(np.log10(4.0 * n**2 * T**2))
         if least < log10_eta0[-1]:
             region = phase.shade_region(
@@ -254,7 +255,6 @@ def draw(result: Result) -> Any:
             figure.legend(handles=[region], loc="outside lower left", frameon=False)
         figure.colorbar(picture, ax=axes, shrink=0.85, label=f"share of draws (n = {n}, T = {T})")
         axes[0].set_ylabel(r"step size $\eta_0$")
-        canvas.letter(axes)
     return figure
 
 

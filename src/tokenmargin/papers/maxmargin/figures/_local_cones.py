@@ -133,8 +133,8 @@ def draw_ends(distance: Any, norm: Any, ends: Arrays, canvas: Any) -> None:
         off_axis = np.maximum(end["distance"], DISTANCE_FLOOR)
         distance.ecdf(off_axis, color=colour, ls=line, lw=1.8)
         norm.ecdf(end["norm"], color=colour, ls=line, lw=1.8, label=told)
-    distance.set(title="(d) ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
-    norm.set(title="(e) ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
+    distance.set(title="ends of local paths: direction", xlabel=r"$(1-\cos$ to the axis$)/\epsilon$", xscale="log")
+    norm.set(title="ends of local paths: norm", xlabel=r"$\|\bar p(R)\|/R$", xscale="log")
     for ax in (distance, norm):
         ax.set_ylabel("cumulative share of paths")
     norm.legend(loc="upper left", title="axis of the cone")
@@ -186,6 +186,6 @@ def draw_radii(ax: Any, radii: np.ndarray, canvas: Any) -> None:
     looks = ((canvas.BLUE, "-"), (canvas.BLUE, ":"), (canvas.RED, "-"), (canvas.RED, ":"))
     for (label, column), (colour, line) in zip(zip(RADII, radii.T, strict=True), looks, strict=True):
         ax.ecdf(column, color=colour, ls=line, lw=1.8, label=label)
-    ax.set(title="(f) radius of the cone, LMM directions", xlabel=r"$R / \|p^{mm}\|$", xscale="log")
+    ax.set(title="radius of the cone, LMM directions", xlabel=r"$R / \|p^{mm}\|$", xscale="log")
     ax.set_ylabel("cumulative share of directions")
     ax.legend(loc="lower right")

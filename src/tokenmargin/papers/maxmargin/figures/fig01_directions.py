@@ -113,7 +113,7 @@ def draw(result: Result) -> Any:
     from tokenmargin.plots import canvas, plane
 
     arrays = result.arrays
-    titles = {"a": "(a) global convergence, n=1", "b": "(b) local convergence, n=1", "c": "(c) n=3, T=7"}
+    titles = {"a": "global convergence, n=1", "b": "local convergence, n=1", "c": "n=3, T=7"}
     with canvas.style():
         figure, axes = canvas.panels(2, 3, 11.4, 7.6, heights=(1.6, 1.0))
         for ax, below, (name, title) in zip(axes[:3], axes[3:], titles.items(), strict=True):

@@ -205,7 +205,7 @@ def draw(result: Result) -> Any:
     reach = float(arrays["axis"][-1])
     with canvas.style():
         figure, (left, right) = canvas.panels(1, 2, 10.0, 4.6)
-        left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="(a) the plane of p, to scale")
+        left.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="the plane of p, to scale")
         left.set(xlabel="$p_1$", ylabel="$p_2$")
         plane.draw_basins(left, arrays["basin"], (-reach, reach, -reach, reach))
         turn = np.linspace(0, 2 * np.pi, 300)
@@ -221,7 +221,7 @@ def draw(result: Result) -> Any:
         flows = [plane.refined(path) for path in flows]
         plane.draw_trajectories(left, [path[np.linalg.norm(path, axis=1) < 4 * reach] for path in flows], colours)
         left.legend(loc="lower left")
-        right.set(xscale="log", title="(b) norm and angle", xlabel=r"$\|p\|$", ylabel=r"angle to $p^{mm}$, degrees")
+        right.set(xscale="log", title="norm and angle", xlabel=r"$\|p\|$", ylabel=r"angle to $p^{mm}$, degrees")
         for path, colour in zip(flows, colours, strict=True):
             signed = np.degrees(np.arctan2(path[:, 1], path[:, 0]) - tilt)
             right.plot(np.linalg.norm(path, axis=1), signed, color=colour, lw=1.1)

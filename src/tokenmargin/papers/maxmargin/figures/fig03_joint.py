@@ -269,7 +269,7 @@ def draw(result: Result) -> Any:
 
     arrays = result.arrays
     drawn = int(arrays["drawn"]) + 1
-    titles = {"a": "(a) all inputs are support vectors", "b": "(b) (0.5, 1.5) is not a support vector"}
+    titles = {"a": "all inputs are support vectors", "b": "(0.5, 1.5) is not a support vector"}
     with canvas.style():
         figure, axes = canvas.panels(2, 2, 9.6, 8.2)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
@@ -294,7 +294,7 @@ def draw(result: Result) -> Any:
 
 
 def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
-    ax.set(title="(c) probabilities in (a)", xlabel="iteration", ylim=(0.0, 1.03))
+    ax.set(title="probabilities in (a)", xlabel="iteration", ylim=(0.0, 1.03))
     ax.set_ylabel("mean probability")
     for curve, label, colour in zip(curves.T, ("softmax", "logistic"), (canvas.RED, canvas.BLUE), strict=True):
         ax.plot(curve, color=colour, label=f"{label} probability")
@@ -305,7 +305,7 @@ def _draw_probabilities(ax: Any, curves: np.ndarray, canvas: Any) -> None:
 
 
 def _draw_regimes(ax: Any, regimes: Arrays, canvas: Any) -> None:
-    ax.set(title=r"(d) data of (b): the limit depends on the growth of $\|v\|$", xlabel=r"$\|p\|$", xscale="log")
+    ax.set(title=r"data of (b): the limit depends on the growth of $\|v\|$", xlabel=r"$\|p\|$", xscale="log")
     colours = dict(zip(_regime_words(), (canvas.GREEN, canvas.RED, canvas.ORANGE, canvas.GREY), strict=True))
     for name, label in _regime_labels().items():
         path, limit = regimes["flows"][name], regimes["limits"][name]

@@ -90,10 +90,8 @@ def draw(result: Result) -> Any:
         for name, (label, colour) in names.items():
             left.plot(result.arrays[name]["softmax"], color=colour, label=label)
             right.plot(result.arrays[name]["norm"], color=colour, label=label)
-        left.set(
-            title="(a) softmax", xlabel="iteration", ylim=(0, 1.03), ylabel="mean probability of the selected tokens"
-        )
-        right.set(title="(b) norm of the attention weights", xlabel="iteration", ylabel=r"$\|p\|$")
+        left.set(title="softmax", xlabel="iteration", ylim=(0, 1.03), ylabel="mean probability of the selected tokens")
+        right.set(title="norm of the attention weights", xlabel="iteration", ylabel=r"$\|p\|$")
         for run, iteration, norm, softmax in FROM_NOTEBOOK:
             told = "official notebook" if (run, iteration) == FROM_NOTEBOOK[0][:2] else None
             left.plot(iteration, softmax, "o", ms=4, mfc="none", color="black", label=told)

@@ -126,7 +126,7 @@ def draw(result: Result) -> Any:
 
     scores = result.arrays["scores"]
     colours = canvas.shades(len(scores))
-    titles = {"correlation": r"(a) correlation loss $\ell(x) = -x$", "logistic": "(b) logistic loss"}
+    titles = {"correlation": r"correlation loss $\ell(x) = -x$", "logistic": "logistic loss"}
     windows = {"correlation": (-0.5, 14, -1.6, 3.2), "logistic": (-0.5, 14, -4.0, 1.6)}
     keys = np.array([[(0, 0), (1, 1)], [(0, 0), (1, -1)]], dtype=float)
     with canvas.style():

@@ -235,7 +235,9 @@ def _model_in_words(config: VitSettings) -> str:
     return (
         f"ViT-{config.size} on {config.images:,} pictures; the paper's is ViT-base, 400 epochs. The optimiser is not "
         f"printed: AdamW with a warm-up of {config.warm_up:g} epochs"
-        f"{', plain SGD beside it, both' if config.control_epochs else ','} at the printed rate."
+        f"{' and a decay to 0 at the end' if config.decay else ''}"
+        f"{', plain SGD beside it, both' if config.control_epochs else ','} at the rate {config.lr:g}, where 0.003 is "
+        "printed."
     )
 
 
@@ -266,37 +268,36 @@ def draw_curves(result: Result) -> Any:
     with style():
         figure, (top, long, layers, norms, beside, query) = panels(2, 3, 13, 7)
         shortest = min(len(run["epochs"]) for run in runs.values())
-        for letter, ax, group, title in (
+        for ax, group, title in (
             (
-                "a",
                 top,
                 [(run["share"][:shortest, -1], run["norms"][:shortest, -1]) for run in runs.values()],
                 "every seed",
             ),
-            ("b", long, [(first["share"][:, -1], first["norms"][:, -1])], "the first seed"),
+            (long, [(first["share"][:, -1], first["norms"][:, -1])], "the first seed"),
         ):
             share, norm = (np.stack(each) for each in zip(*group, strict=True))
             draw_sparsity_and_norm(ax, first["epochs"][: share.shape[1]], share, norm)
-            ax.set_title(f"({letter}) last layer, {title}")
+            ax.set_title(f"last layer, {title}")
         draw_layers(layers, first["epochs"], first["share"], "nnz/T")
-        layers.set_title("(c) mean map of every layer, the first darkest")
+        layers.set_title("mean map of every layer, the first darkest")
         draw_layers(norms, first["epochs"], first["norms"], r"$\|W\|_F$")
-        norms.set(title="(d) key-query matrix of every layer", yscale="log")
+        norms.set(title="key-query matrix of every layer", yscale="log")
         if controls:
             shown = {"seed 0": first} | dict(controls)
             ends = np.array([[run["share"][0, -1], run["share"][-1, -1]] for run in shown.values()])
             draw_beside(beside, list(shown), ends[:, 0], ends[:, 1], "nnz/T of the last layer")
-            beside.set_title("(e) beside shuffled labels, frozen queries and keys, SGD")
+            beside.set_title("beside shuffled labels, frozen queries and keys, SGD")
             beside.legend(loc="center left")
         else:
             beside.plot(first["epochs"], first["test_accuracy"], "o-", color=BLUE, label="test split")
             beside.plot(1 + np.arange(len(first["accuracy"])), first["accuracy"], color=GREY, label="training")
-            beside.set(title="(e) accuracy, the first seed", xlabel="epoch", ylim=(0, None))
+            beside.set(title="accuracy, the first seed", xlabel="epoch", ylim=(0, None))
             beside.legend()
         epochs, seed = first["kept_epochs"], found["seed 0"]
         query.plot(epochs, seed["cosine"].mean(axis=(1, 2)), "o-", color=BLUE, label="the model's query")
         query.plot(epochs, seed["baseline_cosines"].mean(axis=(1, 2, 3)), "o-", color=GREY, label="random queries")
-        query.set(title="(f) query: cosine to its max-margin direction", xlabel="epoch", ylim=(0, 1))
+        query.set(title="query: cosine to its max-margin direction", xlabel="epoch", ylim=(0, 1))
         query.legend()
     return figure
 

@@ -261,7 +261,7 @@ def draw_trials(result: Result) -> Any:
     arrays = result.arrays
     if "which" in arrays:
         return draw_one_trial(result)
-    titles = dict(zip(TREATMENTS, ("(a) as printed", "(a) computed stably", "(a) followed to the limit"), strict=True))
+    titles = dict(zip(TREATMENTS, ("as printed", "computed stably", "followed to the limit"), strict=True))
     with canvas.style():
         figure, axes = canvas.panels(2, 2, 9.6, 7.0)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):
@@ -271,7 +271,7 @@ def draw_trials(result: Result) -> Any:
             ax.set(title=title, ylabel="share of trials, 95% intervals")
             ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4, frameon=False, columnspacing=1.0)
         trials.draw_gap_histogram(axes[3], {name: arrays[name]["gaps"] for name in TREATMENTS})
-        axes[3].set_title("(b) score gaps of the trials that select")
+        axes[3].set_title("score gaps of the trials that select")
     return figure
 
 

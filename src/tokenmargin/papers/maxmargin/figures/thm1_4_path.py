@@ -267,7 +267,7 @@ def draw(result: Result) -> Any:
         "flow": ("gradient flow", {"color": canvas.BLUE, "lw": 2.4, "alpha": 0.6}),
         "descent": ("normalised descent", {"color": canvas.GREEN, "lw": 1.2, "ls": "--"}),
     }
-    titles = {"a": "(a) n=1, tied scores", "b": "(b) n=1, distinct scores", "c": "(c) n=3, T=7"}
+    titles = {"a": "n=1, tied scores", "b": "n=1, distinct scores", "c": "n=3, T=7"}
     with canvas.style():
         figure, axes = canvas.panels(2, 3, 11.4, 7.0)
         for ax, (name, title) in zip(axes, titles.items(), strict=False):

@@ -81,9 +81,8 @@ def near_zero(ax: Any, bound: float, least: float) -> None:
         least: smallest share shown.
     """
     ax.set_xscale("symlog", linthresh=NEAREST)
-    ticks = (-1e-1, -1e-2, -1e-3, 0, 1e-3, 1e-2, 1e-1, 1)
-    ax.set_xticks(ticks, ["$-10^{-1}$", "$-10^{-2}$", "$-10^{-3}$", "0", "$10^{-3}$", "$10^{-2}$", "$10^{-1}$", "1"])
+    ax.set_xticks((-1e-1, -1e-3, 0, 1e-3, 1e-1), ["$-10^{-1}$", "$-10^{-3}$", "0", "$10^{-3}$", "$10^{-1}$"])
     ax.set_xticks([], minor=True)
-    ax.set(yscale="log", xlim=(-0.7, 1.5), ylim=(least, 1.5))
+    ax.set(yscale="log", xlim=(-0.7, 1.5), ylim=(least, 1.5), xlabel=f"{ax.get_xlabel()}, symmetric log")
     ax.axhline(bound, color="black", lw=0.9, ls="--", label=f"{bound:.0%}")
     ax.legend(loc="lower right")

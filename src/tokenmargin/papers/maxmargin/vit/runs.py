@@ -62,7 +62,7 @@ class VitSettings(Config):
     control_epochs: int = 15
     """Of what is shown beside: shuffled labels, frozen attention, SGD; 0 for none."""
     lr: float = 3e-3
-    """Learning rate, fixed after the warm-up."""
+    """Learning rate, fixed after the warm-up unless it decays."""
     warm_up: float = 1.0
     """Epochs over which the learning rate rises."""
     batch: int = 512
@@ -81,6 +81,8 @@ class VitSettings(Config):
     """Folder for finished trainings and checkpoints."""
     trained: str = ""
     """Folder of trainings that another machine has finished: judged as they are, and told who made them."""
+    decay: bool = False
+    """Whether the learning rate falls to 0 after the warm-up, in a cosine that ends with the training."""
 
     @classmethod
     def smoke(cls) -> VitSettings:
@@ -141,7 +143,7 @@ def vit_run(config: VitSettings, treatment: str, number: int, key: jax.Array, pr
             return store.part_made_elsewhere(config.trained, name, settings)[0]
         seen = range(0 if begin == 0 else begin + 1, end + 1)
         return store.part(
-            config.resume, name, settings, lambda: _trained(config, treatment, seen, own, checkpoint, told)
+            config.resume, name, settings, lambda: _trained(config, (treatment, number), seen, own, checkpoint, told)
         )
 
     legs = [leg(begin, end) for begin, end in _legs(config, treatment, number)]
@@ -161,7 +163,9 @@ def made_by(config: VitSettings, treatment: str, number: int, key: jax.Array) ->
 def _fixed(config: VitSettings, treatment: str, number: int, own: jax.Array) -> tuple[object, ...]:
     """Settings on which every leg of a training depends."""
     sizes = (config.size, config.lr, config.warm_up, config.batch, config.images, config.probed, config.tested)
-    return treatment, number, *sizes, config.directions, np.asarray(jax.random.key_data(own)).tolist()
+    # With a decay the length decides every step; without one it does not, and a longer training takes up a shorter.
+    falls = ("decay over", epochs_of(config, treatment, number)) if config.decay else ()
+    return treatment, number, *sizes, config.directions, *falls, np.asarray(jax.random.key_data(own)).tolist()
 
 
 def _legs(config: VitSettings, treatment: str, number: int) -> list[tuple[int, int]]:
@@ -219,9 +223,15 @@ class _Watch:
 
 
 def _trained(
-    config: VitSettings, treatment: str, seen: range, key: jax.Array, checkpoint: Checkpoint | None, progress: Progress
+    config: VitSettings,
+    which: tuple[str, int],
+    seen: range,
+    key: jax.Array,
+    checkpoint: Checkpoint | None,
+    progress: Progress,
 ) -> Arrays:
-    """Train for these epochs, and return the records of them."""
+    """Train one of the trainings, a treatment and its number, for these epochs, and return the records of them."""
+    treatment, number = which
     pictures_to_learn, test = pictures(config.data, config.images, config.tested)
     sizes = config.model
     model = Vit(sizes.width, sizes.depth, sizes.heads, trains_attention=treatment != "frozen")
@@ -234,6 +244,7 @@ def _trained(
     watch = _Watch(model, as_numbers(test.images[probed_places(config)]), test, seen, config.directions)
     if seen[0] == 0:
         watch(0, model.initial(streams(key)[0], len(pictures_to_learn.class_names), "float32"))
+    falls = float(epochs_of(config, treatment, number)) if config.decay else None
     run = train(
         pictures_to_learn,
         model,
@@ -241,7 +252,7 @@ def _trained(
         epochs=seen[-1],
         key=key,
         batch_size=config.batch,
-        schedule=CONSTANT if treatment == "sgd" else WarmUp(config.warm_up),
+        schedule=CONSTANT if treatment == "sgd" else WarmUp(config.warm_up, falls),
         checkpoint=checkpoint,
         progress=progress,
         on_epoch=watch,

@@ -188,14 +188,13 @@ def draw(result: Result) -> Any:
             bars.bar(np.arange(len(rows)) + 0.27 * (j - 1), heights, 0.25, color=colour, label=f"solution of q = {q:g}")
         bars.set_xticks(range(len(rows)), [f"run of q = {name}" for name in rows])
         bars.set(yscale="log", ylabel="mean Bregman distance", title="distance to each solution")
-        bars.legend(frameon=False)
+        bars.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3)
         for (name, found), look in zip(result.arrays["growth"].items(), ("-", ":"), strict=True):
             share = np.arange(1, len(found) + 1) / len(found)
             grown.step(np.sort(found), share, look, where="post", color=canvas.RED, label=name)
-        grown.set(xlabel="|W| at the end over |W| at the middle", ylabel="share of runs")
+        grown.set(xlabel=r"$\|W\|$ at the end over $\|W\|$ at the middle", ylabel="share of runs")
         grown.set_title("growth in the second half, first exponent")
         grown.legend(frameon=False)
-        canvas.letter((bars, grown))
     return figure
 
 

@@ -119,10 +119,11 @@ def draw(result: Result) -> Any:
         for ax, (name, found) in zip(axes, paths.items(), strict=True):
             steps = np.arange(1, len(found["W"]) + 1)
             for part, look, label in (("W", "-", "in logarithms"), ("plain", ":", "plain float64")):
-                ax.loglog(steps, np.linalg.norm(found[part], axis=(1, 2)), look, color=canvas.BLUE, label=label)
-            ax.set(xlabel="steps", ylabel="|W|", title=f"q = {name}")
+                norms = np.linalg.norm(found[part], axis=(1, 2))
+                has_moved = norms > 0  # the start has no logarithm
+                ax.loglog(steps[has_moved], norms[has_moved], look, color=canvas.BLUE, label=label)
+            ax.set(xlabel="steps", ylabel=r"$\|W\|_F$", title=f"q = {name}")
         axes[0].legend(frameon=False)
-        canvas.letter(axes)
     return figure
 
 

@@ -100,7 +100,7 @@ def _most(errors: list[float]) -> float:
 
 def draw(result: Result) -> Any:
     """Correlations and distances over the steps, a line for each data set."""
-    from tokenmargin.plots.canvas import BLUE, GREY, letter, panels, style
+    from tokenmargin.plots.canvas import BLUE, GREY, panels, style
 
     curves = result.arrays["curves"]
     with style():
@@ -112,7 +112,6 @@ def draw(result: Result) -> Any:
             ax.plot(curves["step"][1:], curves[name].T[1:], color=GREY, linewidth=0.5, alpha=0.5)
             ax.plot(curves["step"][1:], curves[name].mean(axis=0)[1:], color=BLUE)
             ax.set(xlabel="step of normalised descent", title=says)
-        letter(axes)
         return figure
 
 

@@ -241,17 +241,20 @@ def draw(result: Result) -> Any:
     ratios = result.arrays["ratios"]
     colours = dict(zip(NORMS, (canvas.RED, canvas.BLUE, canvas.GREEN), strict=True))
     with canvas.style():
-        figure, axes = canvas.panels(1, len(ratios), 2.6 * len(ratios), 3.2)
-        for ax, (name, found) in zip(np.ravel(axes), ratios.items(), strict=True):
+        figure, axes = canvas.panels(-(-len(ratios) // 3), 3, 9.6, 3.0 * -(-len(ratios) // 3))
+        for ax, (name, found) in zip(axes, ratios.items(), strict=False):
             for j, norm in enumerate(NORMS):
                 values = np.sort(found[:, 1, j][~np.isnan(found[:, 1, j])])
                 share = np.arange(1, len(values) + 1) / max(len(values), 1)
                 ax.step(
                     values, share, where="post", color=colours[norm], lw=2.2 if norm == OWN[name] else 1.0, label=norm
                 )
-            ax.set(xlabel="margin over the largest", title=f"{name}\n(own norm {OWN[name]})", xlim=(0.2, 1.02))
-        np.ravel(axes)[0].set_ylabel("share of problems")
-        np.ravel(axes)[0].legend(loc="upper left", frameon=False, title="norm")
+            ax.set(xlabel="margin over the largest", title=f"{name} (own norm {OWN[name]})", xlim=(0.2, 1.02))
+        for ax in axes[len(ratios) :]:
+            ax.set_axis_off()
+        for ax in axes[::3]:
+            ax.set_ylabel("share of problems")
+        axes[0].legend(loc="upper left", frameon=False, title="norm")
     return figure
 
 

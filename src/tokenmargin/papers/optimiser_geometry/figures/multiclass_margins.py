@@ -139,10 +139,10 @@ def draw(result: Result) -> Any:
                     run["steps"], 1 - run["shares"][:, j], look, marker="o", ms=2.5, color=colours[moved], label=name
                 )
             ax.set(xlabel="steps", ylabel="missing share of the margin", title=f"margin in the norm {norm}")
+            canvas.decimals(ax.yaxis)
         figure.legend(
             *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(METHODS), frameon=False
         )
-        canvas.letter(axes)
     return figure
 
 

@@ -174,9 +174,8 @@ def draw(result: Result) -> Any:
                 rows = curves[what][~np.isnan(curves[what]).any(axis=1)]
                 if len(rows):
                     ax.loglog(times, np.maximum(np.median(rows, axis=0), 1e-16), color=colour, label=name)
-            ax.set(xlabel="steps", ylabel=f"median {words}", title=words)
+            ax.set(xlabel="steps", ylabel="median of the problems", title=words)
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-        canvas.letter(axes)
     return figure
 
 

@@ -165,12 +165,15 @@ def draw(result: Result) -> Any:
                 for ax, values in ((axes[0], 1 - seen[:, :, j, 0]), (axes[1], 1 - seen[:, :, j, 1])):
                     low, middle, high = np.percentile(np.maximum(values, 1e-9), [25, 50, 75], axis=0)
                     look = "-" if norm == OWN[name] else ":"
-                    ax.semilogy(steps, middle, look, color=colour, marker="o", ms=3, label=f"{name}: {norm}")
+                    ax.semilogy(
+                        steps, middle, look, color=colour, marker="o", ms=3, label=f"{name}: {norm.capitalize()}"
+                    )
                     ax.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
-        axes[0].set(xlabel="steps", ylabel="missing share of the margin")
-        axes[1].set(xlabel="steps", ylabel="1 - cos with the solution")
+        axes[0].set(
+            xlabel="steps", ylabel="median, and the middle half of the runs", title="missing share of the margin"
+        )
+        axes[1].set(xlabel="steps", title="1 - cos with the solution")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-        canvas.letter(axes)
     return figure
 
 

@@ -216,6 +216,7 @@ def draw(result: Result) -> Any:
     first_n, first_T = cells[0][:2]
     with canvas.style():
         figure, (by_n, by_T, shares) = canvas.panels(1, 3, 12.0, 3.9)
+        widths = np.unique(cells[:, 2])[-4:]  # ticks of all would touch
         for ax, fixed in ((by_n, 1), (by_T, 0)):
             chosen = cells[cells[:, fixed] == (first_T, first_n)[fixed == 0]]
             for colour, size in zip(
@@ -228,14 +229,15 @@ def draw(result: Result) -> Any:
                 ax.plot([], [], "-", color=colour, label=f"{'nT'[fixed == 0]} = {size}")
                 share = (rows[keep][:, :, 0] == 1).mean(axis=1)
                 shares.plot(cells[keep, 2], share, "-o", ms=3, color=colour, alpha=0.4 + 0.6 * fixed)
-            for name, look in (("Frobenius", "-"), ("nuclear, certified", "--"), ("nuclear, SCS by default", ":")):
-                ax.plot([], [], look, color=canvas.GREY, label=name)
-            ax.set(xlabel="d", ylabel="mean rank, of problems with a solution")
-            ax.legend(loc="upper left" if fixed else "lower right", frameon=False)
+            ax.set(xlabel="d", ylabel="mean rank, of problems with a solution", xticks=widths)
+            ax.legend(loc="upper left", frameon=False)
+        looks = (("Frobenius", "-"), ("nuclear, certified", "--"), ("nuclear, SCS by default", ":"))
+        handles = [canvas.legend_entry(name, ls=look, color=canvas.GREY) for name, look in looks]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
         by_n.set_title(f"by n, T = {first_T}")
         by_T.set_title(f"by T, n = {first_n}")
-        shares.set(xlabel="d", ylabel="share", title="problems that have a solution", ylim=(-0.03, 1.03))
-        canvas.letter((by_n, by_T, shares))
+        shares.set(xlabel="d", ylabel="share", ylim=(-0.03, 1.03), xticks=widths)
+        shares.set_title("problems that have a solution (pale: by T)")
     return figure
 
 

@@ -148,12 +148,13 @@ def draw(result: Result) -> Any:
                 turned.semilogy(looks, heights, look, marker="o", ms=3, color=colour, label=f"d = {d}" * (look == "-"))
             values = np.sort(seen[:, 1])
             missed.step(values, np.arange(1, len(values) + 1) / len(values), where="post", color=colour)
-        for look, name in (("-", "W_fin + log(t) W_dir"), (":", "W_dir alone")):
+        for look, name in (("-", r"$W_{fin} + \log t\,W_{dir}$"), (":", r"$W_{dir}$ alone")):
             turned.plot([], [], look, color=canvas.GREY, label=name)
-        turned.set(xlabel="log t", ylabel="median 1 - cos with W")
+        turned.set(xlabel=r"$\log t$", ylabel="median 1 - cos with W", title="direction of W, predicted")
+        canvas.decimals(turned.yaxis)
         turned.legend(frameon=False)
-        missed.set(xscale="log", xlabel="|speed - W_dir| / |W_dir|", ylabel="share of runs")
-        canvas.letter((turned, missed))
+        missed.set(xscale="log", xlabel=r"$\|\mathrm{speed} - W_{dir}\| / \|W_{dir}\|$", ylabel="share of runs")
+        missed.set(title="speed of W, predicted", ylim=(0.0, 1.03))
     return figure
 
 

@@ -152,13 +152,18 @@ def draw(result: Result) -> Any:
             turns = found["path"] @ z
             plane.plot(*(turns * (reach / np.linalg.norm(turns, axis=1).max())).T, color=colour, lw=1.5, label="W z")
             plane.plot(*_ray(found["products"][0] @ z, reach), "--", color=colour, lw=1.5, label="K Q' z")
-        plane.set(aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
+        plane.set(
+            aspect="equal", xlabel="first coordinate", ylabel="second coordinate", title="tokens, and where z is sent"
+        )
         plane.legend(*zip(*_first_of_each(plane), strict=True), frameon=False, fontsize=7)
-        duals.scatter(found["duals"], found["ratios"], s=18, color=canvas.GREEN)
+        duals.scatter(found["duals"], found["ratios"], s=18, color=canvas.GREEN, alpha=0.5)
         duals.axvline(1.0, color=canvas.GREY, lw=0.8)
         duals.set(xlim=(0.95, max(1.1, 1.05 * np.nanmax(found["duals"]))), ylim=(0.9, 1.01))
-        duals.set(xlabel="largest singular value of the dual", ylabel="nuclear margin of K Q' over the largest")
-        canvas.letter((plane, duals))
+        duals.set(
+            xlabel="largest singular value of the dual (line: certified)",
+            title=f"{len(found['duals'])} starts of K and Q",
+        )
+        duals.set_ylabel("nuclear margin of K Q' over the largest")
     return figure
 
 
