@@ -10,15 +10,23 @@ import numpy as np
 from tokenmargin.attention import NormalizedDescent
 from tokenmargin.experiments import Config, Experiment, Number, Result
 from tokenmargin.margin import graph_svm
-from tokenmargin.papers.next_token.figures._datasets import accepted, cosines, descended, ended
+from tokenmargin.papers.next_token._instances import SHAPE
+from tokenmargin.papers.next_token.figures._datasets import accepted, cosines, default_start, descended, ended
 from tokenmargin.theory.agreement import SAME_DIRECTION, SAME_POINT, compare
 from tokenmargin.theory.finite_part import finite_part
 
-#: Final correlations that the official runs print, ten data sets.
-PRINTED = (0.98744, 0.98758, 0.98402, 0.98775, 0.98768, 0.99124, 0.97860, 0.97615, 0.98601, 0.99280)
+#: Final correlations that the official runs print: ten cyclic data sets, and two acyclic ones.
+PRINTED = {
+    True: (0.98744, 0.98758, 0.98402, 0.98775, 0.98768, 0.99124, 0.97860, 0.97615, 0.98601, 0.99280),
+    False: (0.99106, 0.99460),
+}
 
-#: Standard error of a mean of ten such numbers, three times: the data sets are not the same.
+#: Twice the spread of the ten: the data sets are not the same. On the very ten, drawn by torch, ours are theirs to the
+#: fourth digit: `python -m benchmarks.next_token_official`.
 PRINTED_WITHIN = 0.01
+
+#: Sequences, tokens of each, vocabulary and width of the official runs.
+SHAPES = {True: SHAPE, False: (4, 6, 8, 8)}
 
 
 @dataclass(frozen=True)
@@ -46,12 +54,12 @@ class Settings(Config):
 
 
 def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> Result:
-    """Descend from 0 on every data set; then ask the flow for the limit."""
+    """Descend from a random W on every data set; then ask the flow for the limit."""
     official = -(-config.datasets // 2)  # as drawn there; the others have two last tokens, so that more compete
-    risks = [accepted(seed, cyclic, cyclic and seed >= official) for seed in range(config.datasets)]
-    d = risks[0].embeddings.shape[1]
+    risks = [accepted(seed, cyclic, cyclic and seed >= official, SHAPES[cyclic]) for seed in range(config.datasets)]
+    starts = np.stack([default_start(seed, SHAPES[cyclic][3]) for seed in range(config.datasets)])
     method, every = NormalizedDescent(config.lr), config.steps // config.points
-    paths = descended(risks, np.zeros((len(risks), d, d)), method, config.steps, every)
+    paths = descended(risks, starts, method, config.steps, every)
     progress(1, 2, "descents")
     limits = ended(risks, paths[:, -1])
     progress(2, 2, "limits")
@@ -65,14 +73,14 @@ def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> R
     final = np.array(correlation)[:, -1]
     drawn = float(final[:official].mean())
     printed: dict[str, Any] = {
-        "paper": float(np.mean(PRINTED)),
+        "paper": float(np.mean(PRINTED[cyclic])),
         "tolerance": PRINTED_WITHIN,
-        "place": "official runs, mean of ten",
+        "place": "official runs, mean of ten" if cyclic else "official runs, mean of two",
     }
     turned, finite = (_most([getattr(one, name) for one in told]) for name in ("velocity_error", "finite_error"))
     away = np.array(distance)[:, -1]
     numbers: tuple[Number, ...] = (
-        Number("mean correlation of W with (Graph-SVM) at the last step", drawn, **printed if cyclic else {}),
+        Number("mean correlation of W with (Graph-SVM) at the last step", drawn, **printed),
         Number("least correlation at the last step", float(final.min())),
         Number("mean loss above its floor at the last step", float(np.mean(above))),
         Number("mean distance of the projection from W_fin at the last step", float(away.mean())),
