@@ -68,7 +68,7 @@ def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> R
         part = finite_part(risk, prove=False)
         correlation.append(cosines(path, graph_svm(risk.graph, risk.embeddings).matrix))
         distance.append([float(np.linalg.norm(part.projected(W) - part.matrix.reshape(-1))) for W in path])
-        above.append(risk.value(path[-1]) - part.floor)
+        above.append([risk.value(W) - part.floor for W in path])
     told = [compare(limit) for limit in limits]
     final = np.array(correlation)[:, -1]
     drawn = float(final[:official].mean())
@@ -82,7 +82,7 @@ def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> R
     numbers: tuple[Number, ...] = (
         Number("mean correlation of W with (Graph-SVM) at the last step", drawn, **printed),
         Number("least correlation at the last step", float(final.min())),
-        Number("mean loss above its floor at the last step", float(np.mean(above))),
+        Number("mean loss above its floor at the last step", float(np.array(above)[:, -1].mean())),
         Number("mean distance of the projection from W_fin at the last step", float(away.mean())),
         Number.exact("share of limits that agree", float(np.mean([one.agrees for one in told])), 1.0, 1e-12),
         Number.exact("largest 1 - cos of a limit", turned, at_most=SAME_DIRECTION),
@@ -90,9 +90,9 @@ def compute(config: Settings, key: Any, progress: Any, cyclic: bool = True) -> R
     if cyclic:  # else nothing stays
         finite_says = "largest distance of a finite part from W_fin"
         numbers += (Number.exact(finite_says, finite, at_most=SAME_POINT),)
-    steps = np.arange(config.points + 1) * (config.steps // config.points)
+    curves = {"correlation": np.array(correlation), "above": np.array(above), "distance": np.array(distance)}
     return Result(
-        arrays={"curves": {"step": steps, "correlation": np.array(correlation), "distance": np.array(distance)}},
+        arrays={"curves": {"step": np.arange(config.points + 1) * every, **curves}},
         numbers=numbers,
         sentences=(
             "The printed correlations are those of step 4,000: W/|W| approaches its limit like 1/|W|, and |W| is there "
@@ -112,19 +112,25 @@ def _most(errors: list[float]) -> float:
 
 
 def draw(result: Result) -> Any:
-    """Correlations and distances over the steps, a line for each data set."""
-    from tokenmargin.plots.canvas import BLUE, GREY, letter, panels, style
+    """What is left at each step of direction, loss and, where tokens compete, finite part: a line for each data set."""
+    from tokenmargin.plots.canvas import BLUE, GREY, ORANGE, letter, panels, style
 
     curves = result.arrays["curves"]
+    cyclic = bool(np.any(curves["distance"]))
+    shown = {
+        "1 - correlation with (Graph-SVM)": 1.0 - curves["correlation"],
+        "loss above its floor": curves["above"],
+        "distance of the projection from W_fin": curves["distance"],
+    }
     with style():
-        figure, axes = panels(1, 2, 7.0, 3.0)
-        for ax, name, says in (
-            (axes[0], "correlation", "correlation with (Graph-SVM)"),
-            (axes[1], "distance", "distance of the projection from W_fin"),
-        ):
-            ax.plot(curves["step"][1:], curves[name].T[1:], color=GREY, linewidth=0.5, alpha=0.5)
-            ax.plot(curves["step"][1:], curves[name].mean(axis=0)[1:], color=BLUE)
-            ax.set(xlabel="step of normalised descent", title=says)
+        figure, axes = panels(1, 2 + cyclic, 3.5 * (2 + cyclic), 3.0)
+        for ax, (says, lines) in zip(axes, shown.items(), strict=False):
+            ax.plot(curves["step"][1:], lines.T[1:], color=GREY, linewidth=0.5, alpha=0.5)
+            ax.plot(curves["step"][1:], lines.mean(axis=0)[1:], color=BLUE, label="mean")
+            ax.set(xlabel="step of normalised descent", title=says, yscale="log")
+        printed = 1.0 - np.array(PRINTED[cyclic])
+        axes[0].plot(np.full(len(printed), curves["step"][-1]), printed, "x", color=ORANGE, label="printed")
+        axes[0].legend()
         letter(axes)
         return figure
 
