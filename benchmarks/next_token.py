@@ -1,9 +1,10 @@
 """Next tokens: the log-loss flow per step beside the logistic one, (Graph-SVM) beside cvxpy, and descent beside torch.
 
 The peer of the descent is what the authors' repository does, written anew: normalised steps by autodiff in torch, in
-float64, on minus the log of the label's attention. Every pair is timed in turns in one process.
+float64, on minus the log of the label's attention. Every pair is timed in turns in one process, in CPU time. Matrix
+products on several threads wait for each other where cores are shared, and then cost seconds instead of milliseconds:
 
-    python -m benchmarks.next_token
+    OMP_NUM_THREADS=1 python -m benchmarks.next_token
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def flows_per_step() -> None:
 
         return run
 
-    times = alternate("flow", by("log"), by("logistic"), 5)
+    times = alternate("flow", by("log"), by("logistic"), 5, time.process_time)
     per_step = {"log": np.median(times.ours) / sum(taken["log"])}
     per_step["logistic"] = np.median(times.peer) / sum(taken["logistic"])
     print(
@@ -76,7 +77,7 @@ def margins() -> None:
     def theirs() -> None:
         values["cvxpy"] = by_cvxpy(risk.graph, risk.embeddings)
 
-    times = alternate("(Graph-SVM)", ours, theirs, 3)
+    times = alternate("(Graph-SVM)", ours, theirs, 5, time.process_time)
     apart, ties = len(risk.graph.apart), len(risk.graph.ties)
     off = abs(values["ours"] / values["cvxpy"] - 1)
     print(
@@ -88,13 +89,13 @@ def margins() -> None:
     E = rng.normal(size=(V, d)) / d**0.5
     planted, sequences = rng.normal(size=(d, d)), rng.integers(0, V, (n, 8))
     logits = np.einsum("ntd,de,ne->nt", E[sequences], planted, E[sequences[:, -1]])
-    begin = time.perf_counter()
+    begin = time.process_time()
     graph = TokenGraph(sequences, sequences[np.arange(n), logits.argmax(axis=1)])
-    built = time.perf_counter()
+    built = time.process_time()
     found = graph_svm(graph, E)
     print(
         f"(Graph-SVM), {len(graph.apart):,} inequalities: graph {built - begin:.2f} s, solved in "
-        f"{time.perf_counter() - built:.1f} s, KKT residual {found.residuals.worst:.0e}"
+        f"{time.process_time() - built:.1f} s, KKT residual {found.residuals.worst:.0e}"
     )
 
 
@@ -129,7 +130,7 @@ def descents() -> None:
     def theirs() -> None:
         ends["torch"] = by_torch(risk, 0.01, STEPS)
 
-    times = alternate("descent", ours, theirs, 3)
+    times = alternate("descent", ours, theirs, 3, time.process_time)
     apart = np.linalg.norm(ends["ours"] - ends["torch"]) / np.linalg.norm(ends["torch"])
     W = graph_svm(risk.graph, risk.embeddings).matrix
 

@@ -121,18 +121,20 @@ def _finish(answer: LeastNormSolution, norms: np.ndarray, unit_length: float, n_
 def _with_equalities(
     unit: np.ndarray, bound: np.ndarray, equalities: np.ndarray, norms: np.ndarray, unit_length: float
 ) -> tuple[LeastNormSolution, bool]:
-    """Solve in the null space of the equality rows, then find their multipliers by least squares."""
+    """Solve for what is left of the rows off the span of the equality rows, then find multipliers of these."""
     back = lengths(equalities)
     back = np.where(back > 0, back, 1.0)
     unit_equalities = equalities / back[:, None]
-    _, values, right = np.linalg.svd(unit_equalities, full_matrices=True)
+    left, values, right = np.linalg.svd(unit_equalities, full_matrices=False)
     rank = int((values > RANK_TOLERANCE * max(1.0, float(values.max(initial=0.0)))).sum())
-    free = right[rank:].T  # columns: orthonormal basis of {p : E p = 0}
-    projected = unit @ free
+    level = right[:rank]
+    projected = unit
+    for _ in range(2):  # twice is enough for orthogonality to rounding
+        projected = projected - (projected @ level.T) @ level
     inner_norms = np.sqrt(np.einsum("mr,mr->m", projected, projected))
     # A row inside the span of the equalities cannot be satisfied by any p that obeys them.
     inside = np.flatnonzero((inner_norms <= RANK_TOLERANCE) & (bound > 0))
-    pseudo = np.linalg.pinv(unit_equalities.T, rcond=RANK_TOLERANCE)
+    pseudo = (left[:, :rank] / values[:rank]) @ level
     if inside.size:
         weights = np.zeros(len(unit))
         weights[inside[0]] = 1.0
@@ -145,7 +147,8 @@ def _with_equalities(
             np.where(inner_norms[:, None] > RANK_TOLERANCE, projected, 0.0) / keep[:, None],
             inner_bound / stretch,
         )
-        answer = _finish(replace(inner, p=free @ inner.p), keep, stretch, 0)
+        p = inner.p - level.T @ (level @ inner.p)
+        answer = _finish(replace(inner, p=p), keep, stretch, 0)
     finished = _finish(answer, norms, unit_length, len(equalities))
     if answer.status is Status.INFEASIBLE:
         assert answer.weights is not None

@@ -10,22 +10,28 @@ from tokenmargin.attention import Limit, MatrixRisk, NextTokenRisk, NormalizedDe
 from tokenmargin.attention.flow import Flow
 from tokenmargin.attention.follow import follow_all
 from tokenmargin.margin import Status, graph_svm
+from tokenmargin.papers.next_token._instances import SHAPE
 from tokenmargin.papers.next_token.laws.random_sequences import random_risk
 
 #: Data sets drawn for one that is asked for, before it is given up.
 MOST_DRAWN = 200
 
 
-def accepted(seed: int, cyclic: bool | None, few_lasts: bool = False) -> NextTokenRisk:
-    """The first data set of a stream whose graph is cyclic, or acyclic, or either, and whose preferences a W keeps."""
+def accepted(
+    seed: int, cyclic: bool, few_lasts: bool = False, shape: tuple[int, int, int, int] = SHAPE
+) -> NextTokenRisk:
+    """The first data set of a stream whose graph is cyclic, or acyclic, as asked, and whose preferences a W keeps."""
     rng = np.random.default_rng(seed)
     for _ in range(MOST_DRAWN):
-        risk = random_risk(rng, few_lasts)
-        if cyclic is not None and risk.graph.is_acyclic == cyclic:
-            continue
-        if graph_svm(risk.graph, risk.embeddings).status is Status.OPTIMAL:
+        risk = random_risk(rng, few_lasts, shape)
+        if risk.graph.is_acyclic != cyclic and graph_svm(risk.graph, risk.embeddings).status is Status.OPTIMAL:
             return risk
     raise AssertionError("no such data set was drawn")
+
+
+def default_start(seed: int, d: int) -> np.ndarray:
+    """A start as torch draws that of a linear layer: uniform within 1/sqrt(d)."""
+    return np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, size=(d, d)) / d**0.5
 
 
 def descended(

@@ -17,9 +17,9 @@ from tokenmargin.theory.law import NO_TRAINING, Law, Mutation, orthogonal
 Stream = np.random.Generator
 
 
-def random_risk(rng: Stream, few_lasts: bool = False) -> NextTokenRisk:
+def random_risk(rng: Stream, few_lasts: bool = False, shape: tuple[int, int, int, int] = SHAPE) -> NextTokenRisk:
     """Sequences of different tokens and unit embeddings, as the official runs draw them."""
-    n, T, V, d = SHAPE
+    n, T, V, d = shape
     sequences = np.array([rng.permutation(V)[:T] for _ in range(n)])
     if few_lasts:  # two last tokens, so that most graphs have a cycle
         sequences = np.array([[*rng.permutation(np.arange(2, V))[: T - 1], rng.integers(2)] for _ in range(n)])
