@@ -160,6 +160,17 @@ def infeasible(problem: Problem, weights: Weights, tie_weights: Weights) -> None
     demand(not any(problem.pull({**weights, **tie_weights})), "the weighted differences do not cancel")
 
 
+def is_beyond(row: Whole, p: Point, asked: Fraction, off: Fraction) -> bool:
+    """True if row'p* is surely more than what is asked, p* being within the root of `off` of p."""
+    spare = Fraction(dot(row, p.whole), p.over) - asked
+    return spare > 0 and spare**2 > dot(row, row) * off
+
+
+def holds_back(i: int, t: int) -> str:
+    """Say which token is no less than what is selected, though p* is held back by it."""
+    return f"token {t} of input {i} holds p back, and does not score less than what is selected"
+
+
 @dataclass(frozen=True)
 class Direction:
     """Findings on a limit: the bracket of |p*|^2, the tokens left out, and whether one key is selected each."""
@@ -178,13 +189,10 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights
     demand(level, "selected tokens of an input differ in score")
     asked = [pair for pair in problem.pairs() if scores[pair[0]][pair[2]] != best[pair[0]]]
     low, high = bracket(problem, p, weights, ties, asked)
-    unsure = (high - low) * p.over**2  # |p* - p|^2 is at most this, over p.over^2
     for i, s, t in problem.pairs():
-        lower = scores[i][t] < best[i]
-        row, tied = problem.row((i, s, t)), scores[i][t] == best[i]
-        beyond = dot(row, p.whole) - (0 if tied else problem.unit * p.over)
-        surely = beyond > 0 and beyond**2 > dot(row, row) * unsure
-        demand(lower or surely, f"token {t} of input {i} holds p back, and does not score less than what is selected")
+        asked_of_it = Fraction(0 if scores[i][t] == best[i] else problem.unit)
+        surely = is_beyond(problem.row((i, s, t)), p, asked_of_it, high - low)
+        demand(scores[i][t] < best[i] or surely, holds_back(i, t))
     single = not any(any(problem.row(tie)) for tie in problem.ties())
     demand(single or low == high, "where several keys of an input are selected, p has to be the shortest exactly")
     for i in range(len(problem.keys)):
@@ -194,12 +202,12 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights
     return Direction(low, high, len(problem.pairs()) - len(asked), single)
 
 
-def sines(velocity: Point, p: Point, direction: Direction) -> tuple[Fraction, Fraction]:
+def sines(velocity: Point, p: Point, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
     """Squares of two sines: of the angle between the velocity and p, and a bound of that between p and p*."""
     along, length = dot(velocity.whole, p.whole), dot(p.whole, p.whole)
     demand(along > 0, "the velocity does not point along p")
     cosine = Fraction(along**2, dot(velocity.whole, velocity.whole) * length)
-    return 1 - cosine, (direction.high - direction.low) / direction.high
+    return 1 - cosine, (high - low) / high
 
 
 def within(first: Fraction, second: Fraction, stated: Fraction) -> bool:
