@@ -90,7 +90,7 @@ def test_derivatives_are_those_of_the_risk_at_the_point_and_all_over_the_box(los
                 assert all(holds(hessian[j][k], second[j][k]) for j in (0, 1) for k in (0, 1))
                 assert all(holds(outputs[i], output(i, at, columns, units)) for i in range(len(KEYS)))
             widths = [b - a for a, b in (*gradient, *hessian[0], *hessian[1], *outputs)]
-            assert max(widths) <= (1 << BITS) * sum(half) * 8 + 2**20
+            assert max(widths) <= (1 << BITS) * sum(half) * 16 + 2**20
 
 
 @pytest.mark.parametrize("bits", [5, 8])
