@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from dataclasses import dataclass, replace
@@ -48,7 +49,9 @@ def output(i: int, c: list[Decimal], columns, units) -> Decimal:
     p = [decimal(Fraction(x, P.over)) for x in P.whole]
     for move, j, unit in zip(c, columns, units, strict=True):
         p[j] += move * unit
-    powers = [sum(decimal(Fraction(k, UNIT)) * x for k, x in zip(KEYS[i][s], p, strict=True)).exp() for s in SELECTED[i]]
+    powers = [
+        sum(decimal(Fraction(k, UNIT)) * x for k, x in zip(KEYS[i][s], p, strict=True)).exp() for s in SELECTED[i]
+    ]
     return sum(x * decimal(s) for x, s in zip(powers, SCORES[i], strict=True)) / sum(powers)
 
 
@@ -358,7 +361,10 @@ class TestFinite:
     def test_refused(self):
         true = stopping()
         for forged, words in (
-            (changed(true, "problem", "selected", to=[[0, 1], [1, 2, 0]]), "is not selected, though all keep attention"),
+            (
+                changed(true, "problem", "selected", to=[[0, 1], [1, 2, 0]]),
+                "is not selected, though all keep attention",
+            ),
             (changed(true, "problem", "loss", to="hinge"), "loss 'hinge' are not known"),
             (changed(true, "problem", "loss", to=3), "loss '3' are not known"),
             (changed(true, "proof", "point", to=hexes(1e-8, 0.0)), "Krawczyk"),
@@ -396,7 +402,9 @@ class TestFinite:
     def test_what_elimination_takes_is_counted_where_there_are_fewer_columns_than_numbers(self, monkeypatch):
         told = []
         own = _trained._parsing.demand_affordable
-        monkeypatch.setattr(_trained._parsing, "demand_affordable", lambda *given: (told.append(given[2:]), own(*given)))
+        monkeypatch.setattr(
+            _trained._parsing, "demand_affordable", lambda *given: (told.append(given[2:]), own(*given))
+        )
         assert verify(stopping()).verified
         assert told == [(0,)]
         told.clear()
@@ -413,7 +421,7 @@ class TestFinite:
 
 
 def moving(**change: Any) -> dict:
-    """A third coordinate of the same inputs in which a fourth token, of score .9, is behind by 2, once: p* = (0, 0, 1/2)."""
+    """The same in three coordinates: in the third one a fourth token of score .25 is behind by 2: p* = (0, 0, 1/2)."""
     true = stopping()
     behind = [[*key, 0.0] for key in STOPPED_KEYS[0]] + [[0.0, 0.0, -2.0]]
     keys = [behind, [[*key, 0.0] for key in STOPPED_KEYS[1]]]
@@ -433,7 +441,10 @@ class TestMixed:
         assert verdict.verified, verdict.because
         assert "one stationary point" in verdict.because
         assert "of the selected tokens" in verdict.because
-        assert "up to an angle of sine 0 the rest moves along the shortest p* that separates 1 pair by 1" in verdict.because
+        assert (
+            "up to an angle of sine 0 the rest moves along the shortest p* that separates 1 pair by 1"
+            in verdict.because
+        )
 
     def test_refused(self):
         true = moving()
@@ -454,7 +465,7 @@ class TestMixed:
                 assert words in verdict.because, verdict.because
 
     def test_what_holds_back_scores_less_than_the_selected_ones_together(self):
-        """Together they score .25 + .75 / 3 = .5 at the stationary point, exactly; the token behind may have less alone."""
+        """Together they score .25 + .75 / 3 = .5 at the stationary point; the token behind has to have less."""
         for score, stays in ((0.4999, True), (0.5, False), (0.75, False), (-3.0, True)):
             verdict = verify(changed(moving(), "problem", "scores", 0, 3, to=hexes(score)[0]))
             assert verdict.verified == stays, verdict.because
@@ -484,14 +495,26 @@ class TestMixed:
         keys = [[[0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 0, -5]]]
         problem = Problem(keys, 2, [[0], [0]], [9, 3], 3)
         p, pair = Point([0, 0, 2], 4), (1, 0, 1)
-        assert not _trained._is_beyond(problem, pair, p, Fraction(1, 100))
-        assert _trained._is_beyond(problem, pair, p, Fraction(1, 101))
-        assert _trained._is_beyond(problem, pair, p, Fraction(0))
-        assert not _trained._is_beyond(problem, pair, Point([0, 0, 2], 5), Fraction(0))  # exactly 1: not beyond
-        assert not _trained._is_beyond(problem, pair, Point([0, 0, -2], 4), Fraction(1, 101))
+
+        def is_behind(asked: Problem, p: Point, off: Fraction, **how: bool) -> bool:
+            with contextlib.suppress(Refuted):
+                asked.demand_behind(pair, False, p, off, **how)
+                return True
+            with pytest.raises(Refuted, match="token 1 of input 1 holds p back"):
+                asked.demand_behind(pair, False, p, off, **how)
+            return False
+
+        assert not is_behind(problem, p, Fraction(1, 100))
+        assert is_behind(problem, p, Fraction(1, 101))
+        assert is_behind(problem, p, Fraction(0))
+        assert not is_behind(problem, Point([0, 0, 2], 5), Fraction(0))  # exactly 1: not beyond
+        assert not is_behind(problem, Point([0, 0, -2], 4), Fraction(1, 101))
         wider = replace(problem, margins=[9, 2])  # 2/3 asked: 7/12 beyond
-        assert _trained._is_beyond(wider, pair, p, Fraction(7, 30) ** 2 - Fraction(1, 10**6))
-        assert not _trained._is_beyond(wider, pair, p, Fraction(7, 30) ** 2)
+        assert is_behind(wider, p, Fraction(7, 30) ** 2 - Fraction(1, 10**6))
+        assert not is_behind(wider, p, Fraction(7, 30) ** 2)
+        assert is_behind(wider, p, Fraction(1, 4) - Fraction(1, 10**6), tied=True)  # 0 asked: 5/4 beyond
+        assert not is_behind(wider, p, Fraction(1, 4), tied=True)
+        problem.demand_behind(pair, True, Point([0, 0, -2], 4), Fraction(1))
 
     def test_an_angle_is_within_what_is_stated(self):
         """The velocity is (3, 4), p along (1, 0): the square of the sine is 16/25, and 1e-12 is the most."""
@@ -507,7 +530,9 @@ class TestMixed:
         with pytest.raises(Refuted, match="too large"):
             _trained._angle(proof, Point([1, 0], 1), *exact)
 
-    @pytest.mark.parametrize("square", [Fraction(2), Fraction(1, 3), Fraction(10**40, 7), Fraction(3, 10**50), Fraction(4)])
+    @pytest.mark.parametrize(
+        "square", [Fraction(2), Fraction(1, 3), Fraction(10**40, 7), Fraction(3, 10**50), Fraction(4)]
+    )
     def test_roots_are_between_two_numbers_that_are_close(self, square):
         low, high = _trained._root_between(square)
         assert low**2 <= square <= high**2
@@ -518,7 +543,7 @@ class TestMixed:
 def both(rate: float = 0.5, margin: float = 1.0, **change: Any) -> dict:
     """Two inputs in four coordinates of x: v* = (1, 1/2), label margins 1 and 1, or more where labels leave room.
 
-    Tokens (1, 0), (-1, 0) of label 1 and (0, -2), (0, 2) of label -1; keys 2 e_i and 0, selected first: p* = (1/2, 1/2).
+    Tokens (1, 0), (-1, 0) of label 1 and (0, -2), (0, 2) of label -1; keys 2 e_i and 0: p* = (1/2, 1/2).
     """
     problem = problem_of(
         [[[2.0, 0.0], [0.0, 0.0]], [[0.0, 2.0], [0.0, 0.0]]],
@@ -567,7 +592,10 @@ class TestJoint:
     def test_true(self):
         verdict = verify(both())
         assert verdict.verified, verdict.because
-        assert "v points along the shortest v* with Y v'x >= 1 for the selected token of each of 2 inputs" in verdict.because
+        assert (
+            "v points along the shortest v* with Y v'x >= 1 for the selected token of each of 2 inputs"
+            in verdict.because
+        )
         assert "as the ratio 0.5 of speeds asks of it" in verdict.because
         assert "<=" not in verdict.because.replace(">=", "")
 

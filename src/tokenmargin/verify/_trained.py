@@ -22,7 +22,7 @@ from typing import Any
 from tokenmargin.verify import _parsing, kernel
 from tokenmargin.verify._stationary import Box, Stationary, stationary
 from tokenmargin.verify._words import asked, between, bracket, root, vector_of
-from tokenmargin.verify.kernel import Point, Problem, demand, dot, holds_back, is_beyond
+from tokenmargin.verify.kernel import Point, Problem, demand, dot
 
 #: Logits at the stationary point are within this of those at p, or p is another point. Flows stop within 1e-7.
 LOGIT_LIMIT = Fraction(1, 10**6)
@@ -49,8 +49,7 @@ def mixed(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str
     low, high = bracket(problem, away)
     p, scores = _parsing.point(proof["along"]), _parsing.mean_scores(problem, given["scores"])
     for i, s, t in problem.pairs():
-        lower = scores[i][t] < stops.outputs[i][0]
-        demand(lower or _is_beyond(problem, (i, s, t), p, high - low), holds_back(i, t))
+        problem.demand_behind((i, s, t), scores[i][t] < stops.outputs[i][0], p, high - low)
     sine = _angle(proof, p, low, high)
     part = _stops(stops, proof, given["loss"], " of the selected tokens")
     return (
@@ -83,12 +82,12 @@ def joint(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str
         demand(fits, f"the margin of input {i} is not the one that the ratio of speeds leaves it")
     for i, s, t in problem.pairs():
         rows = tokens[i]
-        lower = dot(rows[t], v.whole) < dot(rows[s], v.whole)
-        demand(lower or _is_beyond(problem, (i, s, t), p, high - low), holds_back(i, t))
+        problem.demand_behind((i, s, t), dot(rows[t], v.whole) < dot(rows[s], v.whole), p, high - low)
     of = "" if low == high else f" ({between(low, high)})"
+    of_v, of_p = _angle(own, v, length, length), _angle(other, p, low, high)
     return (
-        f"up to an angle of sine {_angle(own, v, length, length)} v points along the shortest v* with Y v'x >= 1 for the "
-        f"selected token of each of {len(chosen)} inputs, and up to {_angle(other, p, low, high)} p along the shortest "
+        f"up to an angle of sine {of_v} v points along the shortest v* with Y v'x >= 1 for the "
+        f"selected token of each of {len(chosen)} inputs, and up to {of_p} p along the shortest "
         f"p* that {asked(problem)}{of}, as the ratio {float(rate):g} of speeds asks of it; each token that holds p* "
         "back scores less under v* than the selected one"
     )
@@ -118,11 +117,6 @@ def _stops(found: Stationary, proof: dict[str, Any], loss: str, whose: str = "")
         f"one stationary point, a strict local minimum in the {count} {'direction' if count == 1 else 'directions'} in "
         "which keys of one input differ"
     )
-
-
-def _is_beyond(problem: Problem, pair: kernel.Pair, p: Point, off: Fraction) -> bool:
-    """True if p* is surely beyond what is asked of a pair, p being within the root of `off` of it."""
-    return is_beyond(problem.row(pair), p, Fraction(problem.margins[pair[0]] * problem.unit, problem.over), off)
 
 
 def _angle(proof: dict[str, Any], p: Point, low: Fraction, high: Fraction) -> str:

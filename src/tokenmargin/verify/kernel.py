@@ -122,6 +122,13 @@ class Problem:
         for i, s, t in self.ties():
             demand(dot(self.row((i, s, t)), p.whole) == 0, f"p does not keep tokens {s} and {t} of input {i} tied")
 
+    def demand_behind(self, pair: Pair, lower: bool, p: Point, off: Fraction, tied: bool = False) -> None:
+        """A token scores less, or is behind by more than its margin, or 0, for all within the root of `off`."""
+        row, (i, _, t) = self.row(pair), pair
+        spare = Fraction(dot(row, p.whole), p.over) - Fraction(0 if tied else self.margins[i] * self.unit, self.over)
+        surely = spare > 0 and spare**2 > dot(row, row) * off
+        demand(lower or surely, f"token {t} of input {i} holds p back, and does not score less than what is selected")
+
     def gain(self, weights: Weights, tie_weights: Weights, pairs: list[Pair]) -> int:
         """Sum of weight times margin, times `over`, of weights that may be used: >= 0, on what is asked of p."""
         demand(set(weights) <= set(pairs) and set(tie_weights) <= set(self.ties()), "a weighted pair is not asked of p")
@@ -160,17 +167,6 @@ def infeasible(problem: Problem, weights: Weights, tie_weights: Weights) -> None
     demand(not any(problem.pull({**weights, **tie_weights})), "the weighted differences do not cancel")
 
 
-def is_beyond(row: Whole, p: Point, asked: Fraction, off: Fraction) -> bool:
-    """True if row'p* is surely more than what is asked, p* being within the root of `off` of p."""
-    spare = Fraction(dot(row, p.whole), p.over) - asked
-    return spare > 0 and spare**2 > dot(row, row) * off
-
-
-def holds_back(i: int, t: int) -> str:
-    """Say which token is no less than what is selected, though p* is held back by it."""
-    return f"token {t} of input {i} holds p back, and does not score less than what is selected"
-
-
 @dataclass(frozen=True)
 class Direction:
     """Findings on a limit: the bracket of |p*|^2, the tokens left out, and whether one key is selected each."""
@@ -190,9 +186,7 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights
     asked = [pair for pair in problem.pairs() if scores[pair[0]][pair[2]] != best[pair[0]]]
     low, high = bracket(problem, p, weights, ties, asked)
     for i, s, t in problem.pairs():
-        asked_of_it = Fraction(0 if scores[i][t] == best[i] else problem.unit)
-        surely = is_beyond(problem.row((i, s, t)), p, asked_of_it, high - low)
-        demand(scores[i][t] < best[i] or surely, holds_back(i, t))
+        problem.demand_behind((i, s, t), scores[i][t] < best[i], p, high - low, scores[i][t] == best[i])
     single = not any(any(problem.row(tie)) for tie in problem.ties())
     demand(single or low == high, "where several keys of an input are selected, p has to be the shortest exactly")
     for i in range(len(problem.keys)):
