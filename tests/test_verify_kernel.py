@@ -263,15 +263,15 @@ class TestLimits:
 
 class TestAngles:
     def test_sines(self):
-        found = Direction(Fraction(3), Fraction(4), 0, True)
-        assert sines(Point([1, 1], 7), Point([2, 0], 3), found) == (Fraction(1, 2), Fraction(1, 4))
-        assert sines(Point([3, 0], 7), Point([2, 0], 3), replace(found, low=Fraction(4))) == (0, 0)
-        assert sines(Point([1, 0], 1), Point([1, 0], 1), replace(found, low=Fraction(4))) == (0, 0)
+        found = Fraction(3), Fraction(4)
+        assert sines(Point([1, 1], 7), Point([2, 0], 3), *found) == (Fraction(1, 2), Fraction(1, 4))
+        assert sines(Point([3, 0], 7), Point([2, 0], 3), Fraction(4), Fraction(4)) == (0, 0)
+        assert sines(Point([1, 0], 1), Point([1, 0], 1), Fraction(4), Fraction(4)) == (0, 0)
         with pytest.raises(ValueError, match="argument 2"):
-            sines(Point([1], 1), Point([1, 0], 1), found)
+            sines(Point([1], 1), Point([1, 0], 1), *found)
         for velocity in ([0, 1], [-1, 0]):
             with refused("does not point along p"):
-                sines(Point(velocity, 1), Point([2, 0], 3), found)
+                sines(Point(velocity, 1), Point([2, 0], 3), *found)
 
     def test_roots_add_up(self):
         quarter = Fraction(1, 4)

@@ -9,10 +9,11 @@ import pytest
 from tokenmargin import AttentionRisk, EmbeddedSequences, Flow, HeadRisk, follow, losses
 from tokenmargin.attention import LinearHead, correlation, exponential
 from tokenmargin.attention.follow import follow_all
+from tokenmargin.data import Selection
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.theory import proven_finite
 from tokenmargin.theory._enclosures import Enclosure
-from tokenmargin.theory.krawczyk import _Problem, _tested, proven_stationary
+from tokenmargin.theory.krawczyk import _Problem, _spanning, _tested, proven_stationary
 
 
 def enclosed(exact, found):
@@ -83,13 +84,23 @@ def test_a_saddle_and_a_point_without_a_minimum_are_not_proven():
     assert not proven_stationary(runaway, np.array([1.0, 2.0])).is_proven
 
 
-def test_only_what_stays_is_proven_and_a_diverging_limit_is_refused():
-    data = tied(0)
-    limit = follow(AttentionRisk(data), np.zeros(2), Flow()).limit
+@pytest.fixture(scope="module")
+def bounded_limit():
+    return next(
+        limit for seed in range(24) if (limit := follow(AttentionRisk(tied(seed)), np.zeros(2), Flow()).limit).finite
+    )
+
+
+def test_only_what_stays_is_proven_and_a_diverging_limit_is_refused(bounded_limit):
+    limit = bounded_limit
+    data = limit.risk.sequences
     with pytest.raises(InvalidInputError, match="only a finite or a mixed one"):
         proven_finite(replace(limit, kind=type(limit.kind).DIVERGES))
     behind = replace(limit, risk=HeadRisk(data, LinearHead([1.0])), kind=type(limit.kind).FINITE)
-    assert not proven_finite(behind).is_proven
+    refused = proven_finite(behind)
+    assert not refused.is_proven
+    assert refused.dimensions == 0
+    assert "scores depend on the point" in refused.reason
 
 
 def intervals(rng, *shape):
@@ -202,6 +213,10 @@ def test_enclosed_derivatives_are_those_of_the_risk_over_the_whole_box(loss):
         assert ((widths > 1e-3) & (widths < 10.0) if half.any() else widths < 1e-11).all()
 
 
+def near_at(x):
+    return Enclosure.exactly(np.array([x, 0.7]))
+
+
 def test_a_box_of_which_something_may_leave_is_no_proof():
     """The smallest box is the answer, and none is given for a point whose box does not hold the minimum."""
     data = EmbeddedSequences.from_scores([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]])
@@ -215,8 +230,98 @@ def test_a_box_of_which_something_may_leave_is_no_proof():
     axis = np.array([0]), np.ones(1)  # p_0 is looked at, in units of 1
     near = _tested(problem, Enclosure.exactly(np.array([1e-7, 0.7])), *axis)
     assert near.is_proven
-    assert 1e-7 <= near.radius <= 2e-6
+    assert near.half_width == 1e-6
+    assert 1e-7 <= near.radius <= 1.001e-7
+    np.testing.assert_allclose(near.factor @ near.factor.T @ problem.derivatives(near_at(0.0), None)[1].middle, 1.0)
+    half = _Problem.of(problem.keys, np.asarray(field.scores), np.zeros((2, 2)), field.loss, np.eye(1, 2) / 4)
+    found = _tested(half, near_at(1e-7), np.array([0]), np.ones(1) / 4)
+    assert 1e-7 <= found.radius <= 1.001e-7
+    assert found.half_width == 1e-6
     assert not _tested(problem, Enclosure.exactly(np.array([1e-2, 0.7])), *axis).is_proven
+
+
+def test_the_radius_is_that_of_both_steps():
+    """Two directions, each with a minimum at 0: 3e-9 and 4e-9 off they are 5e-9 away, and not much more."""
+    keys = np.array(
+        [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]], [[0.0, -1.0], [0.0, 0.0]]]
+    )
+    scores = np.array([[1.0, 0.0]] * 4)
+    problem = _Problem.of(keys, scores, np.zeros((4, 2)), losses.logistic, np.eye(2))
+    found = _tested(problem, Enclosure.exactly(np.array([3e-9, 4e-9])), np.arange(2), np.ones(2))
+    assert found.is_proven
+    assert (found.half_width, found.columns, found.dimensions) == (1e-8, (0, 1), 2)
+    assert 5e-9 <= found.radius <= 5.001e-9
+
+
+def test_a_hessian_of_nothing_proves_nothing():
+    data = EmbeddedSequences.from_scores([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 1.0]])
+    found = proven_stationary(AttentionRisk(data).field, np.zeros(2))
+    assert not found.is_proven
+    assert "not positive definite" in found.reason
+    assert found.dimensions == 1
+
+
+def test_where_no_keys_differ_every_point_is_stationary():
+    found = proven_stationary(
+        AttentionRisk(EmbeddedSequences.from_scores(np.ones((2, 3, 2)), np.eye(2, 3))).field, np.ones(2)
+    )
+    assert (found.radius, found.dimensions, found.columns) == (0.0, 0, ())
+    assert "every point is stationary" in found.reason
+
+
+def test_columns_are_those_in_which_keys_of_an_input_differ_whatever_their_units():
+    rng = np.random.default_rng(0)
+    keys, present = rng.normal(size=(3, 4, 4)), np.ones((3, 4), dtype=bool)
+    present[0, 0] = present[1, 3] = False
+    keys[0, 0] = keys[1, 3] = 1e9  # which are no tokens
+    keys[:, :, 0] *= 1e9
+    keys[:, :, 1] *= 1e-9
+    keys[:, :, 2] = np.arange(3)[:, None]  # inputs differ, tokens of one do not
+    columns, units = _spanning(keys, present)
+    largest = [
+        max(abs(keys[i, t, j] - keys[i, {0: 1}.get(i, 0), j]) for i in range(3) for t in range(4) if present[i, t])
+        for j in (0, 1, 3)
+    ]
+    assert columns.tolist() == [0, 1, 3]
+    np.testing.assert_allclose(units, 1 / np.array(largest), rtol=1e-15)
+    none, nothing = _spanning(np.ones((2, 3, 2)), present[:2, 1:])
+    assert len(none) == len(nothing) == 0
+
+
+def test_columns_that_differ_by_rounding_are_one():
+    """Of 400 tokens the second column is the first but for 1e-10: below 1e-9 of all of it, not of one over that."""
+    rng = np.random.default_rng(1)
+    first = rng.choice([-1.0, 1.0], size=(1, 400))
+    for off, count in ((1e-10, 1), (1e-6, 2)):
+        keys = np.stack([first, first + off * rng.choice([-1.0, 1.0], size=(1, 400))], axis=2)
+        assert len(_spanning(keys, np.ones((1, 400), dtype=bool))[0]) == count
+
+
+def test_far_out_nothing_overflows_and_what_is_no_token_counts_for_nothing():
+    keys = np.array([[[900.0, 1.0], [900.5, 0.0], [899.0, 2.0], [5e4, 7.0]]])
+    counts = np.array([[0.0, np.log(2.0), 0.0, -np.inf]])
+    problem = _Problem.of(keys, np.array([[1.0, 0.5, 0.2, 9.0]]), counts, losses.logistic, np.eye(2))
+    gradient, hessian = problem.derivatives(Enclosure.exactly(np.ones(2)), None)
+    assert max(gradient.radius.max(), hessian.radius.max()) < 1e-8
+    beside = _Problem.of(keys - [900.0, 0.0], problem.scores.middle, counts, losses.logistic, np.eye(2))
+    first, second = beside.derivatives(Enclosure.exactly(np.ones(2)), None)
+    np.testing.assert_allclose(gradient.middle, first.middle, rtol=1e-10)
+    np.testing.assert_allclose(hessian.middle, second.middle, rtol=1e-10)
+
+
+def test_the_part_that_stays_of_a_mixed_limit_is_that_of_its_selected_tokens(bounded_limit):
+    """A fourth token, far ahead in what is proved, is left out; and the proof is looked for where the part stays."""
+    limit = bounded_limit
+    data = limit.risk.sequences
+    keys = np.concatenate([data.keys, np.full((data.n_inputs, 1, 2), 3.0)], axis=1)
+    gamma = np.concatenate([np.asarray(limit.risk.field.scores), np.ones((data.n_inputs, 1))], axis=1)
+    wider = AttentionRisk(EmbeddedSequences.from_scores(keys, gamma))
+    kept = Selection(np.concatenate([np.ones_like(limit.selection.chosen), np.zeros((data.n_inputs, 1), bool)], axis=1))
+    mixed = replace(limit, risk=wider, kind=type(limit.kind).MIXED, selection=kept, finite_part=limit.point)
+    found, own = proven_finite(replace(mixed, point=limit.point + 50.0)), proven_finite(limit)
+    assert found.is_proven
+    assert own.is_proven
+    np.testing.assert_allclose(found.point, own.point, atol=1e-12)
 
 
 def ratios(array):

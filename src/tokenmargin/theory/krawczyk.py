@@ -32,7 +32,7 @@ from tokenmargin.attention import (
     PairField,
 )
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.theory._enclosures import ENLARGED, Enclosure
+from tokenmargin.theory._enclosures import Enclosure
 
 #: Key differences whose pivots fall below this, relative to the largest, span nothing.
 SPAN_TOLERANCE = 1e-9
@@ -126,10 +126,11 @@ def _tested(problem: _Problem, at: Enclosure, columns: np.ndarray, units: np.nda
         if half <= step.most.max():
             continue  # the point itself may move by as much
         _, over_box = problem.derivatives(at, np.full(len(units), half))
-        left = (one - Y @ over_box).most
-        reach = (step.most[:, 0] + left.sum(axis=1) * half * ENLARGED) * ENLARGED
-        if np.isfinite(reach).all() and (reach < half).all() and left.sum(axis=1).max() * ENLARGED < 1.0:
-            radius = float(np.linalg.norm(reach * units)) * ENLARGED
+        box = Enclosure(np.zeros((len(units), 1)), np.full((len(units), 1), half))
+        reach = (step + (one - Y @ over_box) @ box).most[:, 0]
+        if (reach < half).all():  # then the rows of |I - YH| sum to less than 1, too
+            lengths = (Enclosure.exactly(reach) * Enclosure.exactly(units))[None]
+            radius = float(np.nextafter(np.sqrt((lengths @ lengths.transposed).most), np.inf).item())
             return FinitePoint(at.middle, radius, len(units), PROVEN, tuple(columns.tolist()), half, factor)
     return FinitePoint(at.middle, float("nan"), len(units), "no box passed the Krawczyk test: too ill-conditioned")
 
@@ -153,6 +154,8 @@ class _Problem:
         present = np.isfinite(log_multiplicity)
         kept = present.sum(axis=1) > 1
         keys, present = keys[kept], present[kept]
+        # What is no token stands where one is: far ahead its exponential would be infinite, and 0 times that NaN.
+        keys = np.where(present[:, :, None], keys, keys[np.arange(len(keys)), present.argmax(axis=1)][:, None])
         spanned = Enclosure.exactly(keys) @ Enclosure.exactly(D.T)
         counts = np.where(present, log_multiplicity[kept], 0.0)
         return cls(keys, spanned, present, Enclosure.exactly(scores[kept]), counts, loss)
@@ -160,10 +163,10 @@ class _Problem:
     def derivatives(self, at: Enclosure, half: np.ndarray | None) -> tuple[Enclosure, Enclosure]:
         """Gradient and Hessian of the sum over inputs in c, (m,) and (m, m), over the box c within `half` of 0."""
         own = Enclosure.exactly(self.keys) @ at[:, None]
-        logits = own[..., 0] + Enclosure(self.log_multiplicity, np.abs(self.log_multiplicity) * 2.0**-50)
         if half is not None:
-            logits = logits + Enclosure(np.zeros_like(logits.middle), (self.spanned.most @ half) * ENLARGED)
-        first_of = np.where(self.present, logits.middle, -np.inf).argmax(axis=1)
+            own = own + self.spanned @ Enclosure(np.zeros((len(half), 1)), half[:, None])
+        logits = own[..., 0] + Enclosure(self.log_multiplicity, np.abs(self.log_multiplicity) * 2.0**-50)
+        first_of = logits.middle.argmax(axis=1)
         each, is_first = np.arange(len(first_of)), np.arange(logits.middle.shape[1]) == first_of[:, None]
         lifted = (logits - Enclosure.exactly(logits.middle[each, first_of][:, None])).exp()
         lifted = lifted * Enclosure.exactly(self.present.astype(float))

@@ -140,7 +140,7 @@ def _limit(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> st
     velocity, stated = vector_of(proof["velocity"]), _parsing.ratio(proof["sine_square"])
     scores = _parsing.mean_scores(problem, given["scores"])
     found = kernel.limit(problem, scores, p, duals, tie_duals)
-    sines = kernel.sines(velocity, p, found)
+    sines = kernel.sines(velocity, p, found.low, found.high)
     demand(kernel.within(*sines, stated), "the velocity is further from p than is stated")
     demand(stated <= kernel.SINE_LIMIT**2, "the velocity is not that of p: the sine of their angle is stated too large")
     of = "" if found.low == found.high else f" ({between(found.low, found.high)})"

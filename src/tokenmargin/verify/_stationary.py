@@ -187,10 +187,9 @@ class _Risk:
         """
         change = given.change
         grid, every = self.grid, range(len(widths))
-        spread = [
-            grid.sum([grid.times((0, size(x)), (w, w)) for x, w in zip(row, widths, strict=True)]) for row in change
-        ]
-        lifted = [grid.exp((a - s[1], b + s[1])) for (a, b), s in zip(given.logits, spread, strict=True)]
+        wide = [(w, w) for w in widths]
+        spread = [grid.product([(size(x), size(x)) for x in row], wide)[1] for row in change]
+        lifted = [grid.exp((a - s, b + s)) for (a, b), s in zip(given.logits, spread, strict=True)]
         over = grid.inverse(grid.sum([grid.one, *lifted]))
         share = [grid.times(x, over) for x in lifted]
         off = grid.product(share, given.ahead)

@@ -20,9 +20,9 @@ from math import isqrt
 from typing import Any
 
 from tokenmargin.verify import _parsing, kernel
-from tokenmargin.verify._stationary import LOSSES, Box, Stationary, stationary
+from tokenmargin.verify._stationary import Box, Stationary, stationary
 from tokenmargin.verify._words import asked, between, bracket, root, vector_of
-from tokenmargin.verify.kernel import Direction, Point, Problem, demand, dot
+from tokenmargin.verify.kernel import Point, Problem, demand, dot
 
 #: Logits at the stationary point are within this of those at p, or p is another point. Flows stop within 1e-7.
 LOGIT_LIMIT = Fraction(1, 10**6)
@@ -49,9 +49,8 @@ def mixed(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str
     low, high = bracket(problem, away)
     p, scores = _parsing.point(proof["along"]), _parsing.mean_scores(problem, given["scores"])
     for i, s, t in problem.pairs():
-        lower = scores[i][t] < stops.outputs[i][0]
-        demand(lower or _is_beyond(problem, (i, s, t), p, high - low), _holds_back(i, t))
-    sine = _angle(proof, p, Direction(low, high, 0, True))
+        problem.demand_behind((i, s, t), scores[i][t] < stops.outputs[i][0], p, high - low)
+    sine = _angle(proof, p, low, high)
     part = _stops(stops, proof, given["loss"], " of the selected tokens")
     return (
         f"{part}; up to an angle of sine {sine} the rest moves along the shortest p* that {asked(problem)}, "
@@ -68,13 +67,13 @@ def joint(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str
     chosen = [rows[selected[0]] for rows, selected in zip(tokens, problem.selected, strict=True)]
     zero = [0] * len(chosen[0])
     labels = Problem([[row, zero] for row in chosen], unit, [[0] for _ in chosen], [1] * len(chosen), 1)
-    found = Direction(*bracket(labels, own), 0, True)
-    demand(found.low == found.high, "v is not proved to be the shortest, exactly")
-    v, reached = _parsing.point(own["p"]), Direction(*bracket(problem, other), 0, True)
-    p = _parsing.point(other["p"])
+    shortest, length = bracket(labels, own)
+    demand(shortest == length, "v is not proved to be the shortest, exactly")
+    low, high = bracket(problem, other)
+    v, p = _parsing.point(own["p"]), _parsing.point(other["p"])
     rate = _parsing.floats([given["rate"]])[0]
     demand(rate >= 0, "the ratio of speeds is negative")
-    ratios = [_root_between(square / found.high) for square in (reached.low, reached.high)]
+    ratios = [_root_between(square / length) for square in (low, high)]
     for i, row in enumerate(chosen):
         spare = rate * (Fraction(dot(row, v.whole), unit * v.over) - 1)
         sizes = [max(Fraction(0), 1 - spare * end) for pair in ratios for end in pair]
@@ -83,12 +82,12 @@ def joint(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) -> str
         demand(fits, f"the margin of input {i} is not the one that the ratio of speeds leaves it")
     for i, s, t in problem.pairs():
         rows = tokens[i]
-        lower = dot(rows[t], v.whole) < dot(rows[s], v.whole)
-        demand(lower or _is_beyond(problem, (i, s, t), p, reached.high - reached.low), _holds_back(i, t))
-    of = "" if reached.low == reached.high else f" ({between(reached.low, reached.high)})"
+        problem.demand_behind((i, s, t), dot(rows[t], v.whole) < dot(rows[s], v.whole), p, high - low)
+    of = "" if low == high else f" ({between(low, high)})"
+    of_v, of_p = _angle(own, v, length, length), _angle(other, p, low, high)
     return (
-        f"up to an angle of sine {_angle(own, v, found)} v points along the shortest v* with Y v'x >= 1 for the "
-        f"selected token of each of {len(chosen)} inputs, and up to {_angle(other, p, reached)} p along the shortest "
+        f"up to an angle of sine {of_v} v points along the shortest v* with Y v'x >= 1 for the "
+        f"selected token of each of {len(chosen)} inputs, and up to {of_p} p along the shortest "
         f"p* that {asked(problem)}{of}, as the ratio {float(rate):g} of speeds asks of it; each token that holds p* "
         "back scores less under v* than the selected one"
     )
@@ -98,8 +97,6 @@ def _stationary(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) 
     columns = [_parsing.count(j) for j in _parsing.listed(proof["columns"])]
     factor = [_parsing.floats(row) for row in _parsing.listed(proof["factor"])]
     box = Box(columns, _parsing.floats(proof["half"]), factor, _parsing.count(proof["bits"]))
-    loss = given["loss"]
-    demand(type(loss) is str and loss in LOSSES, f"the derivatives of the loss {_parsing.shown(loss)!r} are not known")
     count = sum(len(chosen) for chosen in problem.selected)
     m, work = len(columns), count * len(columns) * (len(columns) + 20)
     demand(2 * work + m**3 <= PRODUCTS_LIMIT, f"a box of {m} columns with {count} tokens takes too long to check")
@@ -108,7 +105,7 @@ def _stationary(problem: Problem, proof: dict[str, Any], given: dict[str, Any]) 
     _parsing.demand_affordable(problem, [*p.whole, p.over], 0 if m == width else count * width * m**3)
     means = _parsing.mean_scores(problem, given["scores"])
     scores = [[mean[s] for s in chosen] for mean, chosen in zip(means, problem.selected, strict=True)]
-    found = stationary(problem, scores, loss, p, box)
+    found = stationary(problem, scores, str(given["loss"]), p, box)
     demand(sum(box.half) <= LOGIT_LIMIT, "the box is too large to say where training stops")
     return found
 
@@ -122,30 +119,18 @@ def _stops(found: Stationary, proof: dict[str, Any], loss: str, whose: str = "")
     )
 
 
-def _is_beyond(problem: Problem, pair: kernel.Pair, p: Point, off: Fraction) -> bool:
-    """True if p* is surely beyond what is asked of a pair, p being within the root of `off` of it."""
-    row, asked_of_it = problem.row(pair), Fraction(problem.margins[pair[0]] * problem.unit, problem.over)
-    spare = Fraction(dot(row, p.whole), p.over) - asked_of_it
-    return spare > 0 and spare**2 > dot(row, row) * off
-
-
-def _holds_back(i: int, t: int) -> str:
-    return f"token {t} of input {i} holds p back, and does not score less than what is selected"
-
-
-def _angle(proof: dict[str, Any], p: Point, direction: Direction) -> str:
+def _angle(proof: dict[str, Any], p: Point, low: Fraction, high: Fraction) -> str:
     """The sine that is stated, in words, if velocity and p are no further apart."""
     stated = _parsing.ratio(proof["sine_square"])
     demand(len(p.whole) == len(proof["velocity"]), "the velocity is not as wide as p")
-    demand(
-        kernel.within(*kernel.sines(vector_of(proof["velocity"]), p, direction), stated), "the velocity is elsewhere"
-    )
+    sines = kernel.sines(vector_of(proof["velocity"]), p, low, high)
+    demand(kernel.within(*sines, stated), "the velocity is elsewhere")
     demand(stated <= kernel.SINE_LIMIT**2, "the velocity is not that of p: the sine of their angle is stated too large")
     return root(stated, up=True, digits=3)
 
 
 def _root_between(square: Fraction) -> tuple[Fraction, Fraction]:
-    """Two numbers around a root, 2^-60 of it apart or less."""
-    shift = max(0, 64 + (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
+    """Two numbers around a root, 2^-64 of it apart or less."""
+    shift = 64 + square.denominator.bit_length()
     found = isqrt(square.numerator * 4**shift // square.denominator)
     return Fraction(found, 2**shift), Fraction(found + 1, 2**shift)

@@ -122,6 +122,13 @@ class Problem:
         for i, s, t in self.ties():
             demand(dot(self.row((i, s, t)), p.whole) == 0, f"p does not keep tokens {s} and {t} of input {i} tied")
 
+    def demand_behind(self, pair: Pair, lower: bool, p: Point, off: Fraction, tied: bool = False) -> None:
+        """A token scores less, or is behind by more than its margin, or 0, for all within the root of `off`."""
+        row, (i, _, t) = self.row(pair), pair
+        spare = Fraction(dot(row, p.whole), p.over) - Fraction(0 if tied else self.margins[i] * self.unit, self.over)
+        surely = spare > 0 and spare**2 > dot(row, row) * off
+        demand(lower or surely, f"token {t} of input {i} holds p back, and does not score less than what is selected")
+
     def gain(self, weights: Weights, tie_weights: Weights, pairs: list[Pair]) -> int:
         """Sum of weight times margin, times `over`, of weights that may be used: >= 0, on what is asked of p."""
         demand(set(weights) <= set(pairs) and set(tie_weights) <= set(self.ties()), "a weighted pair is not asked of p")
@@ -178,13 +185,8 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights
     demand(level, "selected tokens of an input differ in score")
     asked = [pair for pair in problem.pairs() if scores[pair[0]][pair[2]] != best[pair[0]]]
     low, high = bracket(problem, p, weights, ties, asked)
-    unsure = (high - low) * p.over**2  # |p* - p|^2 is at most this, over p.over^2
     for i, s, t in problem.pairs():
-        lower = scores[i][t] < best[i]
-        row, tied = problem.row((i, s, t)), scores[i][t] == best[i]
-        beyond = dot(row, p.whole) - (0 if tied else problem.unit * p.over)
-        surely = beyond > 0 and beyond**2 > dot(row, row) * unsure
-        demand(lower or surely, f"token {t} of input {i} holds p back, and does not score less than what is selected")
+        problem.demand_behind((i, s, t), scores[i][t] < best[i], p, high - low, scores[i][t] == best[i])
     single = not any(any(problem.row(tie)) for tie in problem.ties())
     demand(single or low == high, "where several keys of an input are selected, p has to be the shortest exactly")
     for i in range(len(problem.keys)):
@@ -194,12 +196,12 @@ def limit(problem: Problem, scores: list[dict[int, Fraction]], p: Point, weights
     return Direction(low, high, len(problem.pairs()) - len(asked), single)
 
 
-def sines(velocity: Point, p: Point, direction: Direction) -> tuple[Fraction, Fraction]:
+def sines(velocity: Point, p: Point, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
     """Squares of two sines: of the angle between the velocity and p, and a bound of that between p and p*."""
     along, length = dot(velocity.whole, p.whole), dot(p.whole, p.whole)
     demand(along > 0, "the velocity does not point along p")
     cosine = Fraction(along**2, dot(velocity.whole, velocity.whole) * length)
-    return 1 - cosine, (direction.high - direction.low) / direction.high
+    return 1 - cosine, (high - low) / high
 
 
 def within(first: Fraction, second: Fraction, stated: Fraction) -> bool:
