@@ -62,15 +62,15 @@ function markedWords(words, token) {
 const isPhrase = (text, j) => nameIn(text, j).includes(" ");
 const shadeOf = (text, j, largest) => Math.round(SHADES * Math.abs(text.pulls[j]) / largest);
 
-/** What is said of a word or phrase when a pointer rests on it. */
+/** What is said of a word or phrase when a pointer rests on it; what is left without it where that is known. */
 function titleOf(text, j) {
-  return `${nameIn(text, j)}: ${fixed(text.pulls[j] / 1000, 3, true)} ${directionIn(text, text.pulls[j])}, ${permille(text.attentions[j])} of the attention; `
-    + `without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}`;
+  const without = text.withouts ? `; without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}` : "";
+  return `${nameIn(text, j)}: ${fixed(text.pulls[j] / 1000, 3, true)} ${directionIn(text, text.pulls[j])}, ${permille(text.attentions[j])} of the attention${without}`;
 }
 
 /** The text: words are coloured, and the phrases over them are lines below, so that neither hides the other. */
 function markedText(text) {
-  const largest = Math.max(...text.pulls.map(Math.abs), 1);
+  const largest = text.pulls.reduce((most, pull) => Math.max(most, Math.abs(pull)), 1);
   const kept = spans(text).filter(([, , j]) => shadeOf(text, j, largest) || text.tokens[j] === reading.token);
   const words = kept.filter(([, , j]) => !isPhrase(text, j)), phrases = [];
   const busy = Array(LINES).fill(0); // Where each line is free again.
@@ -82,13 +82,14 @@ function markedText(text) {
   }
   const edges = [...new Set([0, text.text.length, ...kept.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
   const shownText = make("p", { className: "words", dir: "auto" });
+  let word = 0, phrase = 0, over = [];
   edges.slice(0, -1).forEach((start, i) => {
-    const end = edges[i + 1];
-    const covers = ([from, to]) => from <= start && end <= to;
-    let node = text.text.slice(start, end);
-    const word = words.find(covers);
-    if (word) node = marked(text, word[2], node, largest, "mark", "");
-    for (const [, , j, line] of phrases.filter(covers).sort((a, b) => a[3] - b[3])) node = marked(text, j, node, largest, "span", `phrase line${line} `);
+    while (word < words.length && words[word][1] <= start) word += 1;
+    over = over.filter(([, end]) => end > start);
+    while (phrase < phrases.length && phrases[phrase][0] <= start) over.push(phrases[phrase++]);
+    let node = text.text.slice(start, edges[i + 1]);
+    if (word < words.length && words[word][0] <= start) node = marked(text, words[word][2], node, largest, "mark", "");
+    for (const [, , j, line] of [...over].sort((a, b) => a[3] - b[3])) node = marked(text, j, node, largest, "span", `phrase line${line} `);
     shownText.append(node);
   });
   if (text.left) shownText.append(make("span", { className: "soft" }, ` … (${fixed(text.left, 0)} more characters)`));
@@ -98,6 +99,7 @@ function markedText(text) {
 function marked(text, j, contents, largest, tag, look) {
   const own = text.tokens[j] === reading.token ? " own" : "";
   const element = make(tag, { className: `${look}${sideIn(text, text.pulls[j])} shade${shadeOf(text, j, largest)}${own}`, title: titleOf(text, j) }, contents);
+  element.dataset.unit = j;
   if (typeof text.tokens[j] === "number") element.dataset.token = text.tokens[j];
   return element;
 }
