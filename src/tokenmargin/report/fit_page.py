@@ -40,6 +40,8 @@ EXAMPLE_CHARACTERS = 150_000
 SHADES = 4
 #: Digits kept of an attention: its axis is logarithmic, and rounding to decimals would draw the small ones as stripes.
 ATTENTION_DIGITS = 4
+#: What a probability of one is in the texts of the page, which has whole numbers (`ONE` in fit_texts.js).
+ONE = 100_000
 #: Largest number of decimals in a column.
 MOST_DECIMALS = 6
 #: The sides of the calibration curve, in the units of its drawing.
@@ -246,13 +248,13 @@ def _compact(document: DocumentView, classes: Sequence[str], place: np.ndarray) 
     return [
         document.row + 1,  # Rows are counted from 1 wherever people read of them.
         *(classes.index(name) for name in (document.truth, document.predicted, document.against)),
-        [round(1000 * probability) for probability in document.probabilities],
+        [round(ONE * probability) for probability in document.probabilities],
         document.text,
         document.left,
         [mark.name if mark.token == NO_ROW else int(place[mark.token]) for mark in document.marks],
         [round(1000 * mark.contribution) for mark in document.marks],
         [round(1000 * mark.attention) for mark in document.marks],
-        [round(1000 * mark.without) for mark in document.marks],
+        [round(ONE * mark.without) for mark in document.marks],
         [[n for start, end in mark.places for n in (at[start], at[end] - at[start])] for mark in document.marks],
     ]
 

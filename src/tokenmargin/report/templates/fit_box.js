@@ -3,7 +3,6 @@
 const UNITS = 12; // Words and phrases in the list.
 const LONG = 20000; // Characters beyond which the answer waits until typing pauses.
 const boxed = { scorer: null, words: 0, example: 0 };
-const share = (value) => `${fixed(100 * value, value > 0.0005 && value < 0.9995 ? 1 : 2)}%`;
 
 /** The packed model: inside the page, or in the file beside it, which may still be on its way. */
 function packedModel() {
@@ -65,7 +64,7 @@ function tellBox() {
 function asText(told) {
   const number = (name) => boxed.scorer.classes.indexOf(name), { units } = told;
   return {
-    text: told.text, predicted: number(told.predicted), against: number(told.against), probabilities: told.probabilities.map((p) => 1000 * p),
+    text: told.text, predicted: number(told.predicted), against: number(told.against), probabilities: told.probabilities,
     tokens: units.map(({ name }) => name), pulls: units.map((unit) => 1000 * unit.contribution),
     attentions: units.map((unit) => 1000 * unit.attention), places: units.map((unit) => unit.places.flatMap(([start, end]) => [start, end - start])),
   };
