@@ -16,8 +16,8 @@ STEP = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(?:stars?|points?|/\s*\d+)?\s*", r
 #: Fewer classes have no order to speak of; more numbers than this are codes.
 FEWEST, MOST = 3, 11
 
-#: Of up to so many classes all orders are tried, of more as many as these have; the share of them that may bring mistakes
-#: as near.
+#: Of up to so many classes all orders are tried, of more as many as these have; the share of them that may bring
+#: mistakes as near.
 ALL_ORDERS, CHANCE = 6, 0.05
 
 

@@ -20,8 +20,8 @@ from tokenmargin.classify.token_definitions import DEFINITIONS
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError
 
-#: Probabilities nearer to 0 or 1 are taken as this: rounded, they would leave no width to estimate. The interval of a token
-#: whose texts are all beyond does not depend on it.
+#: Probabilities nearer to 0 or 1 are taken as this: rounded, they would leave no width to estimate. The interval of a
+#: token whose texts are all beyond does not depend on it.
 ROUNDED = 1e-9
 
 #: Heads of the lines for a terminal.

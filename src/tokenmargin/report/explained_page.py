@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tokenmargin._sentences import fixed, percent
 from tokenmargin.classify import Explanation
+from tokenmargin.report._marked_text import marked_pieces
 from tokenmargin.report._render import render
 
-#: Shades of a word, by its part of the strongest contribution of its text; fainter ones are not marked.
-SHADES = (0.08, 0.25, 0.5, 0.75)
+#: Words and phrases that are listed below a text.
+LISTED = 8
 
 
-def explained_page(classes: Sequence[str], explanations: Sequence[Explanation]) -> str:
+def explained_page(explanations: Sequence[Explanation]) -> str:
     """The page as HTML: each text, what it was predicted to be, and its words shaded by what they contributed."""
-    return render("explained.html", classes=classes, texts=[_shown(told) for told in explanations])
+    return render("explained.html", listed=LISTED, texts=[_shown(told) for told in explanations])
 
 
 def _shown(told: Explanation) -> dict[str, Any]:
-    strongest = max((abs(unit.contribution) for unit in told.units), default=0.0) or 1.0
     without = {own.name: own.probability for own in told.without()}
     return {
         "predicted": told.predicted,
         "against": told.against,
-        "probability": told.probability,
-        "parts": [
-            (words, "", 0)
-            if unit is None
-            else (words, "for" if unit.contribution > 0 else "against", _shade(abs(unit.contribution) / strongest))
-            for words, unit in told.stretches
+        "probability": percent(told.probability),
+        "pieces": marked_pieces(told.text, [(unit.name, unit.places, unit.contribution) for unit in told.units]),
+        "units": [
+            (unit.name, unit.contribution > 0, fixed(unit.contribution, 2, signed=True), percent(without[unit.name]))
+            for unit in told.units[:LISTED]
         ],
-        "words": [(unit.name, unit.contribution, without[unit.name]) for unit in told.units[:8]],
     }
-
-
-def _shade(strength: float) -> int:
-    return sum(strength >= least for least in SHADES)

@@ -8,7 +8,6 @@ import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from tokenmargin.report._fit_scores import (
     scores,
 )
 from tokenmargin.report._manifest_rows import manifest_rows
+from tokenmargin.report._marked_text import marked_pieces
 from tokenmargin.report._render import render
 from tokenmargin.report._text_box import TextBox
 
@@ -36,8 +36,6 @@ from tokenmargin.report._text_box import TextBox
 STATIC_TOKENS, STATIC_DOCUMENTS = 30, 5
 #: Snippets are kept for the most deciding tokens up to this many characters; the script cuts the others from the texts.
 EXAMPLE_CHARACTERS = 150_000
-#: A word is marked in one of as many shades, by the size of its contribution beside the largest of its document.
-SHADES = 4
 #: Digits kept of an attention: its axis is logarithmic, and rounding to decimals would draw the small ones as stripes.
 ATTENTION_DIGITS = 4
 #: What a probability of one is in the texts of the page, which has whole numbers (`ONE` in fit_texts.js).
@@ -308,18 +306,8 @@ def _static_tokens(
 
 
 def _static_document(report: FitReport, document: DocumentView) -> dict[str, Any]:
-    """A document as (text, look); where words and phrases overlap, the look is that of the stronger one."""
-    largest = max((abs(mark.contribution) for mark in document.marks), default=0.0) or 1.0
+    """A document in pieces with their looks."""
     # With two classes a colour means a class; with more, toward the predicted class or away from it.
     side = 1 if len(report.classes) > 2 or document.predicted == report.classes[1] else -1
-    looks = [""] * len(document.text)
-    for mark in reversed(document.marks):  # the strongest last
-        shade = round(SHADES * abs(mark.contribution) / largest)
-        look = f"{'for' if side * mark.contribution > 0 else 'against'} shade{shade}"
-        for start, end in mark.places if shade else ():
-            looks[start:end] = [look] * (end - start)
-    pieces = [
-        ("".join(letter for letter, _ in own), look)
-        for look, own in groupby(zip(document.text, looks, strict=True), lambda pair: pair[1])
-    ]
-    return {"document": document, "pieces": pieces}
+    units = [(mark.name, mark.places, side * mark.contribution) for mark in document.marks]
+    return {"document": document, "pieces": marked_pieces(document.text, units)}

@@ -91,7 +91,7 @@ function byClass(token) {
   const list = make("ul", { className: "by-class soft" });
   for (const k of order.slice(0, CLASSES_ON_CARD)) {
     const pull = two ? "" : `pull ${fixed(pulls[k], data.columns.pull.decimals, true)}, `;
-    list.append(make("li", {}, nameOfClass(k), `: ${pull}${fixed(counts[k], 0)} times`));
+    list.append(make("li", {}, nameOfClass(k), `: ${pull}${fixed(counts[k], 0)} ${counts[k] === 1 ? "time" : "times"}`));
   }
   const left = order.length - CLASSES_ON_CARD;
   if (left > 0) list.append(make("li", {}, `${left} more classes`));
