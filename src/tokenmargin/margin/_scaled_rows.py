@@ -30,7 +30,7 @@ UNLIKE = 1e3
 #: Random combinations of the rows beyond the largest dimension that their span can have.
 SPARE = 8
 
-Solve = Callable[[GivenRows, np.ndarray], LeastNormSolution]
+Solve = Callable[..., LeastNormSolution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +169,8 @@ class ScaledRows:
 
     @cached_property
     def _unsure(self) -> np.ndarray:
-        """Room that is left to rows of which floats do not tell what is asked."""
-        return np.where(self._row_sizes > 0, ROUNDED, 0.0)
+        """Room for rows of which floats do not tell what is asked: met with that of one product to spare, or moved."""
+        return np.where(self._row_sizes > 0, 2 * ROUNDED, 0.0)
 
     def gap(self, one: Candidate) -> float:
         """Relative gap between N(W) and the dual value, for a candidate that meets every row."""
@@ -194,7 +194,9 @@ class ScaledRows:
     def euclidean(self, scale: np.ndarray) -> Candidate | None:
         """The W of least |W/scale|, with its multipliers; None where it is not decided."""
         ties = self.ties * scale if len(self.ties) else None
-        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), self.rhs)
+        asked = np.where(self._row_sizes > 0, 0.0, self.rhs)
+        # Rows that are missed by rounding, however little they ask, are met by `meeting`.
+        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), asked, np.inf)
         if answer.status is not Status.OPTIMAL:
             return None
         return Candidate(answer.p * scale, np.ldexp(answer.duals, answer.dual_exponent), answer.tie_duals)
