@@ -169,8 +169,8 @@ class ScaledRows:
 
     @cached_property
     def _unsure(self) -> np.ndarray:
-        """Room for rows of which floats do not tell what is asked: met with that of one product to spare, or moved."""
-        return np.where(self._row_sizes > 0, 2 * ROUNDED, 0.0)
+        """Room that is left to rows of which floats do not tell what is asked."""
+        return np.where(self._row_sizes > 0, ROUNDED, 0.0)
 
     def gap(self, one: Candidate) -> float:
         """Relative gap between N(W) and the dual value, for a candidate that meets every row."""
@@ -211,6 +211,10 @@ class ScaledRows:
         unit = float(power_of_two(np.abs(p).max()))
         reach = self.units.given.of(unsure).products(p / unit)
         return float((1 - reach / (self.units.asked[unsure] / unit)).max())
+
+    def inwards(self, one: Candidate) -> Candidate:
+        """The candidate moved by a rounding, for rows that are met in floats alone."""
+        return replace(one, point=one.point + ROUNDED * self.interior)
 
     def unscaled(self, one: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """W and multipliers in the units of the rows as they came, with N_*(G) = 1."""
