@@ -8,8 +8,8 @@
 The sample is drawn evenly from all changes in the folders of `PARTS`. A change is *noticed* when a test fails or does
 not end, though it passes on the code as it is: that is tried too, once for each test that noticed something. First the
 tests that run the changed line, then others that run its module. Finished changes are kept in the folder, so a run goes
-on where it was stopped, and `--minutes` says when to stop it. What became of survivors is in `tests/mutation/survivors/`: a row has the
-test that notices the change now, or why nothing that is promised changes.
+on where it was stopped, and `--minutes` says when to stop it. What became of survivors is in
+`tests/mutation/survivors/`: a row has the test that notices the change now, or why nothing that is promised changes.
 """
 
 from __future__ import annotations
