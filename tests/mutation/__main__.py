@@ -173,20 +173,12 @@ def reach(folder: Path, tests: list[str], jobs: int) -> None:
     """Run the whole suite, or these tests, once with lines noted."""
     noted = folder / "reach"
     noted.mkdir(parents=True, exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        str(jobs),
-        "--dist",
-        "loadfile",
-        "-p",
-        "tests.mutation.reach",
-    ]
+    how = ["-q", "-n", str(jobs), "--dist", "loadfile", "-p", "tests.mutation.reach"]
     subprocess.run(
-        [*command, *tests], cwd=ROOT, env=compiling_once(folder) | {FOLDER: str(noted.resolve())}, check=False
+        [sys.executable, "-m", "pytest", *how, *tests],
+        cwd=ROOT,
+        env=compiling_once(folder) | {FOLDER: str(noted.resolve())},
+        check=False,
     )
 
 
