@@ -13,6 +13,7 @@ from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
 from tokenmargin.models.model import CompilerOptions, Model
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training.batches import batch_factory
 
 #: Below the first number float16 has whole multiples of the second alone.
 NORMAL, LEAST = 2.0**-14, 2.0**-24
@@ -49,6 +50,9 @@ class InHalf(Model):
     def recorded(self, parameters: Any, posterior: Any) -> dict[str, Any]:
         """Return what the model records."""
         return self.model.recorded(parameters, posterior)
+
+
+batch_factory.register(InHalf, lambda model: batch_factory(model.model))
 
 
 def _in_float16(x: Any) -> Any:
