@@ -219,7 +219,7 @@ def single(tree):
     ids=["float32", "eleven bits"],
 )
 def test_gradients_by_kernels_are_as_exact_as_they_say(rng, precision, tolerance):
-    """Against float64: float32 by kernels no worse than twice what it loses in full, and a few units of the last bit."""
+    """Against float64: float32 by kernels loses at most twice what it does in full, and a few units of the last bit."""
     documents = [rng.integers(0, N_TOKENS, n) for n in (1, 30, 9, 12)]
     labels = np.array([1.0, -1.0, -1.0, 1.0])
     shelves = (shelf_of(documents[1:2], labels[1:2], 22), shelf_of(documents[::2], labels[::2], 9, rows=3))
