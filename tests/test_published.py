@@ -51,7 +51,7 @@ def is_in_history(commit: str) -> bool:
     return len(commit) >= 7 and any(full.startswith(commit) for full in history())
 
 
-def code_of(commit: str) -> str:
+def study_code_of(commit: str) -> str:
     """The fingerprint that a study kept of the code that computed it, from the tree of a commit."""
     store = git("show", f"{commit}:src/tokenmargin/experiments/store.py").decode()
     listed = re.search(r"COMPUTED_BY = \((.*?)\)", store, flags=re.DOTALL)
@@ -138,7 +138,7 @@ class TestPublished:
         if not history():
             pytest.skip("no history of commits is here")
         assert is_in_history(training["commit"])
-        assert (code_of(training["commit"]) == training["code"]) == (name not in FOLDED)
+        assert (study_code_of(training["commit"]) == training["code"]) == (name not in FOLDED)
 
 
 def test_a_run_of_no_commit_is_noticed():
@@ -198,7 +198,7 @@ class TestCode:
             return code_of(run, replace(here, digests={**here.digests, path: "another"})) != own
 
         assert changed("src/tokenmargin/margin/att_svm.py")
-        assert not changed("src/tokenmargin/classify/fit_texts.py")
+        assert not changed("src/tokenmargin/classify/fitting.py")
         assert not changed("src/tokenmargin/papers/embeddings/case.py")
 
     def test_a_study_of_all_code_is_of_all_code(self):
