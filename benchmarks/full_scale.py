@@ -89,10 +89,8 @@ def make_all(out: Path, chosen: list[Run], minutes: float | None, smoke: bool, p
 
 def is_made(out: Path, run: Run, smoke: bool) -> bool:
     file = out / "runs" / run.name / MADE
-    return file.exists() and [json.loads(file.read_text())[key] for key in ("code", "smoke")] == [
-        fingerprint_of(run),
-        smoke,
-    ]
+    made = json.loads(file.read_text()) if file.exists() else {}
+    return [made.get(key) for key in ("code", "smoke")] == [fingerprint_of(run), smoke]
 
 
 def in_a_process(out: Path, run: Run, seconds: float | None, smoke: bool, processes: int) -> int:

@@ -20,8 +20,9 @@ machine that others may have used too; those of the processor are of all cores t
 `python -m benchmarks.full_scale table`; a test holds that it is what that command writes, and that each folder has a
 command in `benchmarks/published.py`. `python -m benchmarks.full_scale all --out FOLDER` makes them again.
 
-The code of a run is the modules that its figure or command imports (`benchmarks/run_code.py`). Where none of them differs
-between the run's commit and the release, the run is one of the release. Where some do, its numbers are those of its commit.
+The code of a run is the modules that its figure or command imports (`benchmarks/run_code.py`), but for comments and
+docstrings. Where none of them differs between the run's commit and the release, the run is one of the release. Where
+some do, its numbers are those of its commit.
 """
 
 #: Begins the sentence that names the release.

@@ -160,5 +160,32 @@ def fingerprint_of(run: Run) -> str:
 
 def changed_since(run: Run, commit: str, release: str) -> list[str]:
     """The modules of a run, in the tree of a release, that another commit has not, or has otherwise."""
-    there = tree_of(commit).digests
-    return [path for path, digest in code_of(run, tree_of(release)).items() if there.get(path) != digest]
+    there, own = tree_of(commit).digests, code_of(run, tree_of(release))
+    other = [path for path, digest in own.items() if there.get(path) != digest]
+    _read([there[path] for path in other if path in there] + [own[path] for path in other])
+    return [path for path in other if path not in there or _said(there[path]) != _said(own[path])]
+
+
+#: Files of git by their digest.
+_FILES: dict[str, str] = {}
+
+
+def _read(digests: list[str]) -> None:
+    """Read files that git has, all at once."""
+    asked = [digest for digest in dict.fromkeys(digests) if digest not in _FILES]
+    command = ["git", "-C", str(ROOT), "cat-file", "--batch"]
+    found = subprocess.run(command, input="\n".join(asked).encode(), capture_output=True, check=True).stdout
+    for digest in asked:
+        head, _, found = found.partition(b"\n")
+        size = int(head.split()[2])
+        _FILES[digest], found = found[:size].decode(), found[size + 1 :]
+
+
+@cache
+def _said(digest: str) -> str:
+    """What a file says to the interpreter: without comments, docstrings and the lines that it stands on."""
+    module = ast.parse(_FILES[digest])
+    for node in ast.walk(module):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:]
+    return ast.dump(module)
