@@ -104,7 +104,7 @@ READING = (
         f"--names yelp --others --controls --depths two {SLOW} --seeds 1",
         "--epochs 500",
     ),
-    _reviews("reading-500-half", "reading", f"{ALONE} --only half_precision", "--epochs 500", NO_GPU),
+    _reviews("reading-500-half", "reading", f"{ALONE} --only half_precision", "--epochs 500"),
     _reviews(
         "reading-500-slow-imdb",
         "reading",
