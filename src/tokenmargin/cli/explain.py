@@ -171,6 +171,6 @@ def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: Te
 
 
 def _write_html(told: list[Explanation], path: Path) -> None:
-    from tokenmargin.report.explained_page import explained_page
+    from tokenmargin.report.marked_text import explained_page
 
     write_text(path, explained_page(told))

@@ -28,9 +28,9 @@ from tokenmargin.report._fit_scores import (
     scores,
 )
 from tokenmargin.report._manifest_rows import manifest_rows
-from tokenmargin.report._marked_text import marked_pieces
 from tokenmargin.report._render import render
 from tokenmargin.report._text_box import TextBox
+from tokenmargin.report.marked_text import marked_pieces
 
 #: Shown to readers whose browser runs no script.
 STATIC_TOKENS, STATIC_DOCUMENTS = 30, 5

@@ -1,15 +1,22 @@
-"""A text with the words and phrases that decided, for pages without a script: phrases are lines below their words."""
+"""Texts with the words and phrases that decided, without a script: phrases are lines below their words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tokenmargin._sentences import fixed, percent
+from tokenmargin.classify import Explanation
+from tokenmargin.report._render import render
 
 #: A word is marked in one of as many shades, by the size of its contribution beside the largest of its text.
 SHADES = 4
 #: Lines below each other, for phrases that overlap; a further one is listed alone.
 LINES = 3
+
+#: Words and phrases that are listed below a text.
+LISTED = 8
 
 
 class Piece(NamedTuple):
@@ -48,3 +55,22 @@ def marked_pieces(text: str, units: Sequence[tuple[str, Sequence[tuple[int, int]
     return [
         Piece("".join(letter for letter, *_ in own), word, tuple(filter(None, lines))) for (word, *lines), own in cut
     ]
+
+
+def explained_page(explanations: Sequence[Explanation]) -> str:
+    """The page as HTML: each text, what it was predicted to be, and its words shaded by what they contributed."""
+    return render("explained.html", listed=LISTED, texts=[_shown(told) for told in explanations])
+
+
+def _shown(told: Explanation) -> dict[str, Any]:
+    without = {own.name: own.probability for own in told.without()}
+    return {
+        "predicted": told.predicted,
+        "against": told.against,
+        "probability": percent(told.probability),
+        "pieces": marked_pieces(told.text, [(unit.name, unit.places, unit.contribution) for unit in told.units]),
+        "units": [
+            (unit.name, unit.contribution > 0, fixed(unit.contribution, 2, signed=True), percent(without[unit.name]))
+            for unit in told.units[:LISTED]
+        ],
+    }
