@@ -34,7 +34,6 @@ from pathlib import Path
 
 from scipy.stats import binomtest
 
-from tests.conftest import FIRST
 from tests.mutation.mutants import Mutant, mutants, parses
 from tests.mutation.reach import FOLDER, noted_in, read_reach
 from tests.mutation.warm import DOES_NOT_END, first_failure, warm
@@ -179,6 +178,8 @@ def reach(folder: Path, tests: list[str], jobs: int, end: float) -> None:
 
     One that dies takes no other file along. Files that were noted before are not run again.
     """
+    from tests.conftest import FIRST  # which changes how jaxtyping checks: nothing for a process that judges
+
     noted = folder / "reach"
     noted.mkdir(parents=True, exist_ok=True)
     given = [ROOT / name for name in tests or ["tests"]]
