@@ -71,8 +71,8 @@ class LimitVerdict:
         return self.kind is LimitKind.STALLED
 
 
-@dataclass(frozen=True, eq=False)
-class BlockLimit:
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockLimit(Told):
     """The limit of one block of a point, each array of the block's shape."""
 
     point: np.ndarray  #: its end

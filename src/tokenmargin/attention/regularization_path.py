@@ -48,7 +48,7 @@ NARROWEST_CONE = 1e-10
 _NO_CONE = -2.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegularizationPath(PathOfPoints, Told):
     """p_bar(R) = argmin of L over |p| <= R (and a cone, for a local path), for increasing R."""
 
@@ -83,7 +83,7 @@ class RegularizationPath(PathOfPoints, Told):
         return not bool(self.at_radius[-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalPath(RegularizationPath):
     """The path restricted to the cone C_{epsilon,R0}(axis) = {cos(p, axis) >= 1 - epsilon, |p| >= R0} [M, (9)]."""
 

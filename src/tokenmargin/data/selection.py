@@ -20,6 +20,9 @@ LOGIT_TIE_TOLERANCE = 1e-9
 #: Flags that a selection may hold, inputs times places: beyond it a number was mistaken for T.
 MOST_PLACES = 2**31
 
+#: Inputs, and tokens of all of them together, that a prompt shows.
+SHOWN_INPUTS, SHOWN_TOKENS = 12, 24
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Selection:
@@ -131,11 +134,14 @@ class Selection:
 
     def __repr__(self) -> str:
         """Selected tokens of each input; ties in braces."""
-        shown = []
-        for row in self.chosen[:12]:
+        shown, room = [], SHOWN_TOKENS
+        for row in self.chosen[:SHOWN_INPUTS]:
             picked = np.flatnonzero(row).tolist()
-            shown.append(str(picked[0]) if len(picked) == 1 else "{" + ",".join(map(str, picked)) + "}")
-        return f"Selection({' '.join(shown)}{' ...' if len(self.chosen) > 12 else ''}; T={self.chosen.shape[1]})"
+            own = [*map(str, picked[:room]), *(["..."] if len(picked) > room else [])]
+            shown.append(own[0] if len(picked) == 1 else "{" + ",".join(own) + "}")
+            room = max(room - len(own), 1)
+        more = " ..." if len(self.chosen) > SHOWN_INPUTS else ""
+        return f"Selection({' '.join(shown)}{more}; T={self.chosen.shape[1]})"
 
 
 @checked

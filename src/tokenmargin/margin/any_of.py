@@ -49,7 +49,7 @@ SAME_MINIMISER = 1e-6
 SATISFIED_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyOfSolution(Solution):
     """Global minima of (ATT-SVM'), or a bracket of the minimum norm.
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin.errors import InvalidInputError
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class AttentionMaps:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMaps(Told):
     """Attention of one token of each of B inputs, in L layers of H heads.
 
     Args:

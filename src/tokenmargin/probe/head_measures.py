@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, real_array
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, WrongTypeError
@@ -15,8 +16,8 @@ from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import distribution, entropy, logit_margin, soft_sparsity, top_mass
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionMeasures:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMeasures(Told):
     """Measures of the attention of one token, input by input; float32, a few numbers an input.
 
     Args:

@@ -23,6 +23,7 @@ import numpy as np
 from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._mapped import mapped
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
@@ -61,8 +62,8 @@ class Sighting:
     size: float | None = None  #: `Claim.size`, where the hypotheses hold
 
 
-@dataclass(frozen=True)
-class Evidence:
+@dataclass(frozen=True, repr=False)
+class Evidence(Told):
     """The counts for one law of a claim."""
 
     key: str
