@@ -361,7 +361,6 @@ SOLVER = (
     "_daqp",
     "_constraint_generation",
     "_scaled_rows",
-    "_forced_rows",
     "_other_norms",
     "_entry_norms",
     "_matrix_norms",
