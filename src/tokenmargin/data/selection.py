@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import array_of, checked, not_negative, whole_number
+from tokenmargin._checks import array_of, checked, not_negative, shown, whole_number
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike, InputNumbers, TokenFlags, TokenNumbers
 from tokenmargin.data.sequences import EmbeddedSequences
@@ -75,9 +77,11 @@ class Selection:
 
     @classmethod
     def of(cls, selection: Selection | ArrayLike, sequences: EmbeddedSequences) -> Selection:
-        """The selection itself, or that of a list: the number of one token for each input, or booleans (n, T)."""
+        """The selection itself, or that of a list: a token number, or a set of them, an input; or booleans (n, T)."""
         if isinstance(selection, Selection):
             return selection
+        if isinstance(selection, list | tuple) and any(isinstance(own, set) for own in selection):
+            selection = _with_ties(selection, range(sequences.n_places))
         array = array_of(selection, "selection", f"one token number for each of {sequences.n_inputs} inputs")
         if array.dtype == bool:
             return cls(array)
@@ -142,6 +146,16 @@ class Selection:
             room = max(room - len(own), 1)
         more = " ..." if len(self.chosen) > SHOWN_INPUTS else ""
         return f"Selection({' '.join(shown)}{more}; T={self.chosen.shape[1]})"
+
+
+def _with_ties(given: Sequence[Any], places: range) -> list[list[bool]]:
+    """Booleans from token numbers, and sets of them where several are selected."""
+    rows = [own if isinstance(own, set) else [own] for own in given]
+    for i, row in enumerate(rows):
+        for one in row:
+            if one not in places:
+                raise InvalidInputError(f"input {i} selects {shown(one)}: tokens are numbered 0 to {places[-1]}.")
+    return [[t in row for t in places] for row in rows]
 
 
 @checked

@@ -20,6 +20,7 @@ from tokenmargin.margin.solution import Status
 
 if TYPE_CHECKING:
     from tokenmargin.margin.closed_form import ClosedForm
+    from tokenmargin.plots.canvas import Figure
 
 #: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
 #: slack of a constraint in general position. A difference so long that rounding alone is more (|p||k_s - k_t| above
@@ -82,7 +83,7 @@ class MarginSolution(LeastNormSolution):
         """Show the selection, what was found, and the length of the answer."""
         return f"{type(self).__name__}({self.selection}: {self._found()})"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw the direction among the tokens of the plane; the multipliers of its pairs, beyond it.
 
         Args:

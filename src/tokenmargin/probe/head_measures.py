@@ -81,7 +81,7 @@ def attention_measures(
     done = 0
     for reading in readings:
         if not isinstance(reading, AttentionMaps):
-            raise WrongTypeError(f"readings must hold AttentionReadings, got a {type(reading).__name__}.")
+            raise WrongTypeError(f"readings must hold AttentionMaps, got a {type(reading).__name__}.")
         parts.append(_measured(reading))
         done += reading.mask.shape[0]
         progress(done, total, "probing")

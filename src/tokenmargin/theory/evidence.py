@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.law import NO_TRAINING, Law
 from tokenmargin.theory.paper import papers
 from tokenmargin.theory.registry import claims, found_name
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: The seed of the committed table.
 SEED = 2026
@@ -100,7 +103,7 @@ class Evidence(Told):
 
 
 @checked
-def plot_evidence(found: Sequence[Evidence], ax: Any = None) -> Any:
+def plot_evidence(found: Sequence[Evidence], ax: Any = None) -> Figure:
     """Draw, for each law, how many instances held, were refuted, and were not decided: a matplotlib figure.
 
     Args:
