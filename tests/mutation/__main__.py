@@ -46,8 +46,8 @@ PROOFS = re.compile(
     r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging|krawczyk|_enclosures"
     r"|finite_part|margin_agreement"
 )
-#: Seconds of tests that one change is worth: of those that run its line, and of the others of its module.
-BUDGET, BUDGET_OF_OTHERS = 60.0, 20.0
+#: Seconds of tests that one change is worth, of those that run its line; of the others of its module a share of that.
+BUDGET, SHARE_OF_OTHERS = 60.0, 1 / 3
 #: The share of a sample that tests must notice, without those written for its survivors.
 AT_FIRST_SIGHT = 0.85
 #: A test that takes longer is asked only where no quicker one runs the line.
@@ -73,7 +73,7 @@ def sample(count: int, seed: int, only: re.Pattern[str] | None = None) -> list[M
     return list(itertools.islice(whole, count))
 
 
-def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> list[str]:
+def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float], budget: float = BUDGET) -> list[str]:
     """The tests that run the line, then others that run lines of its module; its own tests and quick ones first.
 
     Others are asked too because a line is traced once in a process: whoever comes later runs the compiled program, and
@@ -84,18 +84,22 @@ def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float]) -> list
     noted = [line for line in of_file if line <= mutant.line and of_file[line]]
     reaching = of_file[max(noted)] if noted else set()
     of_module = set[str]().union(*of_file.values()) - reaching
-    nearest = _within(reaching, seconds, mutant.path, BUDGET)
-    return [*nearest, *_within(of_module, seconds, mutant.path, BUDGET_OF_OTHERS if nearest else BUDGET)]
+    nearest = _within(reaching, seconds, mutant.path, budget)
+    return [*nearest, *_within(of_module, seconds, mutant.path, SHARE_OF_OTHERS * budget if nearest else budget)]
 
 
 def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: float) -> list[str]:
     """As many as the budget has time for; the first one of all whatever it takes, if there is no quicker one."""
     name = Path(changed).stem.strip("_")
+    # What the tests of a file share is made by whichever comes first: a quick test of a slow file may not be quick.
+    of_file = Counter[str]()
+    for test in tests:
+        of_file[test.split("::")[0]] += seconds.get(test, 0.0)
 
-    def order(test: str) -> tuple[int, float, str]:
+    def order(test: str) -> tuple[int, float, str, float, str]:
         file = test.split("::")[0]
         nearness = 0 if name in file else 1 if file.startswith(f"tests/{Path(changed).parent}") else 2
-        return nearness, seconds.get(test, 0.0), test
+        return nearness, of_file[file], file, seconds.get(test, 0.0), test
 
     chosen, spent = list[str](), 0.0
     quick = {test for test in tests if seconds.get(test, 0.0) <= LONGEST}
@@ -120,16 +124,16 @@ def compiling_once(folder: Path) -> dict[str, str]:
 class Judge:
     """Asks the tests of each change, until no time is left."""
 
-    def __init__(self, folder: Path, end: float = float("inf")) -> None:
+    def __init__(self, folder: Path, end: float = float("inf"), budget: float = BUDGET) -> None:
         self.lines, self.seconds = read_reach(folder / "reach")
-        self.end = end
+        self.end, self.budget = end, budget
         self.controls = folder / "controls.json"
         self.passes: dict[str, bool] = json.loads(self.controls.read_text()) if self.controls.exists() else {}
         self.writing = threading.Lock()
 
     def __call__(self, mutant: Mutant) -> dict | None:
         """The change and what noticed it; None where no time was left to find out."""
-        tests = chosen_tests(mutant, self.lines, self.seconds)
+        tests = chosen_tests(mutant, self.lines, self.seconds, self.budget)
         asked, by = len(tests), ""
         try:
             while tests and (by := self.noticed_by(tests, mutant)):
@@ -144,7 +148,7 @@ class Judge:
     def noticed_by(self, tests: list[str], mutant: Mutant | None) -> str:
         """The test that fails on a copy of the package with the change in it, "" for none."""
         left = self.end - time.monotonic()
-        limit = min(left, 120 + 4 * sum(self.seconds.get(test, 0.0) for test in tests))
+        limit = min(left, 60 + 4 * sum(self.seconds.get(test, 0.0) for test in tests))
         if limit <= 0:
             raise TimeoutError
         with tempfile.TemporaryDirectory() as copy:
@@ -182,7 +186,7 @@ def reach(folder: Path, tests: list[str], jobs: int) -> None:
     )
 
 
-def run(folder: Path, chosen: list[Mutant], jobs: int, end: float, table: Path) -> int:
+def run(folder: Path, chosen: list[Mutant], jobs: int, judge: Judge, table: Path) -> int:
     """Judge these changes; the survivors are printed and the whole table is left in a file."""
     log = folder / "judged.jsonl"
     done = {}
@@ -190,7 +194,6 @@ def run(folder: Path, chosen: list[Mutant], jobs: int, end: float, table: Path) 
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         done = {(row["path"], row["start"], row["after"], row["text"]): row for row in rows}
     left = [mutant for mutant in chosen if _key(mutant) not in done]
-    judge = Judge(folder, end)
     with ThreadPoolExecutor(jobs) as pool, log.open("a") as file:
         running = {pool.submit(judge, mutant): mutant for mutant in left}
         for number, future in enumerate(as_completed(running), 1):
@@ -240,9 +243,11 @@ def said(rows: list[dict], table: Path) -> int:
 
 
 def survivors() -> list[dict]:
-    """Every survivor with what became of it."""
+    """Every survivor with what became of it; a row may name several changes of its line, as (before, after, which)."""
     files = sorted((Path(__file__).parent / "survivors").glob("*.json"))
-    return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
+    rows = [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))]
+    names = ("before", "after", "which")
+    return [row | dict(zip(names, change, strict=False)) for row in rows for change in row.get("changes", [()])]
 
 
 def found_again(row: dict) -> Mutant | None:
@@ -293,6 +298,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long; call again to go on")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests that one change is worth")
     parser.add_argument("--proofs", action="store_true", help="changes of proofs, certificates and verdicts alone")
     parser.add_argument("--only", type=re.compile, help="changes of files alone whose names this expression finds")
     parser.add_argument("tests", nargs="*", help="of `reach`: the tests that are asked, if not all")
@@ -306,7 +312,8 @@ def main() -> int:
         return again(chosen.folder, chosen.jobs)
     only = chosen.only or (PROOFS if chosen.proofs else None)
     table = chosen.folder / f"mutants-{'some-' if only else ''}{chosen.seed}.json"
-    return run(chosen.folder, sample(chosen.count, chosen.seed, only), chosen.jobs, end, table)
+    judge = Judge(chosen.folder, end, chosen.budget)
+    return run(chosen.folder, sample(chosen.count, chosen.seed, only), chosen.jobs, judge, table)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
-from tokenmargin.models.model import Model
+from tokenmargin.models.model import CompilerOptions, Model
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training.batches import batch_factory
@@ -32,6 +32,11 @@ class InHalf(Model):
     def width(self) -> int:
         """Width of the embeddings."""
         return self.model.width
+
+    @property
+    def compiler_options(self) -> CompilerOptions:
+        """Options of the model's."""
+        return self.model.compiler_options
 
     def initial(self, key: jax.Array, size: int, dtype: Any) -> Any:
         """Start as the model does."""
