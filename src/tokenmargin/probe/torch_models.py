@@ -71,7 +71,7 @@ def torch_attention(
 
 
 def _called(torch: Any, model: Any, places: Iterable[Any], named: Mapping[str, Any]) -> Any:
-    """What the model answers; arrays of NumPy are given as tensors, of the numbers that the model computes in."""
+    """Answer of the model; arrays of NumPy are given as tensors, of the numbers that the model computes in."""
     own = next((one for one in getattr(model, "parameters", list)() if one.is_floating_point()), None)
 
     def tensor(given: Any) -> Any:
