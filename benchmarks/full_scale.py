@@ -63,6 +63,9 @@ ABSENT = 3
 #: Finished runs say how they were made in this file.
 MADE = "made.json"
 
+#: Settings that say where things lie.
+PLACES = ("counts", "resume", "trained", "data")
+
 #: Seconds before the end at which nothing new is begun.
 LEAST = 5.0
 
@@ -243,10 +246,17 @@ def publish(out: Path, docs: Path) -> None:
                 with Image.open(source) as figure:
                     figure.convert("RGB").quantize(128).save(place, optimize=True)
             elif place.name == "manifest.json":
-                write_json(place, json.loads(source.read_text()) | told(folder, made))
+                write_json(place, placeless(json.loads(source.read_text()), run) | told(folder, made))
             else:
                 write_text(place, source.read_text())
         print(target)
+
+
+def placeless(manifest: dict[str, Any], run: Run) -> dict[str, Any]:
+    """A manifest without the folders of the machine that it was made on."""
+    config = manifest.get("config", {})
+    config |= {name: Path(config[name]).name for name in PLACES if config.get(name)}
+    return manifest | {"command": run.command}
 
 
 def told(folder: Path, made: dict[str, Any]) -> dict[str, Any]:
