@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin._provenance import manifest
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import confused_pairs, documents_shown, examples_shown
@@ -35,8 +36,8 @@ PAGE_NUMBERS = 40_000
 WORDS_OF_CLASS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedTexts(Told):
     """Result of a fit: the model, the table of its tokens, its evaluation, and the page's content."""
 
     model: TextModel

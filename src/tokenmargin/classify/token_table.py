@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import checked, picked_numbers
 from tokenmargin._intervals import NORMAL_95
+from tokenmargin._notebook import Told
 from tokenmargin.classify.gathering import Deeds, deeds
 from tokenmargin.classify.token_definitions import DEFINITIONS
 from tokenmargin.classify.token_model import TokenModel, checked_counts
@@ -24,8 +25,8 @@ from tokenmargin.errors import InvalidInputError
 HEADS = ("class", "token", "decides", "texts", "pull", "95% interval")
 
 
-@dataclass(frozen=True, eq=False)
-class TokenTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenTable(Told):
     """One row a token, sorted by `decides`, the largest first.
 
     V tokens, K classes, and K' columns of what has a direction: 1 for two classes, K for more.
