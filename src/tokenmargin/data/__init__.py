@@ -6,7 +6,7 @@ from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
     from tokenmargin.data.cross_sequences import CrossSequences
-    from tokenmargin.data.next_tokens import NextTokens
+    from tokenmargin.data.next_tokens import NextTokens, causal_rows
     from tokenmargin.data.scores import SCORE_TIE_TOLERANCE, optimal_selection, score_tie_widths, scores, tie_widths
     from tokenmargin.data.selection import LOGIT_TIE_TOLERANCE, Selection, secondary_selection, selection_of
     from tokenmargin.data.sequences import EmbeddedSequences
@@ -32,6 +32,7 @@ __all__ = [
     "TokenGraph",
     "TokenStatistics",
     "assumption4",
+    "causal_rows",
     "corpus_selection",
     "k_level",
     "optimal_selection",

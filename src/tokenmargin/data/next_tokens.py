@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from tokenmargin._checks import bounded, shown, whole_number
+from tokenmargin._checks import bounded, checked, shown, whole_number
 from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
@@ -132,6 +132,33 @@ class PerLastToken(Mapping[int, Value], Generic[Value]):
     def __len__(self) -> int:
         """Number of last tokens."""
         return len(self.last_tokens)
+
+
+@checked
+def causal_rows(texts: Any, window: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
+    """(sequences, labels) for every place of texts, as a causal mask shows them: what stands before, and what comes next.
+
+    Places whose next token did not stand before are left out: attention cannot choose it there.
+
+    Args:
+        texts: whole numbers of shape (n, T), shorter texts ending in -1; or lists of numbers or of words.
+        window: most tokens that are seen, the last ones; all that stand before when absent.
+
+    Raises:
+        InvalidInputError: no token comes next that stood before.
+    """
+    tokens, lengths = _flat(texts)
+    seen = int(lengths.max()) if window is None else window
+    whole_number(seen, "window", 1)
+    found = [
+        (row[max(0, place - seen) : place], row[place])
+        for row in np.split(tokens, np.cumsum(lengths)[:-1])
+        for place in range(1, len(row))
+        if (row[max(0, place - seen) : place] == row[place]).any()
+    ]
+    if not found:
+        raise InvalidInputError("no token of these texts comes again: give longer texts, or a longer window.")
+    return [before for before, _ in found], np.array([label for _, label in found])
 
 
 def _checked_names(names: Sequence[str] | None) -> tuple[str, ...] | None:

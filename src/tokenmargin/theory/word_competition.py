@@ -69,6 +69,13 @@ class Training:
     finite_error: float
     said: str
 
+    @property
+    def verdict(self) -> str:
+        """Outcome in words, for "Training ... with what was solved"."""
+        if self.limit is LimitKind.STALLED:
+            return "does not tell whether it agrees"
+        return "agrees" if self.agrees else "does not agree"
+
 
 @dataclass(frozen=True)
 class WordCompetition:

@@ -10,7 +10,6 @@ import numpy as np
 
 from tokenmargin.attention import Flow, Limit, NextTokenRisk, follow
 from tokenmargin.papers.next_token._instances import SHAPE, NextTokenCase
-from tokenmargin.papers.next_token.claims.global_reach_retrieval import CLAIMS
 from tokenmargin.papers.next_token.claims.squared_loss import SQUARED, SquaredCase, with_one_margin
 from tokenmargin.theory.law import NO_TRAINING, Law, Mutation, orthogonal
 
@@ -64,7 +63,7 @@ DRAWS: dict[str, Callable[[Stream], NextTokenCase]] = {
 }
 
 
-def _aside(_: Any, limit: Limit) -> Limit | None:
+def aside(_: Any, limit: Limit) -> Limit | None:
     """The limit, turned to go at right angles; None where it goes nowhere."""
     if not limit.velocity.any():
         return None
@@ -86,11 +85,46 @@ def _backwards(_: Any, limit: Limit) -> Limit | None:
     return replace(limit, velocity=-limit.velocity) if limit.velocity.any() else None
 
 
+def _even_odds(case: NextTokenCase, limit: Limit) -> Limit | None:
+    """The limit with tokens that compete at even odds; None where they are, or none compete."""
+    if limit.finite_part is None or np.linalg.norm(case.finite.matrix) <= FAR_OFF:
+        return None
+    return replace(limit, finite_part=np.zeros_like(limit.finite_part))
+
+
+def _another_token(_: Any, limit: Limit) -> Limit | None:
+    """The limit with the places of the first input's selected tokens moved by one; None where all are selected."""
+    chosen = limit.selection.chosen.copy()
+    if limit.finite or chosen[0].all():
+        return None
+    chosen[0] = np.roll(chosen[0], 1)
+    return replace(limit, selection=type(limit.selection)(chosen))
+
+
+def _loss_before(case: NextTokenCase, _: float) -> float | None:
+    """The loss at the start; None where that is the minimum."""
+    before = case.risk.value(case.start)
+    return before if before > case.finite.floor + FAR_OFF else None
+
+
+def _loss_at_even_odds(case: NextTokenCase, loss: float) -> float | None:
+    """The loss if every token that competes had an even share; None where that is the minimum."""
+    kept, lengths = case.risk.graph.competes(case.risk.rows), case.risk.rows.lengths
+    labels = case.risk.rows.tokens == np.repeat(case.risk.rows.labels, lengths)
+    shares = [np.add.reduceat(flags.astype(float), case.risk.rows.starts) for flags in (kept & labels, kept)]
+    even = float(-np.log(shares[0] / shares[1]).mean())
+    return even if even > loss + FAR_OFF else None
+
+
+#: A loss or a part of W this near to another one is the same.
+FAR_OFF = 1e-3
+
 #: What must not pass for a claim. Few preferences may hold at right angles by chance, none of them backwards.
 MUTATIONS: dict[str, dict[str, Any]] = {
-    "next_token-global": {"at right angles": _aside, NO_TRAINING: _not_trained},
+    "next_token-global": {"at right angles": aside, "even odds": _even_odds, NO_TRAINING: _not_trained},
     "next_token-reach": {"backwards": _backwards, NO_TRAINING: _not_trained},
-    "next_token-retrieval": {NO_TRAINING: _not_trained},
+    "next_token-retrieval": {"another token": _another_token, NO_TRAINING: _not_trained},
+    "next_token-convex": {"even odds": _loss_at_even_odds, NO_TRAINING: _loss_before},
 }
 
 
@@ -111,12 +145,11 @@ def _squared(draw: Callable[[Stream], NextTokenCase]) -> Callable[[Stream], Squa
 
 _OF_SQUARED: dict[str, Mutation] = {
     "one margin for all": with_one_margin,
-    "at right angles": _aside,
+    "at right angles": aside,
     NO_TRAINING: _not_trained,
 }
 
 LAWS = (
-    *(Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()),
-    *(Law("next_token-convex", says, draw) for says, draw in DRAWS.items()),
+    *(Law(key, says, draw, own) for key, own in MUTATIONS.items() for says, draw in DRAWS.items()),
     *(Law(SQUARED.key, f"{says} The squared loss.", _squared(draw), _OF_SQUARED) for says, draw in DRAWS.items()),
 )
