@@ -31,6 +31,13 @@ MOST_STEPS, DECREMENT = 200, 1e-26
 AT_ONCE = 1 << 23
 
 
+#: Cause and remedy where floats do not tell the minimiser.
+TOO_NEAR = (
+    "tokens that compete are nearly parallel, or queries differ in length by orders of magnitude. Give embeddings of "
+    "more dimensions, drop copies, or divide queries by their lengths."
+)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FinitePart:
     """W_fin, the loss floor, and the proof that it is there."""
@@ -91,7 +98,7 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
     y = np.zeros(len(basis))
     for done in range(1, MOST_STEPS + 1):
         value, gradient, hessian = blocks.derivatives(y)
-        move = -np.linalg.solve(hessian + np.eye(len(y)) * 1e-300, gradient)
+        move = _newton_move(gradient, hessian)
         decrement = float(-gradient @ move)
         # Damped by the longest change of a logit, within which the loss is its own quadratic model up to a factor.
         y = y + move / (1.0 + blocks.longest_change(move))
@@ -100,8 +107,7 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
             break
     else:
         raise NotDecidedError(
-            f"Newton's method stopped with a decrement of {decrement:.1e}: tokens that compete are nearly parallel. "
-            "Give embeddings of more dimensions, or drop copies."
+            f"Newton's method stopped with a decrement of {decrement:.1e}: {TOO_NEAR}"
         )
     W = (y @ basis).reshape(block.shape)
     proof = proven_stationary(_reduced(risk), W.reshape(-1)) if prove else None
@@ -117,6 +123,16 @@ def competing(risk: NextTokenRisk) -> tuple[NextTokens, np.ndarray]:
     inside = np.repeat(asks, rows.lengths)
     few = NextTokens(rows.tokens[inside], rows.lengths[asks], rows.labels[asks], rows.names)
     return few, flags[inside]
+
+
+def _newton_move(gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """The step to the minimum of the quadratic model, with every direction in units of its own."""
+    unit = np.sqrt(np.diag(hessian))
+    unit = np.where(unit > 0, unit, 1.0)
+    try:
+        return np.asarray(-np.linalg.solve(hessian / unit / unit[:, None], gradient / unit) / unit)
+    except np.linalg.LinAlgError as singular:
+        raise NotDecidedError(f"No minimiser among tokens that compete was told apart: {TOO_NEAR}") from singular
 
 
 def _basis(risk: NextTokenRisk) -> np.ndarray:

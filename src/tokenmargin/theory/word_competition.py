@@ -26,8 +26,8 @@ from tokenmargin.theory.finite_part import finite_part
 #: Sequences of one last word beyond which a sample is solved: the numbers of dimensions stay as they are.
 MOST_SEQUENCES = 2000
 
-#: Sequences times words up to which the flow is followed: about a minute.
-FOLLOWED = 50_000
+#: Sequences times words up to which the flow is followed, half a minute: as many sequences as are solved, of 250 words.
+FOLLOWED = 250 * MOST_SEQUENCES
 
 
 @dataclass(frozen=True)

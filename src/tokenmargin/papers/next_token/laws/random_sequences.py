@@ -29,8 +29,9 @@ def random_risk(rng: Stream, few_lasts: bool = False, shape: tuple[int, int, int
 
 def uniform(rng: Stream) -> NextTokenCase:
     """Labels drawn among the tokens, two last tokens in half of the cases; from a normal W."""
-    d = SHAPE[3]
-    return NextTokenCase(random_risk(rng, bool(rng.integers(2))), rng.normal(size=(d, d)))
+    _, T, V, d = SHAPE
+    shape = int(rng.integers(5, 10)), T, V, d
+    return NextTokenCase(random_risk(rng, bool(rng.integers(2)), shape), rng.normal(size=(d, d)))
 
 
 def whole(rng: Stream) -> NextTokenCase:
@@ -56,10 +57,21 @@ def planted(rng: Stream) -> NextTokenCase:
     return NextTokenCase(NextTokenRisk(sequences, sequences[np.arange(n), best], E), np.zeros((d, d)))
 
 
+def far_apart(rng: Stream) -> NextTokenCase:
+    """As `uniform`, with queries a hundred times as long or as short and embeddings far from the origin; from 0."""
+    plain = uniform(rng).risk
+    E = plain.embeddings + rng.uniform(-100.0, 100.0, size=plain.embeddings.shape[1])
+    queries = plain.embeddings * 10.0 ** rng.uniform(-2.0, 2.0, size=(len(E), 1))
+    table = np.where(plain.sequences.mask, plain.rows.padded()[0], -1)
+    return NextTokenCase(NextTokenRisk(table, plain.rows.labels, E, queries=queries), np.zeros((E.shape[1],) * 2))
+
+
 DRAWS: dict[str, Callable[[Stream], NextTokenCase]] = {
-    "Six sequences of four different tokens out of six, labels among them, unit embeddings in 8 dimensions.": uniform,
+    "Five to nine sequences of four different tokens out of six, labels among them, unit embeddings in 8 "
+    "dimensions.": uniform,
     "Tokens with repeats, one to four of them, embeddings of whole numbers from -2 to 2.": whole,
     "Labels by a planted W, one in four drawn anew, embeddings of +1 and -1.": planted,
+    "Far apart: as the first with queries 1/100 to 100 times as long, embeddings up to 100 from the origin.": far_apart,
 }
 
 
