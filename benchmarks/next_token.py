@@ -1,4 +1,5 @@
-"""Next tokens: the log-loss flow per step beside the logistic one, (Graph-SVM) beside cvxpy, and descent beside torch.
+"""Next tokens: graphs of a million sequences, the log-loss flow per step beside the logistic one, (Graph-SVM) beside
+cvxpy, and descent beside torch.
 
 The peer of the descent is what the authors' repository does, written anew: normalised steps by autodiff in torch, in
 float64, on minus the log of the label's attention. Every pair is timed in turns in one process, in CPU time. Matrix
@@ -9,7 +10,10 @@ products on several threads wait for each other where cores are shared, and then
 
 from __future__ import annotations
 
+import resource
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -17,6 +21,7 @@ from benchmarks.alternating import alternate
 from tokenmargin import AttentionRisk, Flow, NextTokenRisk, NormalizedDescent, TokenGraph, compare, follow, graph_svm
 from tokenmargin.attention import follow_all, logistic
 from tokenmargin.data import EmbeddedSequences
+from tokenmargin.sources import next_token_parts, write_parquet
 
 PROBLEMS, SEQUENCES, TOKENS, VOCABULARY, WIDTH, STEPS = 32, 6, 4, 6, 8, 4000
 
@@ -39,6 +44,30 @@ def random_risk(seed: int, n: int = SEQUENCES, T: int = TOKENS, V: int = VOCABUL
     labels = sequences[np.arange(n), rng.integers(0, T, n)]
     E = rng.normal(size=(V, d))
     return NextTokenRisk(sequences, labels, E / np.linalg.norm(E, axis=1, keepdims=True))
+
+
+def graphs() -> None:
+    """The graph of a million sequences of eight tokens, from memory and from Parquet files, with the largest memory."""
+    sequences = np.random.default_rng(0).integers(0, 10_000, (1_000_000, 8))
+    labels = sequences[:, 3]
+    begin = time.process_time()
+    graph = TokenGraph(sequences, labels)
+    sizes = graph.n_components, int(graph.component_sizes[0])
+    took = time.process_time() - begin
+    with TemporaryDirectory() as folder:
+        shards = [Path(folder) / f"{j}.parquet" for j in range(4)]
+        for shard, rows, next_tokens in zip(shards, np.split(sequences, 4), np.split(labels, 4), strict=True):
+            write_parquet(shard, [{"sequence": rows.tolist(), "label": next_tokens.tolist()}])
+        begin = time.process_time()
+        parts = TokenGraph.from_parts(next_token_parts(shards))
+        read = time.process_time() - begin
+    assert (parts.triples == graph.triples).all()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"graph of a million sequences: {graph.n_edges:,} edges in {took:.1f} s, {sizes[0]:,} components of up to "
+        f"{sizes[1]:,} tokens; from four Parquet files, without components, {read:.1f} s; largest memory of it all, "
+        f"data and writing included, {memory:.1f} GiB"
+    )
 
 
 def flows_per_step() -> None:
@@ -97,7 +126,9 @@ def beside_cvxpy(n: int, T: int, V: int, d: int, norm: str) -> None:
 
     times = alternate("(Graph-SVM)", ours, theirs, 3, time.process_time)
     apart, ties = len(risk.graph.apart), len(risk.graph.ties)
-    same = "no W, both say" if values["ours"] == values["cvxpy"] else f"{values['ours'] / values['cvxpy'] - 1:+.1e} apart"
+    same = (
+        "no W, both say" if values["ours"] == values["cvxpy"] else f"{values['ours'] / values['cvxpy'] - 1:+.1e} apart"
+    )
     print(
         f"(Graph-SVM), {norm}, {apart} inequalities and {ties} ties: ours {1e3 * np.median(times.ours):.1f} ms, cvxpy "
         f"with Clarabel {1e3 * np.median(times.peer):.1f} ms, {np.median(times.ratios):.0f} times; {same}"
@@ -171,6 +202,7 @@ def descents() -> None:
 
 def main() -> None:
     """Run all parts."""
+    graphs()
     flows_per_step()
     margins()
     descents()

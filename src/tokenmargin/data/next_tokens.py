@@ -136,7 +136,7 @@ class PerLastToken(Mapping[int, Value], Generic[Value]):
 
 @checked
 def causal_rows(texts: Any, window: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
-    """(sequences, labels) for every place of texts, as a causal mask shows them: what stands before, and what comes next.
+    """(sequences, labels) for every place of texts, as a causal mask shows it: what stands before, and what comes next.
 
     Places whose next token did not stand before are left out: attention cannot choose it there.
 

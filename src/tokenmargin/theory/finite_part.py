@@ -106,9 +106,7 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
         if decrement <= DECREMENT * largest(value, 1e-300):
             break
     else:
-        raise NotDecidedError(
-            f"Newton's method stopped with a decrement of {decrement:.1e}: {TOO_NEAR}"
-        )
+        raise NotDecidedError(f"Newton's method stopped with a decrement of {decrement:.1e}: {TOO_NEAR}")
     W = (y @ basis).reshape(block.shape)
     proof = proven_stationary(_reduced(risk), W.reshape(-1)) if prove else None
     return FinitePart(W, blocks.derivatives(y)[0], basis, proof)
