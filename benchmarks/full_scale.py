@@ -1,6 +1,7 @@
 """Every published run by one command, in pieces, and what is published of it.
 
-    python -m benchmarks.full_scale all --out FOLDER [--minutes 9] [--only NAME ...] [--on cpu|gpu] [--smoke]
+    python -m benchmarks.full_scale all --out FOLDER [--minutes 9] [--only NAME ...] [--on cpu|gpu] [--processes N]
+                                                     [--smoke]
     python -m benchmarks.full_scale list [NAME ...]
     python -m benchmarks.full_scale publish FOLDER [--docs docs/results]
     python -m benchmarks.full_scale table
@@ -8,7 +9,8 @@
 
 `all` makes the runs of `benchmarks.published` that ask for a machine like this one, a process each. What is finished is
 in FOLDER/runs, what is not in FOLDER/kept: the same command goes on where it was. With --minutes it stops after so many
-and has the exit status 75 if something is left. --smoke makes all of them small, whatever the machine: it tries that
+and has the exit status 75 if something is left. Figures of many parts are spread over so many processes; the numbers
+are the same. --smoke makes all of them small, whatever the machine: it tries that
 the command works. Texts and pictures are looked for in $TOKENMARGIN_DATA; a machine without the text libraries takes
 FOLDER/counts, which `count` writes elsewhere. Where the tree was copied without its history, name its commit in
 $TOKENMARGIN_COMMIT.
@@ -20,6 +22,7 @@ what each run took, on which tree; `table` writes that page alone.
 from __future__ import annotations
 
 import argparse
+import builtins
 import json
 import os
 import re
@@ -29,7 +32,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +45,8 @@ from tokenmargin._atomic import write_text
 from tokenmargin._fingerprint import of_code
 from tokenmargin._plain_json import write_json
 from tokenmargin._provenance import commit, machine, versions
+from tokenmargin._types import Map
+from tokenmargin.cli._compiler import prepare
 from tokenmargin.cli._config_flags import config_from_flags
 from tokenmargin.errors import DataAbsentError
 from tokenmargin.experiments.experiment import Config
@@ -66,7 +75,7 @@ def code() -> str:
     return of_code("_precision", *COMPUTED_BY, "classify", "comparison")
 
 
-def make_all(out: Path, chosen: list[Run], minutes: float | None, smoke: bool) -> int:
+def make_all(out: Path, chosen: list[Run], minutes: float | None, smoke: bool, processes: int = 1) -> int:
     """Make what is not there yet, a process for each run; the exit status."""
     end = None if minutes is None else time.monotonic() + 60 * minutes
     left, failed, absent = [], [], []
@@ -77,7 +86,7 @@ def make_all(out: Path, chosen: list[Run], minutes: float | None, smoke: bool) -
         if remaining is not None and remaining < LEAST:
             left.append(run.name)
             continue
-        status = in_a_process(out, run, remaining, smoke)
+        status = in_a_process(out, run, remaining, smoke, processes)
         {0: [], UNFINISHED: left, ABSENT: absent}.get(status, failed).append(run.name)
     for names, what in ((failed, "failed"), (absent, "texts or pictures absent"), (left, "left: the command goes on")):
         if names:
@@ -91,14 +100,16 @@ def is_made(out: Path, run: Run, smoke: bool) -> bool:
     return file.exists() and [json.loads(file.read_text())[key] for key in ("code", "smoke")] == [code(), smoke]
 
 
-def in_a_process(out: Path, run: Run, seconds: float | None, smoke: bool) -> int:
+def in_a_process(out: Path, run: Run, seconds: float | None, smoke: bool, processes: int) -> int:
     """Make a run, or go on with it for so many seconds, and note what that took."""
     folder = out / "runs" / run.name
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "benchmarks.full_scale", "one", run.name, "--out", str(out)]
+    command += ["--processes", str(processes), *(["--smoke"] if smoke else [])]
+    device = {"JAX_PLATFORMS": "cpu"} if run.on == "cpu" else {}  # where there is a GPU too
     begin, before = time.monotonic(), of_children()
     print(f"{run.name} ...", flush=True)
-    process = subprocess.Popen([*command, *(["--smoke"] if smoke else [])], start_new_session=True)
+    process = subprocess.Popen(command, env=os.environ | device, start_new_session=True)
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -124,13 +135,18 @@ def note_piece(folder: Path, piece: dict[str, Any]) -> None:
     write_json(file, [*same, piece])
 
 
-def make_one(out: Path, run: Run, smoke: bool) -> int:
+def make_one(out: Path, run: Run, smoke: bool, processes: int = 1) -> int:
     """Make a run in this process."""
+    prepare()
     folder, kept = out / "runs" / run.name, out / "kept" / ("smoke" if smoke else "full") / (run.kept or run.name)
     kept.mkdir(parents=True, exist_ok=True)
     begin = commit()
     try:
-        made = make_figure(run, folder, kept, out, smoke) if run.figure else make_by_commands(run, folder, kept, smoke)
+        if run.figure:
+            with over(processes) as spread:
+                made = make_figure(run, folder, kept, out, smoke, spread)
+        else:
+            made = make_by_commands(run, folder, kept, smoke)
     except DataAbsentError as problem:
         print(problem)
         return ABSENT
@@ -141,14 +157,24 @@ def make_one(out: Path, run: Run, smoke: bool) -> int:
     return 0
 
 
-def make_figure(run: Run, folder: Path, kept: Path, out: Path, smoke: bool) -> list[str]:
+@contextmanager
+def over(processes: int) -> Iterator[Map]:
+    """A `map` over so many processes."""
+    if processes < 2:
+        yield builtins.map
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield pool.map
+
+
+def make_figure(run: Run, folder: Path, kept: Path, out: Path, smoke: bool, spread: Map) -> list[str]:
     """Make a figure, its finished parts kept beside the run; the files to publish."""
     config, preset = configured(run, smoke), "smoke" if smoke else run.preset
     places: dict[str, Any] = {"resume": str(kept)}
     if (out / "counts").is_dir():
         places["counts"] = str(out / "counts")
     config = replace(config, **{name: place for name, place in places.items() if hasattr(config, name)})
-    saved = reproduce(experiments()[run.figure], folder, preset, config=config, progress=show)
+    saved = reproduce(experiments()[run.figure], folder, preset, config=config, progress=show, map=spread)
     print(json.dumps(saved.summary["sentences"], indent=1), flush=True)
     return [str((saved.folder / name).relative_to(folder)) for name in run.files]
 
@@ -303,6 +329,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--only", nargs="+", choices=RUNS, metavar="NAME")
     parser.add_argument("--on", choices=("cpu", "gpu"))
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--docs", type=Path, default=RESULTS)
     known = parser.parse_args()
@@ -312,9 +339,9 @@ def main() -> int:
         case "all":
             on = known.on or (None if known.smoke or known.only else device())
             chosen = [RUNS[name] for name in known.only or RUNS if on in (None, RUNS[name].on)]
-            return make_all(known.out.resolve(), chosen, known.minutes, known.smoke)
+            return make_all(known.out.resolve(), chosen, known.minutes, known.smoke, known.processes)
         case "one":
-            return make_one(known.out.resolve(), RUNS[known.names[0]], known.smoke)
+            return make_one(known.out.resolve(), RUNS[known.names[0]], known.smoke, known.processes)
         case "list":
             for name in known.names or RUNS:
                 print(f"{name} ({RUNS[name].on}): {RUNS[name].command}")

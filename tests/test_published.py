@@ -182,7 +182,7 @@ class TestAll:
         monkeypatch.setitem(COMMANDS, "quick", self.QUICK)
         asked = []
 
-        def in_this(out, run, seconds, smoke):
+        def in_this(out, run, seconds, smoke, processes):
             asked.append(seconds)
             return full_scale.make_one(out, run, smoke)
 

@@ -1,13 +1,16 @@
 """Which tests run which line of the package, and how long each takes: a pytest plugin, `-p tests.mutation.reach`.
 
 Each worker leaves one file in the folder `TOKENMARGIN_REACH`; `read_reach` puts them together. A line that is traced
-once and compiled counts for the test that traced it: alone, in a fresh process, that test traces it again.
+once and compiled counts for the test that traced it: alone, in a fresh process, that test traces it again. A test that
+fails on the code as it is notices nothing, and is left out.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,11 +18,15 @@ import coverage
 import pytest
 
 FOLDER = "TOKENMARGIN_REACH"
+#: Seconds after which a worker skips what is left, so that a run which may take so long and no longer leaves its files.
+SECONDS = "TOKENMARGIN_REACH_SECONDS"
 
 
 class _Reach:
     def __init__(self, folder: Path, source: Path) -> None:
         self.folder, self.source, self.seconds = folder, source, dict[str, float]()
+        self.without = set[str]()  # tests that fail, or are skipped
+        self.end = time.monotonic() + float(os.environ.get(SECONDS, "inf"))
         self.coverage = coverage.Coverage(data_file=None, include=[f"{source}/*"], config_file=False)
         self.coverage.start()
 
@@ -30,20 +37,31 @@ class _Reach:
         self.coverage.switch_context("")
         return result
 
+    def pytest_runtest_setup(self):
+        if time.monotonic() > self.end:
+            pytest.skip("no time is left")
+
     def pytest_runtest_logreport(self, report):
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if not report.passed:
+            self.without.add(report.nodeid)
 
     def pytest_sessionfinish(self):
         self.coverage.stop()
         data = self.coverage.get_data()
+        groups: dict[frozenset[str], int] = {}  # many lines of a file are run by the same tests
         lines = {
             Path(file).relative_to(self.source).as_posix(): {
-                line: [name for name in names if name] for line, names in data.contexts_by_lineno(file).items()
+                line: groups.setdefault(frozenset(names) - self.without - {""}, len(groups))
+                for line, names in data.contexts_by_lineno(file).items()
             }
             for file in data.measured_files()
         }
+        seconds = {name: round(took, 4) for name, took in self.seconds.items() if name not in self.without}
+        kept = {"lines": lines, "groups": [sorted(group) for group in groups], "seconds": seconds}
+        kept |= {"without": sorted(self.without)}
         name = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        (self.folder / f"{name}.json").write_text(json.dumps({"lines": lines, "seconds": self.seconds}))
+        (self.folder / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(kept).encode()))
 
 
 def pytest_configure(config):
@@ -58,10 +76,10 @@ def read_reach(folder: Path) -> tuple[dict[str, dict[int, set[str]]], dict[str, 
     """(tests by file and line, seconds by test)."""
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     seconds: dict[str, float] = {}
-    for part in sorted(folder.glob("*.json")):
-        saved = json.loads(part.read_text())
+    for part in sorted(folder.glob("*.json.gz")):
+        saved = json.loads(gzip.decompress(part.read_bytes()))
         seconds.update(saved["seconds"])
         for file, by_line in saved["lines"].items():
-            for line, names in by_line.items():
-                lines[file][int(line)].update(names)
+            for line, group in by_line.items():
+                lines[file][int(line)].update(saved["groups"][group])
     return lines, seconds
