@@ -14,14 +14,10 @@ from tokenmargin.data import Relation
 from tokenmargin.margin import Status
 from tokenmargin.papers.next_token._instances import NextTokenCase, margin_exists, on_a_line, published
 from tokenmargin.theory.agreement import SAME_DIRECTION, SAME_POINT, one_minus_cosine
-from tokenmargin.theory.claim import Applies, Claim, largest
+from tokenmargin.theory.claim import Claim, largest
 
 #: Speed of a logit difference, in units of the largest, below which two tokens stay level along the velocity.
 LEVEL = 1e-7
-
-
-def _applies(case: NextTokenCase) -> tuple[Applies, str]:
-    return margin_exists(case)
 
 
 def _both_parts(case: NextTokenCase, limit: Limit) -> float:
@@ -88,10 +84,6 @@ def _unselected(limit: Limit) -> Limit:
     return replace(limit, selection=type(limit.selection)(chosen))
 
 
-def _settled(limit: Limit) -> bool:
-    return not limit.stalled
-
-
 GLOBAL: Claim[NextTokenCase, Limit] = Claim(
     key="next_token-global",
     paper="N",
@@ -101,13 +93,13 @@ GLOBAL: Claim[NextTokenCase, Limit] = Claim(
     "(statement of ours, after the abstract).",
     tolerance=1.0,
     tolerance_reason="errors are in units of SAME_DIRECTION and SAME_POINT, within which limits are certified",
-    hypotheses=_applies,
+    hypotheses=margin_exists,
     observe=lambda case: case.limit,
     error=_both_parts,
     inside=published,
     outside=on_a_line,
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 REACH: Claim[NextTokenCase, Limit] = Claim(
@@ -119,13 +111,13 @@ REACH: Claim[NextTokenCase, Limit] = Claim(
     "cycle they stay level (statement of ours, after the abstract).",
     tolerance=0.5,
     tolerance_reason="pairs of tokens are counted, and one is too many",
-    hypotheses=_applies,
+    hypotheses=margin_exists,
     observe=lambda case: case.limit,
     error=_reach_missed,
     inside=published,
     outside=on_a_line,
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 RETRIEVAL: Claim[NextTokenCase, Limit] = Claim(
@@ -136,13 +128,13 @@ RETRIEVAL: Claim[NextTokenCase, Limit] = Claim(
     "tokens of its label's component that it holds, and on no other (hard retrieval; statement of ours).",
     tolerance=0.5,
     tolerance_reason="tokens are counted, and one is too many",
-    hypotheses=_applies,
+    hypotheses=margin_exists,
     observe=lambda case: case.limit,
     error=_retrieval_missed,
     inside=published,
     outside=on_a_line,
     mutate=_unselected,
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 CLAIMS: tuple[Claim, ...] = (GLOBAL, REACH, RETRIEVAL)
