@@ -23,6 +23,11 @@ def some(items: Iterable[object], shown: int = 5) -> str:
     return ", ".join(map(str, given[:shown])) + (", ..." if len(given) > shown else "")
 
 
+def number_of(count: int, name: str) -> str:
+    """A number of things, of one or of several: "1 tie", "1,200 ties"."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def sizes(counts: Mapping[str, int], shown: int = 8) -> str:
     """Classes with their sizes, at most so many by name: "3 a, 2 b and 75 more classes"."""
     named = ", ".join(f"{size:,} {name}" for name, size in list(counts.items())[:shown])

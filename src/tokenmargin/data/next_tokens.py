@@ -93,7 +93,8 @@ class NextTokens:
         absent = np.flatnonzero(~here)
         if absent.size:
             first, rest = int(absent[0]), absent[1:].tolist()
-            others = f", nor do those of {len(rest)} other rows ({some(rest)})" if rest else ""
+            one = "nor does that of 1 other row" if len(rest) == 1 else f"nor do those of {len(rest)} other rows"
+            others = f", {one} ({some(rest)})" if rest else ""
             raise InvalidInputError(
                 f"the label of row {first}, {self.shown(int(self.labels[first]))}, does not occur in its sequence"
                 f"{others}: attention chooses among the tokens of a sequence. Drop these rows, and say how many."
@@ -227,6 +228,9 @@ def _column(labels: Any, n: int) -> np.ndarray:
     bounded(labels, "labels")
     try:
         array = np.asarray(labels)
+        if array.dtype == object and array.ndim == 1:  # a column of words, as pandas has it
+            labels = array.tolist()
+            array = np.asarray(labels)
     except (ValueError, TypeError, OverflowError):
         array = np.zeros((0, 0))
     if array.shape == (n,) and _mixes_words(labels, array):

@@ -24,8 +24,9 @@ from tokenmargin.theory.krawczyk import FinitePoint, proven_stationary
 #: Singular values of the spanning differences below this, relative to the largest, span nothing.
 SPAN_TOLERANCE = 1e-10
 
-#: Newton steps before it is given up, and the decrement, in units of the loss, at which it is done.
-MOST_STEPS, DECREMENT = 200, 1e-26
+#: Newton steps before it is given up, and the decrement, in units of the loss, at which it is done: the first at once,
+#: the second where it does not fall any more, as rounding is what is left of it.
+MOST_STEPS, DECREMENT, ROUNDED = 200, 1e-26, 1e-18
 
 #: Numbers of keys and Hessians that are held at once.
 AT_ONCE = 1 << 23
@@ -95,7 +96,7 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
     if not len(basis):
         return FinitePart(np.zeros(block.shape), 0.0, basis, None)
     blocks = _Blocks(rows, kept, risk, basis)
-    y = np.zeros(len(basis))
+    y, before = np.zeros(len(basis)), np.inf
     for done in range(1, MOST_STEPS + 1):
         value, gradient, hessian = blocks.derivatives(y)
         move = _newton_move(gradient, hessian)
@@ -103,8 +104,10 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
         # Damped by the longest change of a logit, within which the loss is its own quadratic model up to a factor.
         y = y + move / (1.0 + blocks.longest_change(move))
         progress(done, None, "steps of Newton's method")
-        if decrement <= DECREMENT * largest(value, 1e-300):
+        unit = largest(value, 1e-300)
+        if decrement <= DECREMENT * unit or before / 4 <= decrement <= ROUNDED * unit:
             break
+        before = decrement
     else:
         raise NotDecidedError(f"Newton's method stopped with a decrement of {decrement:.1e}: {TOO_NEAR}")
     W = (y @ basis).reshape(block.shape)
