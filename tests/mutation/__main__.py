@@ -35,7 +35,7 @@ from pathlib import Path
 from scipy.stats import binomtest
 
 from tests.mutation.mutants import Mutant, mutants, parses
-from tests.mutation.reach import FOLDER, read_reach
+from tests.mutation.reach import FOLDER, noted_in, read_reach
 from tests.mutation.warm import DOES_NOT_END, first_failure, warm
 
 ROOT = Path(__file__).parents[2]
@@ -91,11 +91,15 @@ def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float], budget:
 def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: float) -> list[str]:
     """As many as the budget has time for; the first one of all whatever it takes, if there is no quicker one."""
     name = Path(changed).stem.strip("_")
+    # What the tests of a file share is made by whichever comes first: a quick test of a slow file may not be quick.
+    of_file = Counter[str]()
+    for test in tests:
+        of_file[test.split("::")[0]] += seconds.get(test, 0.0)
 
-    def order(test: str) -> tuple[int, float, str]:
+    def order(test: str) -> tuple[int, float, str, float, str]:
         file = test.split("::")[0]
         nearness = 0 if name in file else 1 if file.startswith(f"tests/{Path(changed).parent}") else 2
-        return nearness, seconds.get(test, 0.0), test
+        return nearness, of_file[file], file, seconds.get(test, 0.0), test
 
     chosen, spent = list[str](), 0.0
     quick = {test for test in tests if seconds.get(test, 0.0) <= LONGEST}
@@ -144,7 +148,7 @@ class Judge:
     def noticed_by(self, tests: list[str], mutant: Mutant | None) -> str:
         """The test that fails on a copy of the package with the change in it, "" for none."""
         left = self.end - time.monotonic()
-        limit = min(left, 120 + 4 * sum(self.seconds.get(test, 0.0) for test in tests))
+        limit = min(left, 60 + 4 * sum(self.seconds.get(test, 0.0) for test in tests))
         if limit <= 0:
             raise TimeoutError
         with tempfile.TemporaryDirectory() as copy:
@@ -169,17 +173,36 @@ class Judge:
         return self.passes[test]
 
 
-def reach(folder: Path, tests: list[str], jobs: int) -> None:
-    """Run the whole suite, or these tests, once with lines noted."""
+def reach(folder: Path, tests: list[str], jobs: int, end: float) -> None:
+    """Run the whole suite, or these tests, once with lines noted, each file in a process of its own.
+
+    One that dies takes no other file along. Files that were noted before are not run again.
+    """
+    from tests.conftest import FIRST  # which changes how jaxtyping checks: nothing for a process that judges
+
     noted = folder / "reach"
     noted.mkdir(parents=True, exist_ok=True)
-    how = ["-q", "-n", str(jobs), "--dist", "loadfile", "-p", "tests.mutation.reach"]
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *how, *tests],
-        cwd=ROOT,
-        env=compiling_once(folder) | {FOLDER: str(noted.resolve())},
-        check=False,
-    )
+    given = [ROOT / name for name in tests or ["tests"]]
+    files = {file for place in given for file in ([place] if place.is_file() else place.rglob("test_*.py"))}
+    environment = compiling_once(folder) | {FOLDER: str(noted.resolve())}
+
+    def one(file: Path) -> str:
+        target, left = noted_in(noted, file), end - time.monotonic()
+        if target.exists() or left <= 0:
+            return f"{file.name}: {'noted before' if target.exists() else 'no time was left'}"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutation.reach", str(file)]
+        timeout = None if left == float("inf") else left
+        try:
+            ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return f"{file.name}: no time was left"
+        said = ended.stdout.strip().splitlines() or [f"exit code {ended.returncode}"]
+        return f"{file.name}: {said[-1]}{'' if target.exists() else ', AND NOTHING NOTED'}"
+
+    order = sorted(files, key=lambda file: (FIRST.get(file, len(FIRST)), -file.stat().st_size))
+    with ThreadPoolExecutor(jobs) as pool:
+        for said in pool.map(one, order):
+            print(said, flush=True)
 
 
 def run(folder: Path, chosen: list[Mutant], jobs: int, judge: Judge, table: Path) -> int:
@@ -301,7 +324,7 @@ def main() -> int:
     chosen = parser.parse_intermixed_args()
     end = time.monotonic() + 60 * chosen.minutes
     if chosen.what == "reach":
-        reach(chosen.folder, chosen.tests, chosen.jobs)
+        reach(chosen.folder, chosen.tests, chosen.jobs, end)
         return 0
     warm(compiling_once(chosen.folder))
     if chosen.what == "again":
