@@ -103,7 +103,6 @@ def _texts(known: Arguments, progress: Progress, say: Say) -> tuple[str, list[st
 
 def _show(found: WordGraphs) -> None:
     """Print the findings, and for each last word the first that compete and that are ruled out."""
-    from tokenmargin._sentences import fixed
     from tokenmargin.theory.word_competition import Standing
 
     for sentence in found.sentences:
@@ -112,7 +111,7 @@ def _show(found: WordGraphs) -> None:
         (
             one.last,
             f"{one.n_sequences:,}",
-            ", ".join(f"{word.word} {fixed(word.log_odds, 2, signed=True)}" for word in one.main.words[:LISTED]),
+            ", ".join(f"{word.word} {round(word.log_odds, 2) + 0.0:+.2f}" for word in one.main.words[:LISTED]),
             ", ".join(word.word for word, _ in one.standing(Standing.RULED_OUT)[:LISTED]),
         )
         for one in found.competitions

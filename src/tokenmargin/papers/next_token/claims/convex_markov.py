@@ -10,13 +10,17 @@ import numpy as np
 
 from tokenmargin.attention import NormalizedDescent, continued, follow
 from tokenmargin.papers.next_token._instances import NextTokenCase, margin_exists, on_a_line, published
-from tokenmargin.theory.claim import Claim
+from tokenmargin.theory.claim import Applies, Claim
 
 #: Difference of the loss from its minimum, relative to 1 + it: what is left at |W| = 1e6, and rounding of the mean.
 SAME_LOSS = 1e-8
 
 #: Steps of descent before the flow goes on, and their length.
 STEPS, LENGTH = 200, 0.1
+
+
+def _applies(case: NextTokenCase) -> tuple[Applies, str]:
+    return margin_exists(case)
 
 
 def _final_loss(case: NextTokenCase) -> float:
@@ -33,7 +37,7 @@ CONVEX: Claim[NextTokenCase, float] = Claim(
     "minimum of the convex problem among tokens that compete (after arXiv 2402.13512).",
     tolerance=SAME_LOSS,
     tolerance_reason="the loss at |W| = 1e6 is within rounding of its limit",
-    hypotheses=margin_exists,
+    hypotheses=_applies,
     observe=_final_loss,
     error=lambda case, loss: abs(loss - case.finite.floor) / (1.0 + case.finite.floor),
     inside=published,

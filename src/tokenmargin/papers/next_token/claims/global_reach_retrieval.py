@@ -14,10 +14,14 @@ from tokenmargin.data import Relation
 from tokenmargin.margin import Status
 from tokenmargin.papers.next_token._instances import NextTokenCase, margin_exists, on_a_line, published
 from tokenmargin.theory.agreement import SAME_DIRECTION, SAME_POINT, one_minus_cosine
-from tokenmargin.theory.claim import Claim, largest
+from tokenmargin.theory.claim import Applies, Claim, largest
 
 #: Speed of a logit difference, in units of the largest, below which two tokens stay level along the velocity.
 LEVEL = 1e-7
+
+
+def _applies(case: NextTokenCase) -> tuple[Applies, str]:
+    return margin_exists(case)
 
 
 def _both_parts(case: NextTokenCase, limit: Limit) -> float:
@@ -93,7 +97,7 @@ GLOBAL: Claim[NextTokenCase, Limit] = Claim(
     "(statement of ours, after the abstract).",
     tolerance=1.0,
     tolerance_reason="errors are in units of SAME_DIRECTION and SAME_POINT, within which limits are certified",
-    hypotheses=margin_exists,
+    hypotheses=_applies,
     observe=lambda case: case.limit,
     error=_both_parts,
     inside=published,
@@ -111,7 +115,7 @@ REACH: Claim[NextTokenCase, Limit] = Claim(
     "cycle they stay level (statement of ours, after the abstract).",
     tolerance=0.5,
     tolerance_reason="pairs of tokens are counted, and one is too many",
-    hypotheses=margin_exists,
+    hypotheses=_applies,
     observe=lambda case: case.limit,
     error=_reach_missed,
     inside=published,
@@ -128,7 +132,7 @@ RETRIEVAL: Claim[NextTokenCase, Limit] = Claim(
     "tokens of its label's component that it holds, and on no other (hard retrieval; statement of ours).",
     tolerance=0.5,
     tolerance_reason="tokens are counted, and one is too many",
-    hypotheses=margin_exists,
+    hypotheses=_applies,
     observe=lambda case: case.limit,
     error=_retrieval_missed,
     inside=published,
