@@ -58,7 +58,7 @@ def planted(rng: Stream) -> NextTokenCase:
 
 
 def far_apart(rng: Stream) -> NextTokenCase:
-    """As `uniform`, with queries a hundred times as long or as short and embeddings far from the origin; from 0."""
+    """Cases of `uniform` with queries a hundred times as long or short and embeddings far from the origin; from 0."""
     plain = uniform(rng).risk
     E = plain.embeddings + rng.uniform(-100.0, 100.0, size=plain.embeddings.shape[1])
     queries = plain.embeddings * 10.0 ** rng.uniform(-2.0, 2.0, size=(len(E), 1))
