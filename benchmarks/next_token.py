@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -78,7 +79,7 @@ def flows_per_step() -> None:
     starts = [np.zeros(WIDTH * WIDTH)] * PROBLEMS
     taken: dict[str, list[int]] = {"log": [], "logistic": []}
 
-    def by(kind: str):
+    def by(kind: str) -> Callable[[], None]:
         def run() -> None:
             runs = follow_all(risks if kind == "log" else plain, starts, Flow())
             taken[kind] = [one.n_steps for one in runs]

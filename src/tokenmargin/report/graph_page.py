@@ -53,6 +53,7 @@ def _last(one: WordCompetition, near: Any) -> dict[str, Any]:
             for word in main.words[:COMPETITORS]
         ],
         "more": max(0, len(main.words) - COMPETITORS),
+        "in_all": one.n_compete,
         "alone": len(main.words) == 1,
         "has_rare": any(word.present < SEEN_OFTEN for word in main.words[:COMPETITORS]),
         "ruled_out": _listed(one, Standing.RULED_OUT),
