@@ -7,6 +7,7 @@ from tests import references
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, Flow
 from tokenmargin.attention import _judging, _stationary, follow_all, limits_of
+from tokenmargin.attention._stacks import stacks
 from tokenmargin.data import EmbeddedSequences
 
 
@@ -32,7 +33,7 @@ def judged():
 
 def test_separation_of_many_points_is_that_of_each(judged):
     risks, points = judged
-    ends = _judging._Ends.of([(risk, *risk.in_span, p) for risk, p in zip(risks, points, strict=True)])
+    (ends,) = _judging._ends_of(risks, stacks(risks)[0], list(points))
     unit = ends.force / ends.speed[:, None]
     found = _judging._separation(ends, ends.signed, unit)
     certified = 0

@@ -58,11 +58,7 @@ def same(limit, alone):
 def alone_by_exact_shapes(risks, starts, monkeypatch):
     """The slow twin: one problem at a time in its own shape, as if there were no size classes."""
     with monkeypatch.context() as patch:
-        for name in (
-            "tokenmargin.attention._size_classes",
-            "tokenmargin.attention._lane_field",
-            "tokenmargin.attention._judging",
-        ):
+        for name in ("tokenmargin.attention._size_classes", "tokenmargin.attention._stacks"):
             patch.setattr(f"{name}.shared_shapes", lambda shapes: [tuple(shape) for shape in shapes])
         return [follow(risk, start, Flow()).limit for risk, start in zip(risks, starts, strict=True)]
 

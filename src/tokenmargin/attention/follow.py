@@ -12,8 +12,9 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
-from tokenmargin.attention._lane_field import alike, in_lanes, widened
+from tokenmargin.attention._lane_field import in_lanes, widened
 from tokenmargin.attention._size_classes import in_shared_shapes
+from tokenmargin.attention._stacks import likeness
 from tokenmargin.attention.attention_risk import as_risk
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
@@ -203,7 +204,10 @@ def _descents(
     # A method of the user's own is given the problem as it is.
     fits = isinstance(method, Descent | NormalizedDescent) and all(isinstance(field, KeyField) for field in fields)
     shared = in_shared_shapes(fields) if fits else fields
-    for members in alike(shared):
+    alike: dict[object, list[int]] = {}
+    for j, field in enumerate(shared):
+        alike.setdefault(likeness(field), []).append(j)
+    for members in alike.values():
         known = [getattr(fields[j], "n_outputs", 1) for j in members]
         lanes = in_lanes([shared[j] for j in members], known)
         begin = np.stack([widened(inside[j], shared[j]) if shared[j] is not fields[j] else inside[j] for j in members])
