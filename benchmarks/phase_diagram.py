@@ -218,9 +218,10 @@ def told(found: PhaseDiagram, columns: dict[str, np.ndarray], seconds: float, pr
     lines = [
         f"{found.counts.size} cells of {found.problems} problems of n = 2 inputs of T = 4 tokens.",
         f"Against us first. Undecided by the flow: {c['undecided'].sum()} of {all_of}. Cells in which the loop is "
-        f"never wrong, so that nothing was gained: {right} of {c['wrong'].size}. Of {c['radau_says'].sum()} problems that Radau "
-        f"decided, most of them where flow and loop differ, it says what the loop says in "
-        f"{(c['radau_says'] - c['radau_says_flow']).sum()}; it gave up on {c['radau_gave_up'].sum()}.",
+        f"never wrong, so that nothing was gained: {right} of {c['wrong'].size}. Radau was asked about "
+        f"{(c['radau_says'] + c['radau_gave_up']).sum()} problems, most of them where flow and loop differ: it says "
+        f"otherwise than the flow in {(c['radau_says'] - c['radau_says_flow']).sum()}, and gave up on "
+        f"{c['radau_gave_up'].sum()}.",
         f"Milliseconds of the processor for a problem: {each[0]:.3f} by the flow, {each[1]:.3f} by the loop of {STEPS} "
         "steps, in one thread.",
         f"Largest 1 - cos between the velocity of a limit and the max-margin direction of its tokens, over "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tokenmargin.attention._size_classes import in_shape, shared_shapes
 from tokenmargin.attention.attention_risk import AttentionRisk, pair_fields
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences
-from tokenmargin.errors import TokenMarginError
+from tokenmargin.errors import InvalidInputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,10 @@ def stacks(risks: Sequence[Risk]) -> tuple[list[Stack], list[int]]:
             continue
         try:
             found.append(Stack(np.array(members), *pair_fields([risks[j] for j in members])))
-        except TokenMarginError:
+        except InvalidInputError:
             others += members  # one by one, which tells whose error it is
-    spans = {j: in_span_of(risks, j) for j in sorted(others)}
+    others.sort()
+    spans = dict(zip(others, for_each(lambda risk: risk.in_span, risks, others), strict=True))
     groups: dict[object, list[int]] = {}
     for j, span in spans.items():
         if span is not None:
@@ -77,14 +78,15 @@ def stacks(risks: Sequence[Risk]) -> tuple[list[Stack], list[int]]:
     return found, [j for j, span in spans.items() if span is None]
 
 
-def in_span_of(risks: Sequence[Risk], j: int) -> tuple[Any, Coordinates] | None:
-    """`in_span` of risk j; an error names it, where there are others."""
-    try:
-        return risks[j].in_span
-    except TokenMarginError as error:
-        if len(risks) == 1:
-            raise
-        raise type(error)(f"problem {j}: {error}") from None
+def for_each(told: Callable[[Any], Any], risks: Sequence[Any], which: Sequence[int] | None = None) -> list[Any]:
+    """Answers for each risk, or for some; an error names the one that it is about, where there are others."""
+    answers = []
+    for j in range(len(risks)) if which is None else which:
+        try:
+            answers.append(told(risks[j]))
+        except InvalidInputError as error:
+            raise error if len(risks) == 1 else type(error)(f"problem {j}: {error}") from None
+    return answers
 
 
 def _plain(risk: Risk) -> object:

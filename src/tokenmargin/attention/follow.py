@@ -14,7 +14,7 @@ from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
 from tokenmargin.attention._lane_field import in_lanes, widened
 from tokenmargin.attention._size_classes import in_shared_shapes
-from tokenmargin.attention._stacks import likeness
+from tokenmargin.attention._stacks import for_each, likeness
 from tokenmargin.attention.attention_risk import as_risk
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
@@ -81,7 +81,7 @@ def follow(
         A trajectory with its `limit`; or `Runs`, an array of them, with an axis for each argument that was a list:
         problems, starts, methods.
     """
-    risks = [as_risk(one) for one in (risk if isinstance(risk, list | tuple) else [risk])]
+    risks = for_each(as_risk, risk if isinstance(risk, list | tuple) else [risk])
     methods = list(method) if isinstance(method, list | tuple) else [method]
     points, shape = _grid(risk, risks, start)
     if isinstance(method, list | tuple):
@@ -110,7 +110,7 @@ def _grid(given: Any, risks: list[Any], start: Any) -> tuple[list[list[np.ndarra
     if not isinstance(start, list | tuple | np.ndarray) or len(start) != len(risks):
         words = f"{len(start)} starts" if hasattr(start, "__len__") else f"start is a {type(start).__name__}"
         raise InvalidInputError(f"{len(risks)} risks but {words}: give one start for each, or many for each.")
-    found = [one.starts(own) for one, own in zip(risks, start, strict=True)]
+    found = for_each(lambda both: both[0].starts(both[1]), list(zip(risks, start, strict=True)))
     sizes = sorted({(many, len(points)) for points, many in found})
     if len(sizes) > 1:
         raise InvalidInputError(
@@ -194,7 +194,7 @@ def _descents(
     risks: Sequence[Risk], points: list[np.ndarray], method: Method, steps: int, every: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """The path of each descent, shape (1 + steps // every, D), and the weights of its tokens so far."""
-    spans = [risk.followed_in(method.geometry) for risk in risks]
+    spans = for_each(lambda risk: risk.followed_in(method.geometry), risks)
     fields: list[Any] = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
     inside = [
         point if span is None else span[1].inward(point).astype(point.dtype)
