@@ -79,9 +79,8 @@ def throughput(rounds: int) -> None:
 
         return timed
 
-    for count in (4, 40):
-        name = f"{len(many)} shapes, {count} of each, cold"
-        print(alternate(name, cold(by_list, count), cold(by_sweep, count), 1, time.process_time), flush=True)
+    name = f"{len(many)} shapes, 40 of each, cold"
+    print(alternate(name, cold(by_list, 40), cold(by_sweep, 40), 1, time.process_time), flush=True)
 
 
 # --- a diagram beside a loop ------------------------------------------------------------------------------------------

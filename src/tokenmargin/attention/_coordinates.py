@@ -30,11 +30,14 @@ class Coordinates:
     @classmethod
     def of_many(cls, each: Sequence[Coordinates]) -> Coordinates:
         """Those of many problems with arrays of the same shapes."""
-        basis = None if each[0].basis is None else np.stack([one.basis for one in each])
-        sides = None
-        if each[0].sides is not None:
-            left, right = (np.stack([one.sides[k] for one in each])[:, None, None] for k in (0, 1))
-            sides = left, right
+        bases = [one.basis for one in each if one.basis is not None]
+        both = [one.sides for one in each if one.sides is not None]
+        basis, sides = np.stack(bases) if bases else None, None
+        if both:
+            sides = (
+                np.stack([left for left, _ in both])[:, None, None],
+                np.stack([right for _, right in both])[:, None, None],
+            )
         return cls(basis, np.array([one.kappa for one in each])[:, None, None], sides)
 
     def some(self, which: np.ndarray) -> Coordinates:
