@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._size_classes import in_shape, shared_shapes
+from tokenmargin.attention._size_classes import Shape, in_shape, shared_shapes
 from tokenmargin.attention.attention_risk import AttentionRisk, pair_fields
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences
@@ -32,9 +32,10 @@ class Stack:
         return cls(np.array(numbers), stacked(systems), Coordinates.of_many(coordinates))
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """Shape of the keys of a problem, (n, T, r)."""
-        return tuple(self.fields.keys.shape[1:])
+        _, n, T, r = self.fields.keys.shape
+        return n, T, r
 
     def one(self, b: int) -> tuple[Any, Coordinates]:
         """Field and coordinates of problem b."""
@@ -60,13 +61,14 @@ def stacks(risks: Sequence[Risk]) -> tuple[list[Stack], list[int]]:
             plain.setdefault(key, []).append(j)
     found = []
     for members in plain.values():
-        if jax.tree.leaves(risks[members[0]].loss):
-            others += members
-            continue
+        some: list[Any] = [risks[j] for j in members]
         try:
-            found.append(Stack(np.array(members), *pair_fields([risks[j] for j in members])))
+            if not jax.tree.leaves(some[0].loss):
+                found.append(Stack(np.array(members), *pair_fields(some)))
+                continue
         except InvalidInputError:
-            others += members  # one by one, which tells whose error it is
+            pass  # one by one, which tells whose error it is
+        others += members
     others.sort()
     spans = dict(zip(others, for_each(lambda risk: risk.in_span, risks, others), strict=True))
     groups: dict[object, list[int]] = {}
@@ -74,7 +76,9 @@ def stacks(risks: Sequence[Risk]) -> tuple[list[Stack], list[int]]:
         if span is not None:
             own = span[1].basis, *(span[1].sides or ())
             groups.setdefault((likeness(span[0]), *map(np.shape, own)), []).append(j)
-    found += [Stack.of(*zip(*(spans[j] for j in members), strict=True), members) for members in groups.values()]
+    for members in groups.values():
+        systems, coordinates = zip(*(span for j in members if (span := spans[j]) is not None), strict=True)
+        found.append(Stack.of(systems, coordinates, members))
     return found, [j for j, span in spans.items() if span is None]
 
 

@@ -225,10 +225,10 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
 
 
 #: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`).
-COMPILER = {"xla_backend_optimization_level": 1}
+COMPILER: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
 
 
-@eqx.filter_jit(compiler_options=COMPILER)
+@eqx.filter_jit(**COMPILER)
 def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
     if len(states.finished) >= LANES and is_small_stack(systems):  # sums are written out
