@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "_module": {"_checks"},
     "_mapped": {"errors"},
     "norms": {"errors", "_checks"},
-    "_progress": set(),
+    "_progress": {"errors"},
     "_rename": set(),
     "_atomic": {"errors", "_rename"},
     "_arrays": {"errors", "_atomic"},

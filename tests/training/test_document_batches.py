@@ -236,9 +236,7 @@ def test_a_whole_batch_is_one_shelf_for_kernels(monkeypatch):
         np.testing.assert_allclose(np.exp(log_counts[there]), document.data, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("precision", "by_kernels"), [(MatmulPrecision.FLOAT_16_PAIRS, True), (MatmulPrecision.FULL, False)]
-)
+@pytest.mark.parametrize(("precision", "by_kernels"), [(TwoLayer(16).precision, True), (MatmulPrecision.FULL, False)])
 def test_kernels_need_no_layouts(monkeypatch, precision, by_kernels):
     gpu(monkeypatch)
     dataset = corpus(200)

@@ -16,7 +16,7 @@ Points of risks of one shape are judged side by side: every array here has the p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,26 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
+from tokenmargin.attention._ends import (
+    GAP_TOLERANCE,
+    LEAST_NORM,
+    ROUNDING_FACTOR,
+    SPREAD_TOLERANCE,
+    WEIGHT_FLOOR,
+    Ends,
+    Separation,
+    ends_of,
+    separation,
+)
 from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
 from tokenmargin.attention._kinked_limit import kinked_limit
-from tokenmargin.attention._lane_field import evaluated, widened
 from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
-from tokenmargin.attention._points import lengths
 from tokenmargin.attention._repeats import same_key
-from tokenmargin.attention._stacks import Stack, in_few_shapes, stacks
+from tokenmargin.attention._stacks import Stack, stacks
 from tokenmargin.attention._stationary import (
     CURVATURE_TOLERANCE,
     NEWTON_TOLERANCE,
-    in_units_asked,
     settled_velocity,
     stationarity,
 )
@@ -45,28 +53,6 @@ from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
 
-#: Tokens this close to the top along the velocity, in units of the mean gap of the weighted pairs, are tied with it,
-#: and no token may lie closer behind than 1 minus this. The velocity converges exponentially; 1e-6 is far above what is
-#: left of that and far below gaps in general position.
-GAP_TOLERANCE = 1e-6
-
-#: Largest mean deviation of the weighted pairs' gaps from their mean, relative to it: the complementarity of the
-#: certificate. The flow settles to 1e-9.
-SPREAD_TOLERANCE = 1e-7
-
-#: Logits of size |p| carry a rounding error of eps |p|, which moves the gaps along G by eps |p| / |G|^2 of themselves;
-#: the spread may be this many times that, if it is more than `SPREAD_TOLERANCE`.
-ROUNDING_FACTOR = 32.0
-
-#: No spread above this is put down to rounding.
-LARGEST_SPREAD = 0.05
-
-#: Inputs that carry weight with keys below this share of the longest have logits, and a rounding, of another scale.
-OTHER_SCALE = 0.125
-
-#: Pairs with less than this share of the total weight are left out of the support.
-WEIGHT_FLOOR = 1e-9
-
 #: Logits are known to eps |p| times `ROUNDING_FACTOR`; where that is more than this, weights at p are anything.
 KNOWN_LOGITS = 1.0
 
@@ -74,9 +60,37 @@ KNOWN_LOGITS = 1.0
 #: it is: the Jacobian speaks of changes of logits that are small beside 1.
 LONGEST_NEWTON_STEP = 1e-2
 
-#: |p| (in units of 1/longest key difference) below which a direction is not yet a limit: log-weights of order ten may
-#: still be reordering.
-LEAST_NORM = 1e3
+
+#: The cases of `_verdicts`, in their order.
+VERDICTS = (
+    (LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."),
+    (LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."),
+    (LimitKind.STALLED, "p is so long that rounding hides its logits: follow it from nearer to 0."),
+    (
+        LimitKind.STALLED,
+        "p selects other tokens than its velocity does, whose weights come back: follow it further.",
+    ),
+    (LimitKind.STALLED, "Tokens of different scores stay level along the velocity: their weights come back."),
+    (
+        LimitKind.STALLED,
+        "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further.",
+    ),
+    (LimitKind.STALLED, "A token of higher score keeps its distance: it pulls p away further on."),
+    (
+        LimitKind.DIVERGES,
+        "The weighted pairs separate at one common speed and every other token falls behind faster.",
+    ),
+    (LimitKind.FINITE, "The gradient vanishes at a strict local minimum."),
+    (
+        LimitKind.STALLED,
+        "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
+    ),
+    (
+        LimitKind.STALLED,
+        "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a larger "
+        "Flow(until_norm=...) or more steps.",
+    ),
+)
 
 
 @checked
@@ -104,89 +118,28 @@ def judged(risks: Sequence[Risk], ends: Sequence[np.ndarray]) -> list[Limit | No
     """`limits_of` for points that were looked at already; None for a risk without a span."""
     found, without = stacks(risks)
     limits: dict[int, Limit | None] = dict.fromkeys(without)
-    for stack, some in zip(found, _ends_of(risks, found, ends), strict=True):
+    for stack, some in zip(found, ends_of(risks, found, ends), strict=True):
         limits |= zip(stack.numbers.tolist(), _judged(some), strict=True)
     return [limits[j] for j in range(len(risks))]
 
 
-@dataclass(frozen=True, eq=False)
-class _Ends:
-    """Points to be judged, with all that the dynamics says of them."""
-
-    risks: list[Risk]
-    stack: Stack
-    p: np.ndarray  #: shape (B, D)
-    y: np.ndarray  #: p in the coordinates of its system
-    keys: np.ndarray  #: in those coordinates
-    present: np.ndarray  #: which tokens there are
-    logits: np.ndarray  #: at p, with multiplicity
-    force: np.ndarray
-    jacobian: np.ndarray
-    signed: np.ndarray
-    scores: np.ndarray
-    order: np.ndarray  #: of the loss where each input is, shape (B, n); its keys are so many times as long here
-    norm: np.ndarray  #: |p| in units of 1/longest key difference
-    speed: np.ndarray  #: |G|
-
-    @classmethod
-    def of(cls, risks: list[Risk], stack: Stack, p: np.ndarray, y: np.ndarray, told: tuple[np.ndarray, ...]) -> _Ends:
-        """Points p with their y and what `evaluated` told of it."""
-        force, jacobian, signed, scores = told
-        fields = stack.fields
-        present = np.isfinite(fields.log_multiplicity)
-        logits = np.matmul(fields.keys, y[:, None, :, None])[..., 0] + fields.log_multiplicity
-        keys, signed, order = in_units_asked(fields, fields.keys, logits, scores, signed)
-        norm = lengths(p) * stack.coordinates.kappa[:, 0, 0]
-        speed = np.linalg.norm(force, axis=1)
-        return cls(risks, stack, p, y, keys, present, logits, force, jacobian, signed, scores, order, norm, speed)
-
-    @property
-    def most_spread(self) -> np.ndarray:
-        """The largest spread of gaps that is settled, rounding of the logits that carry weight allowed for."""
-        eps = float(np.finfo(self.keys.dtype).eps)
-        lengths = np.linalg.norm(np.where(self.present[..., None], self.keys, 0.0), axis=3).max(axis=2)
-        carries = np.abs(self.signed).sum(axis=(2, 3)) > WEIGHT_FLOOR
-        longest = np.where(carries, lengths, 0.0).max(axis=1)
-        own_scale = np.where(longest < OTHER_SCALE * lengths.max(axis=1), longest, 1.0)
-        rounding = ROUNDING_FACTOR * eps * self.norm * own_scale**3 / np.maximum(self.speed, 1e-150) ** 2
-        return np.maximum(SPREAD_TOLERANCE, np.minimum(rounding, LARGEST_SPREAD))
-
-
-def _ends_of(risks: Sequence[Risk], found: list[Stack], points: Sequence[np.ndarray]) -> list[_Ends]:
-    """The points of each stack, evaluated by programs that stacks share."""
-    p = [np.stack([points[j] for j in stack.numbers.tolist()]) for stack in found]
-    y = [stack.coordinates.inward(own[:, None])[:, 0] for stack, own in zip(found, p, strict=True)]
-    told: dict[int, tuple[np.ndarray, ...]] = {}
-    for members, fields in in_few_shapes(found):
-        answers = evaluated(fields, np.concatenate([widened(y[k], fields) for k in members]))
-        ends = np.cumsum([len(y[k]) for k in members])
-        for k, end in zip(members, ends.tolist(), strict=True):
-            n, T, r = found[k].shape
-            force, jacobian, signed, scores = (one[end - len(y[k]) : end] for one in answers)
-            told[k] = force[:, :r], jacobian[:, :r, :r], signed[:, :n, :T, :T], scores[:, :n, :T]
-    return [
-        _Ends.of([risks[j] for j in stack.numbers.tolist()], stack, p[k], y[k], told[k])
-        for k, stack in enumerate(found)
-    ]
-
-
-def _judged(ends: _Ends) -> list[Limit]:
+def _judged(ends: Ends) -> list[Limit]:
     """The limit of every point."""
     with np.errstate(invalid="ignore", over="ignore"):  # a field that is not finite is seen by the verdict
         newton, top_eigenvalue = stationarity(ends.keys, ends.present, ends.force, ends.jacobian, ends.norm)
         unit = ends.force / np.where(ends.speed > 0, ends.speed, 1.0)[:, None]
-        signed, along = ends.signed, _separation(ends, ends.signed, unit)
+        signed, along = ends.signed, separation(ends, ends.signed, unit)
         both_ways = np.flatnonzero(along.adverse > WEIGHT_FLOOR).tolist()
         if both_ways:
             signed = signed.copy()
             for b in both_ways:
                 signed[b] = netted(ends.keys[b], signed[b])
-            along = _separation(ends, signed, unit)
+            along = separation(ends, signed, unit)
         spread = along.spread
         is_far = (ends.norm >= LEAST_NORM) & (spread <= ends.most_spread)
         if is_far.any():
             unit[is_far] = settled_velocity(ends.keys[is_far], signed[is_far], ends.force[is_far])
-            along = _separation(ends, signed, unit)
+            along = separation(ends, signed, unit)
         logits = np.where(ends.present, np.matmul(ends.keys, ends.y[:, None, :, None])[..., 0], -np.inf)
     top = logits >= logits.max(axis=2, keepdims=True)
     velocity = np.where(ends.speed[:, None] > 0, ends.stack.coordinates.velocity(unit[:, None])[:, 0], 0.0)
@@ -221,14 +174,14 @@ def _judged(ends: _Ends) -> list[Limit]:
     return limits
 
 
-def _rest(ends: _Ends, b: int, field: Any, coordinates: Coordinates) -> Limit:
+def _rest(ends: Ends, b: int, field: Any, coordinates: Coordinates) -> Limit:
     """The limit of what is left of problem b beside a part that is held."""
     found, risks = [Stack.of([field], [coordinates], [0])], [ends.risks[b]]
-    ((limit,),) = map(_judged, _ends_of(risks, found, [ends.p[b]]))
+    ((limit,),) = map(_judged, ends_of(risks, found, [ends.p[b]]))
     return limit
 
 
-def _mixed(ends: _Ends, b: int) -> Limit | str | None:
+def _mixed(ends: Ends, b: int) -> Limit | str | None:
     """The limit if part of p stays where pairs of weight cancel and the rest diverges; else why not, or None."""
     system, coordinates = ends.stack.one(b)
     is_known = bool(np.isfinite(ends.signed[b]).all())
@@ -254,7 +207,7 @@ def _mixed(ends: _Ends, b: int) -> Limit | str | None:
     )
 
 
-def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
+def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, (system, coordinates) = ends.risks[b], ends.stack.one(b)
     parts = kinked_split(system, ends.y[b])
@@ -271,7 +224,7 @@ def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
 
 
 def _verdicts(
-    ends: _Ends, along: _Separation, is_far: np.ndarray, newton: np.ndarray, top_eigenvalue: np.ndarray
+    ends: Ends, along: Separation, is_far: np.ndarray, newton: np.ndarray, top_eigenvalue: np.ndarray
 ) -> list[tuple[LimitKind, str]]:
     """Verdict on each point by the numbers: the kind of its limit, and a sentence that gives the reason.
 
@@ -287,108 +240,23 @@ def _verdicts(
         support = along.support(b, ends.order[b])[0]
         overtaken[b] = overtakes(ends.keys[b], along.above[b], along.chosen[b], support)
     rests = (newton <= NEWTON_TOLERANCE) & (newton * (1.0 + ends.norm) <= LONGEST_NEWTON_STEP)
-    diverges, finite, stalled = LimitKind.DIVERGES, LimitKind.FINITE, LimitKind.STALLED
     cases = (
-        (~is_finite, stalled, "The field is not finite at the last point: the loss or the head overflows there."),
-        (
-            (ends.speed == 0.0) & ~ends.signed.any(axis=(1, 2, 3)),
-            finite,
-            "No two tokens of an input differ in score and key, so no p moves at all.",
-        ),
-        (
-            ROUNDING_FACTOR * eps * ends.norm > KNOWN_LOGITS,
-            stalled,
-            "p is so long that rounding hides its logits: follow it from nearer to 0.",
-        ),
-        (
-            separates & elsewhere,
-            stalled,
-            "p selects other tokens than its velocity does, whose weights come back: follow it further.",
-        ),
-        (
-            separates & level,
-            stalled,
-            "Tokens of different scores stay level along the velocity: their weights come back.",
-        ),
-        (
-            separates & unclear,
-            stalled,
-            "The velocity is that of a limit, but p does not select its tokens clearly yet: follow it further.",
-        ),
-        (
-            separates & overtaken,
-            stalled,
-            "A token of higher score keeps its distance: it pulls p away further on.",
-        ),
-        (
-            separates,
-            diverges,
-            "The weighted pairs separate at one common speed and every other token falls behind faster.",
-        ),
-        (
-            rests & (top_eigenvalue < -CURVATURE_TOLERANCE),
-            finite,
-            "The gradient vanishes at a strict local minimum.",
-        ),
-        (
-            rests,
-            stalled,
-            "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
-        ),
-        (
-            np.ones_like(separates),
-            stalled,
-            "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a "
-            "larger Flow(until_norm=...) or more steps.",
-        ),
+        ~is_finite,
+        (ends.speed == 0.0) & ~ends.signed.any(axis=(1, 2, 3)),
+        ROUNDING_FACTOR * eps * ends.norm > KNOWN_LOGITS,
+        separates & elsewhere,
+        separates & level,
+        separates & unclear,
+        separates & overtaken,
+        separates,
+        rests & (top_eigenvalue < -CURVATURE_TOLERANCE),
+        rests,
+        np.ones_like(separates),
     )
-    first = np.stack([case[0] for case in cases]).argmax(axis=0)
-    return [cases[k][1:] for k in first.tolist()]
+    return [VERDICTS[k] for k in np.stack(cases).argmax(axis=0).tolist()]
 
 
-@dataclass(frozen=True)
-class _Separation:
-    """Selected tokens along a velocity, how much weight holds back each other token, and how well this certifies it."""
-
-    chosen: np.ndarray  #: shape (B, n, T)
-    held_back: np.ndarray  #: shape (B, n, T)
-    spread: np.ndarray
-    excess: np.ndarray
-    adverse: np.ndarray
-    above: np.ndarray  #: tokens of higher score than the selected, no further behind than the mean, shape (B, n, T)
-
-    def support(self, b: int, order: np.ndarray) -> tuple[tuple[tuple[int, int, int], ...], np.ndarray]:
-        """The weighted pairs (input, selected, other) of point b, and their weights beside keys as they are."""
-        held = self.held_back[b] > WEIGHT_FLOOR
-        selected = self.chosen[b].argmax(axis=1).tolist()
-        pairs = tuple((i, selected[i], t) for i, t in np.argwhere(held).tolist())
-        weights = (self.held_back[b] * order[:, None])[held]
-        return pairs, weights / weights.sum()
-
-
-def _separation(ends: _Ends, signed: np.ndarray, u: np.ndarray) -> _Separation:
-    """Along velocities u, shape (B, r)."""
-    logits = np.where(ends.present, np.matmul(ends.keys, u[:, None, :, None])[..., 0], -np.inf)
-    gaps = logits.max(axis=2, keepdims=True) - logits  # masked: inf
-    ahead = np.maximum(signed, 0.0)  # weight of (t, u), t of higher score
-    with np.errstate(invalid="ignore"):  # masked
-        between = np.where(ahead > 0, gaps[:, :, None, :] - gaps[:, :, :, None], 0.0)
-    mean = (ahead * between).sum(axis=(1, 2, 3))  # the weights sum to 1, so this is their mean gap, and equals |G|
-    chosen = ends.present & (gaps <= (GAP_TOLERANCE * np.maximum(mean, 0.0))[:, None, None])
-    held_back = (ahead * (chosen[:, :, :, None] & ~chosen[:, :, None, :])).sum(axis=2)
-    adverse = np.maximum(0.0, ahead.sum(axis=(1, 2, 3)) - held_back.sum(axis=(1, 2)))
-    certifies = (mean > 0.0) & held_back.any(axis=(1, 2))
-    unit = np.where(certifies, mean, 1.0)
-    spread = (ahead * np.abs(between / unit[:, None, None, None] - 1.0)).sum(axis=(1, 2, 3))
-    first = np.take_along_axis(ends.scores, gaps.argmin(axis=2)[:, :, None], axis=2)
-    feels = ends.present & ~chosen & (ends.scores != first)
-    behind = np.where(feels, gaps / unit[:, None, None] - 1.0, np.inf)
-    above = (behind <= GAP_TOLERANCE) & (ends.scores > first + tie_widths(ends.scores)[:, :, None])
-    excess = np.where(certifies, behind.min(axis=(1, 2)), -np.inf)
-    return _Separation(chosen, held_back, np.where(certifies, spread, np.inf), excess, adverse, above)
-
-
-def _come_back(ends: _Ends, along: _Separation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _come_back(ends: Ends, along: Separation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Reasons why pairs without weight at p may gain weight further along the velocity, each True or False for a point.
 
     The first token at p is not selected along the velocity; tokens of other scores are level with it for ever; or they

@@ -30,7 +30,7 @@ UNLIKE = 1e3
 #: Random combinations of the rows beyond the largest dimension that their span can have.
 SPARE = 8
 
-Solve = Callable[[GivenRows, np.ndarray], LeastNormSolution]
+Solve = Callable[..., LeastNormSolution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,9 @@ class ScaledRows:
     def euclidean(self, scale: np.ndarray) -> Candidate | None:
         """The W of least |W/scale|, with its multipliers; None where it is not decided."""
         ties = self.ties * scale if len(self.ties) else None
-        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), self.rhs)
+        asked = np.where(self._row_sizes > 0, 0.0, self.rhs)
+        # Rows that are missed by rounding, however little they ask, are met by `meeting`.
+        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), asked, np.inf)
         if answer.status is not Status.OPTIMAL:
             return None
         return Candidate(answer.p * scale, np.ldexp(answer.duals, answer.dual_exponent), answer.tie_duals)
@@ -209,6 +211,10 @@ class ScaledRows:
         unit = float(power_of_two(np.abs(p).max()))
         reach = self.units.given.of(unsure).products(p / unit)
         return float((1 - reach / (self.units.asked[unsure] / unit)).max())
+
+    def inwards(self, one: Candidate) -> Candidate:
+        """The candidate moved by a rounding, for rows that are met in floats alone."""
+        return replace(one, point=one.point + ROUNDED * self.interior)
 
     def unscaled(self, one: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """W and multipliers in the units of the rows as they came, with N_*(G) = 1."""

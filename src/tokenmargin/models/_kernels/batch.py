@@ -46,10 +46,11 @@ ReaderGradients = Float[Array, "2 d"]
 Gram = Float[Array, "B U U"]
 
 #: float16 numbers that stand for one float32 number, and how the small products are formed.
-PARTS = {MatmulPrecision.TENSOR_FLOAT_32: 1, MatmulPrecision.FLOAT_16_PAIRS: 2}
+PARTS = {MatmulPrecision.TENSOR_FLOAT_32: 1, MatmulPrecision.FLOAT_16_PAIRS: 2, MatmulPrecision.FLOAT_32: 2}
 DOTS = {
     MatmulPrecision.TENSOR_FLOAT_32: jax.lax.DotAlgorithmPreset.TF32_TF32_F32,
     MatmulPrecision.FLOAT_16_PAIRS: jax.lax.DotAlgorithmPreset.F32_F32_F32,
+    MatmulPrecision.FLOAT_32: jax.lax.DotAlgorithmPreset.F32_F32_F32,
 }
 
 #: Documents of a batch whose occurrences one program looks through, and entries that a kernel can address.

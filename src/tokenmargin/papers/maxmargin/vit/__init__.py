@@ -24,3 +24,6 @@ __all__ = [
 ]
 
 found_on_demand(__name__, __file__)
+
+# Tells `train` which batches a Vit takes: whoever has the model has this too.
+import tokenmargin.papers.maxmargin.vit.image_batches  # noqa: E402, F401
