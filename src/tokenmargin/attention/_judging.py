@@ -263,7 +263,7 @@ def _come_back(ends: Ends, along: Separation) -> tuple[np.ndarray, np.ndarray, n
     are not behind it by enough yet.
     """
     first = ends.logits.argmax(axis=2)[:, :, None]
-    elsewhere = (~np.take_along_axis(along.chosen, first, axis=2)).any(axis=(1, 2))
+    elsewhere = np.asarray(~np.take_along_axis(along.chosen, first, axis=2).all(axis=(1, 2)))
     apart = np.abs(ends.scores - np.take_along_axis(ends.scores, first, axis=2))
     pulls = ends.present & (apart > tie_widths(ends.scores)[:, :, None])
     gaps = np.take_along_axis(ends.logits, first, axis=2) - ends.logits
