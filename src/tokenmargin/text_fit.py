@@ -101,15 +101,15 @@ class TextFit:
         return Path(path) / "report.html"
 
     def __repr__(self) -> str:
-        """Sentences that say what was learnt."""
-        return "\n".join(self.fitted.report.sentences)
+        """Sentences that say how texts are read and what was learnt."""
+        return "\n".join((*self.fitted.chosen, *self.fitted.report.sentences))
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: what was learnt, and the tokens that decide most for each class."""
         header, rows = self.fitted.tokens.shown(max(1, SHOWN // len(self.fitted.tokens.classes)))
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.fitted.report.sentences)
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in repr(self).splitlines())
         return f"<div>{said}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 

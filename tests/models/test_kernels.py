@@ -393,7 +393,10 @@ def test_kernels_are_for_the_gpus_they_were_tried_on(monkeypatch, capability, tr
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=capability)])
     shelf = single(shelf_of([np.arange(5)], [1.0], 8))
     E = np.zeros((N_TOKENS, WIDTH), np.float32)
-    assert kernels_apply(E, (shelf,), MatmulPrecision.FLOAT_16_PAIRS) is tried
+    for count in (1, 2):  # what is spread over several is not gathered unless it is asked for
+        monkeypatch.setattr(jax, "device_count", lambda count=count: count)
+        assert kernels_apply(E, (shelf,), MatmulPrecision.FLOAT_16_PAIRS) is tried
+        assert kernels_apply(E, (shelf,), MatmulPrecision.FLOAT_32) is (tried and count == 1)
 
 
 def test_a_whole_batch_must_be_no_wider_than_registers_and_no_larger_than_memory():

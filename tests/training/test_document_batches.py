@@ -199,6 +199,7 @@ def test_scales_reach_the_way_of_accelerators(monkeypatch, fixed_order):
 
 def test_an_accelerator_gets_shelves(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
     assert all(isinstance(layout, ShelfLayout) for layout in document_batches(corpus(), 8).layouts)
 
 

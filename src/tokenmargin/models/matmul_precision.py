@@ -30,10 +30,9 @@ LARGEST = 2.0**14
 class MatmulPrecision(Enum):
     """The rounding of the operands of float32 matrix products; the value says it in words.
 
-    `FLOAT_32` is the way in which float32 costs least and loses no more than it must: by the kernels of an H100 or H200
-    in pairs, whose gradient was nearer to that of float64 than full float32's (`python -m benchmarks.two_layer --gpu`),
-    and in full elsewhere, where pairs as a compiler makes them lose more.
-    Only accelerators have units for halves and for tf32: on a CPU, `TwoLayer` computes in full whatever is chosen here.
+    `FLOAT_32` is the way in which float32 costs least and loses no more than it must. By the kernels of one H100 or
+    H200 it is in pairs, whose gradient was nearer to float64's than full float32's (`python -m benchmarks.two_layer
+    --gpu`); elsewhere, where pairs as a compiler makes them lose more, and over several GPUs, it is in full.
     """
 
     FLOAT_32 = "float32: in pairs where our kernels are, operands as they are elsewhere"

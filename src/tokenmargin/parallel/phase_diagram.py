@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from tokenmargin.attention import AttentionRisk, Flow, Limit, Method, Risk, foll
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel.sweep import sweep
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: A risk and where it is followed from.
 Posed = tuple[Risk, Any]
@@ -59,7 +62,7 @@ class PhaseDiagram(Told):
         pairs = [wilson(int(c), int(m)) for c, m in zip(self.counts.ravel(), decided.ravel(), strict=True)]
         return np.array(pairs).reshape(*self.counts.shape, 2)
 
-    def plot(self, ax: Any = None, beside: str | None = None) -> Any:
+    def plot(self, ax: Any = None, beside: str | None = None) -> Figure:
         """Draw the shares as a heat map, each cell with its number.
 
         Args:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
-from tokenmargin.attention import CustomLoss, logistic
+from tokenmargin.attention import CustomLoss
 from tokenmargin.attention.regularization_path import local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import TooLargeError
@@ -126,7 +126,7 @@ class TestTheorem4:
 
     def test_the_same_check_sees_convergence_where_it_is(self, narrow):
         found = max(local_margins(narrow), key=lambda solution: solution.margin)
-        path = local_path(narrow, logistic, found.direction, 1e-3, RADII, 50.0)
+        path = local_path(narrow, found.direction, 1e-3, RADII, 50.0)
         assert converges_to_axis(path) > 0.9
         assert not path.is_bounded
         assert decay_exponent(path.radii, path.distances) < -1.9
