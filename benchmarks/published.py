@@ -194,7 +194,9 @@ NO_FIGURES = (
     ),
     Run(
         name="phase-diagram",
-        commands=("python -m benchmarks.phase_diagram diagram --problems 5000 --processes 2 --kept {kept} --out {out}",),
+        commands=(
+            "python -m benchmarks.phase_diagram diagram --problems 5000 --processes 2 --kept {kept} --out {out}",
+        ),
         smoke=("python -m benchmarks.phase_diagram diagram --problems 4 --judged 1 --kept {kept} --out {out}",),
         files=("said.txt", "diagram.json", "figure.png", "manifest.json"),
         planned="not run yet",
