@@ -106,7 +106,8 @@ def test_few_programs_serve_many_shapes(rng):
     assert len(shapes) > 30
     before = flow_module._advance._cached._cache_size()
     follow(risks, starts, Flow())
-    assert flow_module._advance._cached._cache_size() - before <= 3
+    # One for all of them, and for one, two or a few that are followed from nearer or further.
+    assert flow_module._advance._cached._cache_size() - before <= 4
 
 
 def test_a_new_shape_of_a_class_compiles_nothing(rng):
