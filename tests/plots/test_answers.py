@@ -59,7 +59,10 @@ def test_it_draws_itself_on_a_figure_of_its_own(answers, name, tmp_path):
     assert ax.get_xlabel()
     assert ax.lines or ax.patches or ax.collections or ax.images
     figure.savefig(tmp_path / "picture.pdf")
-    assert (tmp_path / "picture.pdf").read_bytes().startswith(b"%PDF")
+    written = (tmp_path / "picture.pdf").read_bytes()
+    assert written.startswith(b"%PDF")
+    assert b"/Type42" in written or b"/CIDFontType2" in written
+    assert b"/Type3" not in written
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -73,6 +76,20 @@ def test_it_draws_itself_on_given_axes(answers, name):
 def test_the_path_drawn_is_the_path(answers):
     (ax,) = answers["run"].plot().axes
     assert any(np.array_equal(line.get_xydata(), answers["run"].points) for line in ax.lines)
+
+
+def test_of_a_path_that_goes_far_the_bend_is_shown(answers):
+    (ax,) = answers["run"].plot().axes
+    inside = [ax.viewLim.contains(*point) for point in answers["run"].points]
+    assert sum(inside) > 10
+    assert not all(inside)
+
+
+def test_what_has_no_solution_shows_the_weights_that_prove_it():
+    apart = tm.EmbeddedSequences([[[1.0], [-1.0]], [[1.0], [-1.0]]], labels=[1, -1], head=[1.0])
+    (ax,) = tm.global_margin(apart).plot().axes
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.5]
+    assert ax.get_xlabel() == "share in the proof that no p exists"
 
 
 def test_the_attention_drawn_is_the_attention(answers):

@@ -84,7 +84,9 @@ class MarginSolution(LeastNormSolution):
         return f"{type(self).__name__}({self.selection}: {self._found()})"
 
     def plot(self, ax: Any = None) -> Figure:
-        """Draw the direction among the tokens of the plane; the multipliers of its pairs, beyond it.
+        """Draw the direction among the tokens of the plane; beyond it, the multipliers of the pairs that hold it.
+
+        Where no p exists, the weights of the pairs by which their differences cancel.
 
         Args:
             ax: matplotlib axes to draw on; a figure of its own when absent.
@@ -94,8 +96,14 @@ class MarginSolution(LeastNormSolution):
         if self.sequences.width == 2 and self.status is Status.OPTIMAL:
             keys, labels = self.sequences.keys, [f"max-margin direction of {self.selection}"]
             return draw_plane(keys, scores(self.sequences), ax, directions=[self.p], labels=labels)
-        names = [f"input {i}: {s} over {t}" for i, s, t in self.triples]
-        return draw_bars(names, np.asarray(self.duals, dtype=float), "multiplier of the pair", ax)
+        proof = self.certificate
+        held = self.triples[self.duals > 0] if proof is None else np.array(proof.pairs)
+        if proof is None:
+            values, what = self.duals[self.duals > 0], "multiplier of the pair"
+        else:
+            values = np.array([float(one / sum(proof.weights)) for one in proof.weights])
+            what = "share in the proof that no p exists"
+        return draw_bars([f"input {i}: {s} over {t}" for i, s, t in held], values, what, ax)
 
     @cached_property
     def tight(self) -> np.ndarray:
