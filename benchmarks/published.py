@@ -65,10 +65,8 @@ PLAIN = (
     *(f"optimiser_geometry-{name}" for name in ("multiclass", "counterexamples")),
     *("rates-exponents", "mirror_descent-bregman", "embeddings-theorem5", "transformers_as_svms-several"),
     *("optimiser_geometry-attention", "transformers_as_svms-rank"),
+    *(f"next_token-{name}" for name in ("acyclic", "global", "local")),
 )
-
-#: The same, which nobody has published yet.
-NOT_YET = tuple(f"next_token-{name}" for name in ("global", "acyclic", "local"))
 
 
 def _reviews(name: str, figure: str, flags: str = "", sizes: str = "", planned: str = "") -> Run:
@@ -225,7 +223,6 @@ RUNS = {
     for run in (
         *ON_A_GPU,
         *(Run(name=name, figure=name) for name in PLAIN),
-        *(Run(name=name, figure=name, planned="not run yet") for name in NOT_YET),
         *NO_FIGURES,
     )
 }
