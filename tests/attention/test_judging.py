@@ -181,7 +181,7 @@ def most_spread(keys, carries, norm: float, speed: float, present=None) -> float
     told = SimpleNamespace(
         keys=keys, present=shown, signed=signed, norm=np.array([norm]), speed=np.array([speed]),
     )  # fmt: skip
-    (found,) = inspect.unwrap(_judging._Ends.most_spread.fget)(told)
+    (found,) = inspect.unwrap(_ends.Ends.most_spread.fget)(told)
     return float(found)
 
 
