@@ -220,8 +220,7 @@ def attention_entries() -> Entries:
         "local_path": (
             attention.local_path,
             {
-                "sequences": seq,
-                "loss": tm.losses.logistic,
+                "risk": seq,
                 "axis": p,
                 "epsilon": 0.1,
                 "radii": (2.0,),
