@@ -188,6 +188,15 @@ NO_FIGURES = (
         files=("encoder.txt", "two-layer.txt", "manifest.json"),
     ),
     Run(
+        name="phase-diagram",
+        commands=(
+            "python -m benchmarks.phase_diagram diagram --problems 5000 --processes 2 --kept {kept} --out {out}",
+        ),
+        smoke=("python -m benchmarks.phase_diagram diagram --problems 4 --judged 1 --kept {kept} --out {out}",),
+        files=("said.txt", "diagram.json", "figure.png", "manifest.json"),
+        planned="not run yet",
+    ),
+    Run(
         name="evidence.json",
         commands=("tokenmargin check --instances 50 --out {out}/evidence.json",),
         smoke=("tokenmargin check maxmargin-thm1 --instances 1 --out {out}/evidence.json",),

@@ -9,7 +9,8 @@ import pytest
 from tests import references
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, Flow
-from tokenmargin.attention import _judging, _stationary, follow_all, limits_of
+from tokenmargin.attention import _ends, _stationary, follow_all, limits_of
+from tokenmargin.attention._stacks import stacks
 from tokenmargin.data import EmbeddedSequences
 
 
@@ -35,19 +36,19 @@ def judged():
 
 def test_separation_of_many_points_is_that_of_each(judged):
     risks, points = judged
-    ends = _judging._Ends.of([(risk, *risk.in_span, p) for risk, p in zip(risks, points, strict=True)])
+    (ends,) = _ends.ends_of(risks, stacks(risks)[0], list(points))
     unit = ends.force / ends.speed[:, None]
-    found = _judging._separation(ends, ends.signed, unit)
+    found = _ends.separation(ends, ends.signed, unit)
     certified = 0
     for b in range(len(points)):
         arrays = ends.keys[b], ends.present[b], ends.signed[b], ends.scores[b], unit[b]
-        chosen, held_back, *numbers = references.separation(*arrays, _judging.GAP_TOLERANCE)
+        chosen, held_back, *numbers = references.separation(*arrays, _ends.GAP_TOLERANCE)
         np.testing.assert_array_equal(found.chosen[b], chosen)
         np.testing.assert_allclose(found.held_back[b], held_back, atol=1e-14)
         np.testing.assert_allclose(found.adverse[b], numbers[2], atol=1e-12)
         if ends.speed[b] > 1e-6:  # else gaps are measured in units of rounding
             np.testing.assert_allclose((found.spread[b], found.excess[b]), numbers[:2], rtol=1e-9, atol=1e-12)
-        certified += found.spread[b] < _judging.SPREAD_TOLERANCE
+        certified += found.spread[b] < _ends.SPREAD_TOLERANCE
     assert 0 < certified < len(points)
 
 
@@ -180,7 +181,7 @@ def most_spread(keys, carries, norm: float, speed: float, present=None) -> float
     told = SimpleNamespace(
         keys=keys, present=shown, signed=signed, norm=np.array([norm]), speed=np.array([speed]),
     )  # fmt: skip
-    (found,) = inspect.unwrap(_judging._Ends.most_spread.fget)(told)
+    (found,) = inspect.unwrap(_ends.Ends.most_spread.fget)(told)
     return float(found)
 
 
