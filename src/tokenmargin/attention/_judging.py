@@ -26,8 +26,9 @@ from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._coordinates import Coordinates
-from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, kinked_split
 from tokenmargin.attention._kinked_limit import kinked_limit
+from tokenmargin.attention._kinks import at_pattern
 from tokenmargin.attention._lane_field import alike, evaluated
 from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
@@ -97,6 +98,8 @@ def limits_of(risks: Sequence[Risk], points: Sequence[ArrayLike]) -> list[Limit]
             "a risk without a span of its own, such as one of v and p, is judged along a path: use follow(...).limit."
         )
     ends = [risk.point(p) for risk, p in zip(risks, points, strict=True)]
+    # A unit that is at its kink on a token is on or off by what little is attended to besides.
+    reduced = [(at_pattern(system, own.inward(p)), own) for (system, own), p in zip(reduced, ends, strict=True)]
     limits: list[Limit | None] = [None] * len(risks)
     shapes = shared_shapes([system.keys.shape for system, _ in reduced])
     for members in alike([system for system, _ in reduced]):
@@ -235,6 +238,10 @@ def _mixed(ends: _Ends, b: int) -> Limit | str | None:
 def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, coordinates, parts = ends.risks[b], ends.coordinates[b], kinked_split(ends.systems[b], ends.y[b])
+    if parts == AT_REST:
+        top = ends.present[b] & (ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True))
+        rests = (risk, ends.p[b], np.zeros(len(ends.p[b])), _selection(risk, top), AT_REST, (0.0,), np.inf)
+        return Limit(LimitKind.FINITE, *rests, newton_step=0.0, largest_eigenvalue=0.0)
     if not isinstance(parts, KinkedSplit) or not parts.holds:
         return parts.why_not if isinstance(parts, KinkedSplit) else parts
     rest, chosen = None, parts.kept

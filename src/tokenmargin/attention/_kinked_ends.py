@@ -34,6 +34,10 @@ RESOLVED = 1e-11
 FELT = 1e-6
 
 
+#: Why p stays where every input is behind units that are off.
+AT_REST = "No unit that is on pulls on p any more: it came to rest at the kinks where they turned off."
+
+
 @dataclass(frozen=True, eq=False)
 class KinkedSplit(Split):
     """A system at a point where p rests on S: the units that hold it, and the problem beyond S."""
@@ -51,7 +55,9 @@ class KinkedSplit(Split):
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
-        """Units that hold p with a share that tends to 0 or 1, as all that they make up for vanishes."""
+        """Units whose shares tend to 0 or 1, as all that they make up for vanishes, beside others that hold p."""
+        if self.at.is_weak:
+            return ()
         return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
 
     @property
@@ -84,6 +90,8 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
     are projections.
     """
     kinks = directions(system, y)
+    if kinks.nothing_pulls:
+        return AT_REST
     differences = _held_differences(system, kinks, y)
     if not kinks.is_consistent:
         return "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
@@ -158,14 +166,16 @@ def told_kinks(parts: KinkedSplit) -> str:
 
 def _held_differences(system: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
     """Key differences of tokens that pull on one another, on either side of the kinks that hold p, shape (k, r)."""
-    keys, found = np.asarray(system.keys), []
-    for side in (0.0, 1.0):
-        # With its share a unit may pull on nothing, whatever it holds.
-        on = turned(kinks.on, kinks.held, [side] * len(kinks.held))
-        signed = np.asarray(_pair_weights(Piece.of(system, on, np.full(4, -1)), y))
-        i, t, u = np.nonzero(signed > HELD_WEIGHT)
-        found.append(keys[i, t] - keys[i, u])
-    return np.concatenate(found)
+    keys = np.asarray(system.keys)
+    # With its share a unit may pull on nothing, whatever it holds.
+    sides = [turned(kinks.on, kinks.held, [side] * len(kinks.held)) for side in (0.0, 1.0)]
+    weights, scales = zip(*(_pair_weights(Piece.of(system, on, np.full(4, -1)), y) for on in sides), strict=True)
+    pulls = [
+        np.asarray(signed) * np.exp(float(scale) - max(map(float, scales)))
+        for signed, scale in zip(weights, scales, strict=True)
+    ]
+    i, t, u = np.nonzero(np.maximum(*pulls) > HELD_WEIGHT)
+    return np.asarray(keys[i, t] - keys[i, u])
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,4 +269,4 @@ def _equations(
     return equations(both), jax.jacfwd(equations)(both), seen
 
 
-_pair_weights = eqx.filter_jit(lambda piece, y: piece.pair_weights(y)[0])
+_pair_weights = eqx.filter_jit(lambda piece, y: piece.pair_weights(y))

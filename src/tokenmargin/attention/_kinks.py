@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from tokenmargin.attention._pieces import Piece, Units, log_scale_at, units_at, units_in
+from tokenmargin.attention._pieces import Piece, Units, has_kinks, log_scale_at, units_at, units_in
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
 
@@ -36,6 +36,9 @@ AT_BOUND = 1e-9
 #: A share this close to 0 or 1 tends there, while the force that it makes up for vanishes.
 VANISHING = 1e-5
 
+#: Logarithm of the share of all weights below which what still moves p is weighed by itself.
+WEAKER = 5.0
+
 #: Normals of units that hold p are dependent where one lies in the span of the others up to this share of its length.
 DEPENDENT = 1e-8
 
@@ -47,6 +50,9 @@ LANDINGS = 2
 
 #: Changes of mind, for each unit, before the directions at a point are given up.
 ROUNDS = 6
+
+#: Steps of shares towards what smoothed ones tend to, and the distance from which they are Newton's.
+RELAXATIONS, NEWTON_NEAR = 400, 0.05
 
 #: A unit whose surface is nearer than this to p, in units of 1/longest key difference, is at its kink. Distances are
 #: known to rounding of logits, `SURFACE_ROUNDING` |p| eps.
@@ -76,6 +82,7 @@ class Kinks:
     velocity: np.ndarray  #: minus the least-norm element in units of exp(log_scale), shape (r,)
     log_scale: float  #: logarithm of all pair weights, the larger of units at their kinks on and off
     spread: float  #: length of the longest of what cancels in it: rounding is relative to this
+    is_weak: bool  #: True if the scale is that of what held surfaces make up for, far below that of beyond them
     is_consistent: bool  #: False where units of several layers meet and no pattern is carried on by its own velocity
 
     @property
@@ -100,6 +107,11 @@ class Kinks:
         """Every unit of a surface that holds p."""
         return [unit for surface in self.held for unit in surface.units]
 
+    @property
+    def nothing_pulls(self) -> bool:
+        """True if p stays, as no unit that is on moves the loss of any input."""
+        return self.log_scale == -np.inf
+
     def piece(self, field: HeadField) -> Piece:
         """The smooth piece along which the flow goes on.
 
@@ -121,6 +133,14 @@ def turned(on: np.ndarray, surfaces: Sequence[Surface], shares: Sequence[float])
     return pattern
 
 
+def jumps(units: Units, surfaces: Sequence[Surface]) -> np.ndarray:
+    """How much the force falls as the units of each surface turn on, shape (k, r)."""
+    r = len(units.force)
+    rows = np.asarray(units.bend).reshape(-1, 1) * np.asarray(units.normal).reshape(-1, r)
+    found = [np.asarray(one.signs) @ rows[list(one.units)] for one in surfaces]
+    return np.stack(found) if found else np.zeros((0, r))
+
+
 def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(theta, v): v = force - rows' theta of least norm over theta in [0, 1]^k.
 
@@ -128,13 +148,13 @@ def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
         force: minus the gradient with every theta 0, shape (r,).
         rows: gradient c grad u of each unit, shape (k, r); they may be dependent, and then theta is one of several.
     """
-    size = np.linalg.norm(rows, axis=1)
+    size, length = np.linalg.norm(rows, axis=1), float(np.linalg.norm(force))
     theta, moves = np.zeros(len(rows)), np.flatnonzero(size > 0)
-    if len(moves):
-        unit = rows[moves] / size[moves, None]
-        # Columns of length one: else the method takes short ones for dependent.
-        found = lsq_linear(unit.T, force, bounds=(0.0, size[moves]), method="bvls", tol=1e-15, max_iter=200)
-        theta[moves] = np.clip(found.x / size[moves], 0.0, 1.0)
+    if len(moves) and length > 0:
+        unit, most = rows[moves] / size[moves, None], size[moves] / length
+        # A force and columns of length one: else the method takes short ones for dependent, and a weak force for none.
+        found = lsq_linear(unit.T, force / length, bounds=(0.0, most), method="bvls", tol=1e-15, max_iter=200)
+        theta[moves] = np.clip(found.x / most, 0.0, 1.0)
     return theta, force - theta @ rows
 
 
@@ -176,6 +196,11 @@ def pattern_at(field: HeadField, y: np.ndarray) -> np.ndarray:
     return on
 
 
+def at_pattern(field: Any, y: np.ndarray) -> Any:
+    """The smooth piece of a field on which y is, where its head has kinks; else the field itself."""
+    return Piece.of(field, pattern_at(field, y), np.full(4, -1)) if has_kinks(field) else field
+
+
 def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = ()) -> Kinks:
     """Directions of the flow at y.
 
@@ -188,7 +213,20 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
     if on is None:
         on = pattern_at(field, y)
         at = near_surfaces(units_at(Piece.of(field, on, np.full(4, -1)), y), y)
-    return _Undecided.of(field, y, on, list(at)).decided()
+    units = list(at)
+    kinks = _Undecided.of(field, y, on, units).decided()
+    # What shares that vanish make up for is weak beside what holds p: then that is the scale to decide them on.
+    vanishes = np.minimum(kinks.theta, 1.0 - kinks.theta) < VANISHING
+    weak = turned(kinks.on, kinks.held, np.where(vanishes, np.round(kinks.theta), kinks.theta).tolist())
+    scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y)) if units else -np.inf
+    if units and scale == -np.inf:
+        return replace(
+            kinks, on=weak, held=(), theta=np.zeros(0), rows=kinks.rows[:0], velocity=np.zeros(len(y)), log_scale=scale
+        )
+    if scale >= kinks.log_scale - WEAKER or not units:
+        return kinks
+    undecided = replace(_Undecided.of(field, y, on, units), on=weak, log_scale=scale)
+    return replace(undecided.decided(), is_weak=True)
 
 
 def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
@@ -235,7 +273,31 @@ class _Undecided:
             found = self._held()
             if found is not None:
                 return found
-        return replace(self._kinks(*self._solved()), is_consistent=False)
+        return self._relaxed()
+
+    def _relaxed(self) -> Kinks:
+        """Shares as those of a smoothed head tend to, from one half each, where units of several layers meet."""
+        self.sides = {}
+        theta = np.full(len(self.surfaces), 0.5)
+        is_settled = False
+        for _ in range(RELAXATIONS):
+            for k, share in enumerate(theta):
+                self._set(k, share)
+            rows, unit, force = self._felt()
+            slope = np.maximum(np.abs(unit @ rows.T).sum(axis=1), 1e-300)
+            after = np.clip(theta + 0.5 * (unit @ force) / slope, 0.0, 1.0)
+            inside = (after > 0.0) & (after < 1.0) & (np.abs(after - theta) < NEWTON_NEAR)
+            if inside.any():
+                more = np.linalg.lstsq(rows[inside].T, force, rcond=DEPENDENT)[0]
+                near = np.abs(more) < NEWTON_NEAR
+                after[inside] = np.clip(theta[inside] + np.where(near, more, after[inside] - theta[inside]), 0.0, 1.0)
+            is_settled = bool(np.abs(after - theta).max(initial=0.0) <= AT_BOUND)
+            theta = after
+            if is_settled:
+                break
+        jump = (rows * unit).sum(axis=1)
+        found = self._kinks(rows, unit @ force, (theta <= 0) | (theta >= 1) | (jump <= 0), theta, force)
+        return replace(found, is_consistent=is_settled)
 
     def _held(self) -> Kinks | None:
         """One round: the answer if it changes nothing."""
@@ -258,23 +320,31 @@ class _Undecided:
             self._set(k, theta[k])
         return self._kinks(*solved) if change <= AT_BOUND else None
 
-    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
+    def _felt(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(jumps, unit normals of the surfaces, force) with the pattern as it stands."""
         units = units_in(Piece.of(self.field, self.on, np.full(4, -1)), self.y, np.asarray(self.log_scale))
         force = np.asarray(units.force)
         normal = np.asarray(units.normal).reshape(-1, len(force))
-        bend = np.asarray(units.bend).reshape(-1)
-        rows, unit = np.zeros((len(self.surfaces), len(force))), np.zeros((len(self.surfaces), len(force)))
-        for k, surface in enumerate(self.surfaces):
-            first = normal[surface.units[0]]
-            unit[k] = first / max(float(np.linalg.norm(first)), 1e-300)
-            rows[k] = sum(bend[j] * sign * normal[j] for j, sign in zip(surface.units, surface.signs, strict=True))
+        first = normal[[surface.units[0] for surface in self.surfaces]]
+        length = np.linalg.norm(first, axis=1, keepdims=True)
+        return jumps(units, self.surfaces), first / np.maximum(length, 1e-300), force
+
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
+        rows, unit, force = self._felt()
         jump = (rows * unit).sum(axis=1)
         repels = jump <= NEUTRAL * np.abs(jump).max(initial=0.0)  # what does not bend holds nothing either
         theta = np.array([self._share(k) for k in range(len(rows))])
         free = np.flatnonzero(~repels)
-        base = force + theta[free] @ rows[free]
-        theta[free], velocity = least_norm(base, rows[free])
+        # From the side that each is near: a share that nearly vanishes is no difference of two.
+        is_on = theta[free] > 0.5
+        signed, share = (
+            np.where(is_on[:, None], -rows[free], rows[free]),
+            np.where(is_on, 1.0 - theta[free], theta[free]),
+        )
+        base = force + share @ signed
+        share, velocity = least_norm(base, signed)
+        theta[free] = np.where(is_on, 1.0 - share, share)
         self.size = float(np.linalg.norm(base))
         return rows, unit @ velocity, repels, theta, velocity
 
@@ -289,7 +359,7 @@ class _Undecided:
         holds = np.flatnonzero(is_inside & ~repels).tolist()
         longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
         held = tuple(self.surfaces[k] for k in holds)
-        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, True)
+        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, False, True)
 
     def _turn(self, k: int, side: float) -> None:
         self.sides[k] = side
