@@ -34,6 +34,12 @@ RESOLVED = 1e-11
 FELT = 1e-6
 
 
+#: Why nothing is said where an input stands twice, with either label.
+OPPOSED = (
+    "Inputs of opposite labels are the same tokens, and cancel wherever the head is 0 on them: p rests on a curve of "
+    "minima, and what is left of the force along it is below rounding."
+)
+
 #: Why p stays where every input is behind units that are off.
 AT_REST = "No unit that is on pulls on p any more: it came to rest at the kinks where they turned off."
 
@@ -47,6 +53,7 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
     is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
+    is_opposed: bool  #: True if two inputs of opposite labels are the same tokens with the same keys
     at: Kinks  #: the directions of the flow there
 
     def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
@@ -78,6 +85,8 @@ class KinkedSplit(Split):
                 "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
                 "what is left of the force is below rounding, and may change that."
             )
+        if not self.attracts and self.is_opposed:
+            return OPPOSED
         if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
             return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
         return None
@@ -128,10 +137,18 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
+        is_opposed=_opposed(system),
         is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
         is_whole=len(basis)
         == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),
     )
+
+
+def _opposed(system: HeadField) -> bool:
+    arrays = (system.tokens, system.keys, system.log_multiplicity)
+    flat = np.concatenate([np.asarray(one).reshape(len(system.labels), -1) for one in arrays], axis=1)
+    same = (flat[:, None] == flat[None]).all(axis=2)
+    return bool((same & (system.labels[:, None] != system.labels[None])).any())
 
 
 def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:

@@ -217,16 +217,19 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
     kinks = _Undecided.of(field, y, on, units).decided()
     # What shares that vanish make up for is weak beside what holds p: then that is the scale to decide them on.
     vanishes = np.minimum(kinks.theta, 1.0 - kinks.theta) < VANISHING
-    weak = turned(kinks.on, kinks.held, np.where(vanishes, np.round(kinks.theta), kinks.theta).tolist())
-    scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y)) if units else -np.inf
-    if units and scale == -np.inf:
+    if not units or not vanishes.all():
+        return kinks
+    weak = turned(kinks.on, kinks.held, np.round(kinks.theta).tolist())
+    scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y))
+    if scale == -np.inf:
         return replace(
             kinks, on=weak, held=(), theta=np.zeros(0), rows=kinks.rows[:0], velocity=np.zeros(len(y)), log_scale=scale
         )
-    if scale >= kinks.log_scale - WEAKER or not units:
+    if scale >= kinks.log_scale - WEAKER:
         return kinks
     undecided = replace(_Undecided.of(field, y, on, units), on=weak, log_scale=scale)
-    return replace(undecided.decided(), is_weak=True)
+    found = undecided.decided()
+    return replace(found, is_weak=True) if found.is_consistent else kinks
 
 
 def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
@@ -284,6 +287,8 @@ class _Undecided:
             for k, share in enumerate(theta):
                 self._set(k, share)
             rows, unit, force = self._felt()
+            if not (np.isfinite(rows).all() and np.isfinite(force).all()):
+                break
             slope = np.maximum(np.abs(unit @ rows.T).sum(axis=1), 1e-300)
             after = np.clip(theta + 0.5 * (unit @ force) / slope, 0.0, 1.0)
             inside = (after > 0.0) & (after < 1.0) & (np.abs(after - theta) < NEWTON_NEAR)
@@ -296,6 +301,8 @@ class _Undecided:
             if is_settled:
                 break
         jump = (rows * unit).sum(axis=1)
+        if not np.isfinite(force).all():
+            rows, force = np.zeros_like(rows), np.zeros_like(force)
         found = self._kinks(rows, unit @ force, (theta <= 0) | (theta >= 1) | (jump <= 0), theta, force)
         return replace(found, is_consistent=is_settled)
 

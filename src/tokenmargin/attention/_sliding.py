@@ -13,6 +13,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
@@ -246,8 +247,8 @@ def _first_below(least: Callable[[float], tuple[float, Any]], length: float) -> 
 def _is_layered(field: HeadField) -> bool:
     """True if what goes into one unit depends on whether another is on."""
     head: Any = field.head
-    z, h = np.cos(np.arange(head.width, dtype=float)), head.n_units
-    first, second = (np.asarray(head.piece(z, np.full(h, side), np.zeros(h))[1]) for side in (0.0, 1.0))
+    z, h = jnp.cos(jnp.arange(head.width, dtype=float)), head.n_units
+    first, second = (np.asarray(head.piece(z, jnp.full(h, side), jnp.zeros(h))[1]) for side in (0.0, 1.0))
     return bool((first != second).any())
 
 
