@@ -98,7 +98,6 @@ def limits_of(risks: Sequence[Risk], points: Sequence[ArrayLike]) -> list[Limit]
             "a risk without a span of its own, such as one of v and p, is judged along a path: use follow(...).limit."
         )
     ends = [risk.point(p) for risk, p in zip(risks, points, strict=True)]
-    # A unit that is at its kink on a token is on or off by what little is attended to besides.
     reduced = [(at_pattern(system, own.inward(p)), own) for (system, own), p in zip(reduced, ends, strict=True)]
     limits: list[Limit | None] = [None] * len(risks)
     shapes = shared_shapes([system.keys.shape for system, _ in reduced])
@@ -239,9 +238,8 @@ def _on_kinks(ends: _Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, coordinates, parts = ends.risks[b], ends.coordinates[b], kinked_split(ends.systems[b], ends.y[b])
     if parts == AT_REST:
-        top = ends.present[b] & (ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True))
-        rests = (risk, ends.p[b], np.zeros(len(ends.p[b])), _selection(risk, top), AT_REST, (0.0,), np.inf)
-        return Limit(LimitKind.FINITE, *rests, newton_step=0.0, largest_eigenvalue=0.0)
+        first = _selection(risk, ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True))
+        return Limit(LimitKind.FINITE, risk, ends.p[b], np.zeros(len(ends.p[b])), first, AT_REST, (0.0,), np.inf)
     if not isinstance(parts, KinkedSplit) or not parts.holds:
         return parts.why_not if isinstance(parts, KinkedSplit) else parts
     rest, chosen = None, parts.kept
@@ -259,7 +257,8 @@ def _verdict(
     if not (np.isfinite(ends.force[b]).all() and np.isfinite(ends.jacobian[b]).all()):
         return LimitKind.STALLED, "The field is not finite at the last point: the loss or the head overflows there."
     if ends.speed[b] == 0.0 and not ends.signed[b].any():
-        return LimitKind.FINITE, "No two tokens of an input differ in score and key, so no p moves at all."
+        same = "No two tokens of an input differ in score and key, so no p moves at all."
+        return LimitKind.FINITE, AT_REST if has_kinks(ends.systems[b]) else same
     if ROUNDING_FACTOR * float(np.finfo(ends.keys.dtype).eps) * ends.norm[b] > KNOWN_LOGITS:
         return LimitKind.STALLED, "p is so long that rounding hides its logits: follow it from nearer to 0."
     separates = along.spread[b] <= SPREAD_TOLERANCE and along.excess[b] >= -GAP_TOLERANCE

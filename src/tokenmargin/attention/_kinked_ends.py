@@ -18,10 +18,11 @@ import numpy as np
 
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import VANISHING, Kinks, Surface, directions, turned
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
+from tokenmargin.attention._surfaces import VANISHING, Kinks, Surface, turned
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
 from tokenmargin.attention.pair_field import PairField, log_attention
@@ -41,7 +42,7 @@ OPPOSED = (
 )
 
 #: Why p stays where every input is behind units that are off.
-AT_REST = "No unit that is on pulls on p any more: it came to rest at the kinks where they turned off."
+AT_REST = "No unit that is on pulls on p: it stays where it is."
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,18 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import (
-    Kinks,
-    directions,
-    jumps,
-    landed,
-    least_norm,
-    near_surfaces,
-    nearness,
-    sided,
-    turned,
-)
+from tokenmargin.attention._kinks import directions, landed, least_norm, near_surfaces, nearness, sided
 from tokenmargin.attention._pieces import Piece, Units, units_at
+from tokenmargin.attention._surfaces import Kinks, jumps, turned
 from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
 from tokenmargin.attention.head_risk import HeadField
 

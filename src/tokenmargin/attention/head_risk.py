@@ -184,7 +184,7 @@ class HeadRisk(Risk):
         return Selection(np.asarray(self.every_token.best))
 
     @keep_precision
-    def felt(self, p: ArrayLike, on: ArrayLike | None = None) -> EmbeddedSequences:
+    def felt(self, p: ArrayLike, on: np.ndarray | None = None) -> EmbeddedSequences:
         """The problem that p feels: the same keys, and scores to first order around what p attends to.
 
         Near a direction that saturates the softmax the flow behind the head is the flow of these scores, so it is their
