@@ -93,7 +93,7 @@ def turned(on: np.ndarray, surfaces: Sequence[Surface], shares: Sequence[float])
 
 
 def jumps(units: Units, surfaces: Sequence[Surface]) -> np.ndarray:
-    """How much the force falls as the units of each surface turn on, shape (k, r)."""
+    """Fall of the force as the units of each surface turn on, shape (k, r)."""
     r = len(units.force)
     rows = np.asarray(units.bend).reshape(-1, 1) * np.asarray(units.normal).reshape(-1, r)
     found = [np.asarray(one.signs) @ rows[list(one.units)] for one in surfaces]
