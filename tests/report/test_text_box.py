@@ -70,7 +70,7 @@ def random_model(recipe, texts, K, characters=0, seed=0):
     )
     rates = rng.dirichlet(np.ones(K))
     classes = tuple(f"class {k}" for k in range(K))
-    return TextModel(TokenCounter.trusted(counted.recipe, tuple(known)), tokens, classes, ("",) * len(known), rates)
+    return TextModel(TokenCounter.trusted(counted.recipe, NameTable(tuple(known))), tokens, classes, ("",) * len(known), rates)
 
 
 @pytest.fixture(scope="module")
