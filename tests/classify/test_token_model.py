@@ -123,7 +123,7 @@ def test_loss_and_gradient_are_those_of_autodiff(classes, power, prior):
     objective.penalise(0.3, 2.0)
     there = Parameters(rng.normal(size=30), rng.normal(size=(30, c)), rng.normal(size=c))
     value, gradient = objective.value_and_gradient(objective.coordinates(there))
-    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), believed.start, believed.unit.T)
+    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), believed.start, believed.unit.T, believed.centre.T)
     expected, slopes = by_autodiff(tuple(there), *slow)
     by_score, by_value, by_intercept = (np.asarray(slope) for slope in slopes)
     scaled = np.concatenate(
