@@ -113,8 +113,8 @@ def _of_words(
         keys[j] = len(is_word) + number.setdefault(words[texts[j]].words[firsts[j]], len(number))
     width = len(is_word) + len(number)
     groups, index, group = np.unique(texts * width + keys, return_index=True, return_inverse=True)
-    sums = (np.bincount(group, share, len(groups)) for share in shares)
+    pulls, attention = (np.bincount(group, share, len(groups)) for share in shares)
     unknown, spelled = np.flatnonzero(groups % width >= len(is_word)), list(number)
     names = {j: spelled[groups[j] % width - len(is_word)] for j in unknown.tolist()}
     there = Occurrences(found.n_texts, texts, columns, firsts, sizes, found.begins)
-    return there, Summed(texts[index], columns[index], *sums, group), names
+    return there, Summed(texts[index], columns[index], pulls, attention, group), names

@@ -24,8 +24,8 @@ from tokenmargin._safetensors import tensors_of, tensors_to_bytes
 from tokenmargin.classify.text_model import TextModel
 from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.errors import DataAbsentError, InvalidInputError
-from tokenmargin.text.name_table import SPACING, NameTable, line_ends
 from tokenmargin.text.counter import TokenCounter
+from tokenmargin.text.name_table import SPACING, NameTable, line_ends
 from tokenmargin.text.recipe import Recipe
 
 FORMAT = "tokenmargin text model"

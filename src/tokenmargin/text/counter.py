@@ -18,10 +18,10 @@ from tokenmargin.text import _ngrams
 from tokenmargin.text._clean import cleaned_and_aligned
 from tokenmargin.text._columns import checked_names
 from tokenmargin.text._lexicon import CUT, Spelling, ragged_take
-from tokenmargin.text.name_table import NameTable
 from tokenmargin.text._ngrams import GAP, parted
 from tokenmargin.text._occurrences import COLUMN, Occurrences, Rows, TextWords
 from tokenmargin.text._words import number_words, word_pattern
+from tokenmargin.text.name_table import NameTable
 from tokenmargin.text.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -22,17 +22,17 @@ class NameTable:
     model to load, and one text asks for a hundred of them.
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        """Take names as they are; all of them go into a dictionary on first use."""
-        self.names, self._size, self._left = names, len(names), 0
+    def __init__(
+        self, names: tuple[str, ...] | None, lines: bytes = b"", ends: Sequence[int] = (), size: int = 0
+    ) -> None:
+        """Take names as they are, all of which go into a dictionary on first use; or what `of_lines` is given."""
+        self._given, self._lines, self._edges = names, lines, [0, *ends]
+        self._size, self._left = (size, PATIENCE) if names is None else (len(names), 0)
 
     @classmethod
     def of_lines(cls, lines: bytes, ends: np.ndarray, size: int) -> NameTable:
         """Names sorted as strings are, a line each, and their places as `line_ends` gives them."""
-        table = cls.__new__(cls)
-        table._size, table._left, table._lines = size, PATIENCE, lines
-        table._edges = [0, *ends.tolist()]
-        return table
+        return cls(None, lines, ends.tolist(), size)
 
     def __len__(self) -> int:
         """Number of names."""
@@ -41,7 +41,7 @@ class NameTable:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """All names."""
-        return tuple(self._lines.decode().split("\n")[:-1])
+        return tuple(self._lines.decode().split("\n")[:-1]) if self._given is None else self._given
 
     @cached_property
     def table(self) -> dict[str, int]:
