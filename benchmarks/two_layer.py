@@ -5,9 +5,10 @@ write has our algebra, distinct tokens, fused AdamW and, on a GPU, torch.compile
 natural one gathers all T tokens, masks, takes torch's softmax and layer_norm and autograd.
 
     python -m benchmarks.two_layer              CPU, d=512: the ratios
-    python -m benchmarks.two_layer --gpu        GPU, d=2048: JSON; full float32, float32 in pairs of float16 (against
-                                                full) and tf32; by our kernels and by the compiler's alone, with the
-                                                error of the gradient against float64, and who repeats its bytes
+    python -m benchmarks.two_layer --gpu        GPU, d=2048: JSON; float32 as `TwoLayer` has it by itself, which is
+                                                in pairs of float16 by kernels, products in full, and tf32;
+                                                by kernels and by the compiler's alone, with the error of the
+                                                gradient against float64, and who repeats its bytes
     python -m benchmarks.two_layer --gpu --profile   share of the step by kernel, by ours and by the compiler's alone
 """
 
@@ -217,8 +218,8 @@ def on_cpu(width: int, steps: int, rounds: int) -> None:
 
 #: Each precision of ours, and what torch is told for the same.
 PRECISIONS = {
-    "full_float32": (MatmulPrecision.FULL, "highest"),
-    "float32_in_pairs": (MatmulPrecision.FLOAT_16_PAIRS, "highest"),
+    "float32": (MatmulPrecision.FLOAT_32, "highest"),
+    "products_in_full": (MatmulPrecision.FULL, "highest"),
     "tf32": (MatmulPrecision.TENSOR_FLOAT_32, "high"),
 }
 
@@ -305,7 +306,7 @@ def _milliseconds(ours: Ours, steps: int, rounds: int) -> list[float]:
 def profile(width: int, steps: int) -> None:
     """Share of the step by kernel, by our kernels and by the compiler's alone."""
     given, report = problem(width, steps), {}
-    for name in ("tf32", "float32_in_pairs"):
+    for name in ("tf32", "float32"):
         for way in ("usual", "compiler"):
             ours = Ours(given, PRECISIONS[name][0], way)
             ours()

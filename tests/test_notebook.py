@@ -64,8 +64,8 @@ def held(names: dict, name: str) -> None:
     """What each notebook promises, of the names that it leaves."""
     if name == "torch_loop_past_saturation":
         near, far = (names["diagram"].differs[names["name"]][:, j].sum() for j in (0, -1))
-        assert near == 0, "from 0 the loop is right"
-        assert far > 0, "from far out it is wrong"
+        assert 5 * near < far, "from 0 the loop errs seldom, from far out often"
+        assert not names["diagram"].differs["same steps"][:, 0].any(), "from 0 its steps are enough"
         assert names["agreements"]
         assert names["worst"] < 1e-10
     elif name == "start_to_certificate":

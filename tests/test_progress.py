@@ -26,6 +26,15 @@ def test_a_notebook_shows_what_takes_more_than_two_seconds(monkeypatch, capsys):
     assert told(monkeypatch, capsys, [9.0, 12.0]).err == "\rflows: 2 of 2\n", "each work has its own clock"
 
 
+def test_names_of_files_are_not_obeyed_by_a_terminal(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    now = iter([0.0, 3.0])
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(now))
+    for done in (1, 2):
+        silent(done, 2, "reading \x1b[2J.csv")
+    assert capsys.readouterr().err == "\rreading \\u001b[2J.csv: 2 of 2\n"
+
+
 def test_elsewhere_it_is_silent(monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     silent(1, 2, "flows")

@@ -6,14 +6,17 @@ import hashlib
 import json
 import re
 import subprocess
-from dataclasses import asdict, fields
+import sys
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from benchmarks.full_scale import MADE, configured, is_made, make_all, table
+from benchmarks.full_scale import MADE, PLACES, configured, is_made, make_all
 from benchmarks.published import RUNS as COMMANDS
 from benchmarks.published import Run
+from benchmarks.published_page import release_of, table
+from benchmarks.run_code import code_of, roots, tree_here, tree_of
 
 from tokenmargin.experiments.experiment import Number
 from tokenmargin.experiments.registry import experiments
@@ -48,7 +51,7 @@ def is_in_history(commit: str) -> bool:
     return len(commit) >= 7 and any(full.startswith(commit) for full in history())
 
 
-def code_of(commit: str) -> str:
+def study_code_of(commit: str) -> str:
     """The fingerprint that a study kept of the code that computed it, from the tree of a commit."""
     store = git("show", f"{commit}:src/tokenmargin/experiments/store.py").decode()
     listed = re.search(r"COMPUTED_BY = \((.*?)\)", store, flags=re.DOTALL)
@@ -135,17 +138,13 @@ class TestPublished:
         if not history():
             pytest.skip("no history of commits is here")
         assert is_in_history(training["commit"])
-        assert (code_of(training["commit"]) == training["code"]) == (name not in FOLDED)
+        assert (study_code_of(training["commit"]) == training["code"]) == (name not in FOLDED)
 
 
 def test_a_run_of_no_commit_is_noticed():
     if not history():
         pytest.skip("no history of commits is here")
     assert not is_in_history("53a41820ff9e")
-
-
-#: Fields that say where things lie.
-PLACES = {"counts", "resume", "trained", "data"}
 
 
 def test_every_folder_has_a_command_and_every_command_a_folder_or_a_reason():
@@ -162,11 +161,49 @@ def test_the_command_of_a_figure_is_that_of_its_manifest(name):
         published = read(name, "manifest")
         assert published["command"].split()[2] == COMMANDS[name].figure
         changed = {key for key, value in published["config"].items() if own[key] != value}
-        assert changed <= PLACES
+        assert changed <= set(PLACES)
 
 
 def test_the_page_of_published_runs_is_that_of_their_manifests():
-    assert (ROOT / "docs" / "published.md").read_text() == table()
+    if not history():
+        pytest.skip("no history of commits is here")
+    assert is_in_history(release_of())
+    assert (ROOT / "docs" / "published.md").read_text() == table(release_of())
+
+
+class TestCode:
+    """The modules that a run computes with."""
+
+    def test_they_are_all_that_a_figure_loads(self):
+        """What a process has loaded after a figure's module and `reproduce`, but for claims and other papers' lists."""
+        figure = roots(COMMANDS["embeddings-fig1"])
+        script = f"import sys, {', '.join(figure)}; print(*[m for m in sys.modules if m.startswith('tokenmargin')])"
+        loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        paths = {path for name in loaded.split() if (path := tree_here().path_of(name))}
+        modules = {path for path in paths if not path.endswith(("/__init__.py", "/_lazy.py"))}  # they find names
+        found = set(code_of(COMMANDS["embeddings-fig1"], tree_here()))
+        assert len(modules) > 50
+        assert modules <= found
+        assert not any("next_token" in path or "/classify/" in path for path in found)
+
+    def test_a_change_is_noticed_where_it_is_computed_with_and_nowhere_else(self):
+        here, run = tree_here(), COMMANDS["transformers_as_svms-rank"]
+        own = code_of(run, here)
+
+        def changed(path):
+            return code_of(run, replace(here, digests={**here.digests, path: "another"})) != own
+
+        assert changed("src/tokenmargin/margin/att_svm.py")
+        assert not changed("src/tokenmargin/classify/fitting.py")
+        assert not changed("src/tokenmargin/papers/embeddings/case.py")
+
+    def test_a_study_of_all_code_is_of_all_code(self):
+        assert code_of(COMMANDS["mutation"], tree_here()) == dict(tree_here().digests)
+
+    def test_a_commit_has_the_digests_that_its_files_have_here(self):
+        if not history() or git("status", "--porcelain", "--", "src", "benchmarks").strip():
+            pytest.skip("no history of commits is here, or files that were changed")
+        assert tree_of("HEAD").digests == tree_here().digests
 
 
 class TestAll:
@@ -182,7 +219,7 @@ class TestAll:
         monkeypatch.setitem(COMMANDS, "quick", self.QUICK)
         asked = []
 
-        def in_this(out, run, seconds, smoke):
+        def in_this(out, run, seconds, smoke, processes):
             asked.append(seconds)
             return full_scale.make_one(out, run, smoke)
 

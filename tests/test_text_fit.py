@@ -26,6 +26,8 @@ def test_a_fit_predicts_explains_and_is_judged(found):
     assert found.score == found.metrics["accuracy"] > 0.8
     assert found.predict(["a superb film", "dull"]).tolist() == ["good", "bad"]
     assert found.explain("a superb film").units[0].name == "superb"
+    with pytest.raises(InvalidInputError, match="one text was given where several are expected"):
+        found.predict("superb")
     assert "superb" in repr(found)
     columns = found.tokens if isinstance(found.tokens, dict) else {name: found.tokens[name] for name in found.tokens}
     assert len(columns["token"]) == len(found.fitted.tokens)
@@ -121,7 +123,8 @@ def test_features_are_forced_by_name():
 @pytest.mark.parametrize(
     ("data", "label", "why"),
     [
-        ({"text": ["a"], "kind": ["x"]}, "label", "no column 'label'"),
+        ({"text": ["a"], "kind": ["x"]}, "label", "no column 'label'.*Name the columns"),
+        ("reviews.csv", "label", "one text, or a path: give a frame"),
         (["a", "b"], "label", "need their labels"),
         (["a", None], ["x", "y"], "text 1 is missing"),
         (["a", 7], ["x", "y"], "text 1 is a int"),

@@ -125,6 +125,20 @@ def test_slopes_are_enclosed_to_the_last_of_few_bits(loss, bits):
             assert found == ((-(1 << bits),) * 2, (0, 0))
 
 
+def test_the_least_number_that_is_divided_by_and_the_largest_exponents():
+    grid, most = Grid(8), 8 << 8
+    assert grid.inverse((1, 5)) == (2**16 // 5, 2**16)
+    with pytest.raises(Refuted, match="may be 0"):
+        grid.inverse((0, 5))
+    with pytest.raises(Refuted, match="too large"):
+        grid.exp((0, most))
+    assert grid.exp((-most, -most)) == (0, 1)
+    for x in (1 - most, most - 1, 0, 1, -1):
+        low, high = grid.exp((x, x))
+        assert low <= (Decimal(x) / 2**8).exp() * 2**8 <= high
+        assert low >= 0
+
+
 def test_no_inputs_pull_on_nothing():
     risk = _Risk(Grid(8), "logistic", [Fraction(1)] * 2, [])
     assert risk.derivatives([Fraction(1), Fraction(1, 2)]) == ([(0, 0)] * 2, [[(0, 0)] * 2] * 2, [])

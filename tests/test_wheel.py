@@ -109,6 +109,24 @@ def test_the_wheel_carries_what_pages_are_made_of(wheel):
             assert any(name.endswith(f"LICENSE-{what}") for name in held)
 
 
+def test_the_table_of_sizes_is_true(wheel, empty, tmp_path):
+    """Within a tenth: sizes move a little with every sentence."""
+    run(empty / "bin" / "tokenmargin", "playground", "--out", tmp_path / "playground.html")
+    loaded = "import sys, tokenmargin; print(sum(name.split('.')[0] == 'tokenmargin' for name in sys.modules))"
+    measured = {
+        "the wheel": wheel.stat().st_size / 1e6,
+        "modules": float(run(empty / "bin" / "python", "-c", loaded).stdout),
+        "the page of `tokenmargin fit`": (ROOT / "docs" / "gallery" / "sentences.html").stat().st_size / 1e6,
+        "the page of `tokenmargin playground`": (tmp_path / "playground.html").stat().st_size / 1e6,
+    }
+    text = (ROOT / "docs" / "dependencies.md").read_text()
+    rows = re.findall(r"^\| (.+?) \| ([0-9.]+)(?: MB)? \|$", text.split("## How large")[1].split("##")[0], re.MULTILINE)
+    assert len(rows) == len(measured)
+    for (what, told), (name, size) in zip(rows, measured.items(), strict=True):
+        assert what.startswith(name)
+        assert float(told) == pytest.approx(size, rel=0.1)
+
+
 def test_the_wheel_and_the_checkout_have_one_fingerprint(wheel, tmp_path, monkeypatch):
     """What a checkpoint calls its code: unpacked elsewhere, the same files give the same."""
     from tokenmargin import _fingerprint

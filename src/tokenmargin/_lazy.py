@@ -1,8 +1,8 @@
 """Names of a package that are found when they are asked for.
 
 `import tokenmargin` is quick, and prediction needs no JAX. So a package's `__init__` imports its public names below
-`if TYPE_CHECKING:`, for the type checker and for the reader, and calls `found_on_demand`: the same lines then serve at
-run time.
+`if TYPE_CHECKING:`, each as itself, which tells type checkers that it is public, and calls `found_on_demand`: the same
+lines then serve at run time, and are its `__all__`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 def found_on_demand(package: str, init: str) -> None:
     """Let a package, by its `__name__` and `__file__`, import names of its `if TYPE_CHECKING:` block on first use."""
-    module = sys.modules[package]
-    module.__dict__["_homes"] = _homes(Path(init).read_text(encoding="utf-8"))
+    module, homes = sys.modules[package], _homes(Path(init).read_text(encoding="utf-8"))
+    module.__dict__.update({"_homes": homes, "__all__": module.__dict__.get("__all__", sorted(homes))})
     module.__class__ = _Package
 
 
@@ -53,4 +53,4 @@ class _Package(ModuleType):
 
     def __dir__(self) -> list[str]:
         """List the public names alone, for completion at a prompt."""
-        return sorted(self.__dict__.get("__all__", self._homes))
+        return sorted(self.__dict__["__all__"])

@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from tokenmargin.errors import visible
+
 #: Called as `progress(done, total, what)`; total is None where it is not known beforehand.
 Progress = Callable[[int, int | None, str], None]
 
@@ -25,7 +27,8 @@ def silent(done: int, total: int | None, what: str) -> None:
     is_over = total is not None and done >= total
     if now - begun > PATIENCE and (is_over or now - shown > APART):
         _begun[what] = begun, now
-        print(f"\r{what}: {done:,}" + ("" if total is None else f" of {total:,}"), end="", file=sys.stderr, flush=True)
+        of_all = "" if total is None else f" of {total:,}"
+        print(f"\r{visible(what)}: {done:,}{of_all}", end="", file=sys.stderr, flush=True)
     if is_over:
         print(end="\n" if now - begun > PATIENCE else "", file=sys.stderr)
         del _begun[what]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 #: Shown where there is no number.
 ABSENT = "–"  # noqa: RUF001
@@ -24,8 +25,9 @@ def some(items: Iterable[object], shown: int = 5) -> str:
 
 
 def sizes(counts: Mapping[str, int], shown: int = 8) -> str:
-    """Classes with their sizes, at most so many by name: "3 a, 2 b and 75 more classes"."""
-    named = ", ".join(f"{size:,} {name}" for name, size in list(counts.items())[:shown])
+    """Classes with their sizes, at most so many by name: "3 a, 2 '1' and 75 more classes"."""
+    names = (repr(name) if name[:1].isdigit() else name for name in counts)
+    named = ", ".join(f"{size:,} {name}" for name, size in islice(zip(names, counts.values(), strict=True), shown))
     left = len(counts) - shown
     return f"{named} and {left} more classes" if left > 0 else named
 

@@ -286,6 +286,14 @@ class CustomLoss(Loss):
         """A function, and bounds that are numbers."""
         if not callable(self.function):
             raise WrongTypeError(f"function must be a function u -> l(u), got {shown(self.function)}.")
+        try:
+            shape = jax.eval_shape(self.function, jax.ShapeDtypeStruct((), jnp.float32)).shape
+        except Exception as problem:  # a function of the user's may raise anything
+            raise WrongTypeError(
+                f"function cannot be traced by JAX ({type(problem).__name__}): write it for one number, with jax.numpy."
+            ) from problem
+        if shape != ():
+            raise WrongTypeError(f"function gives an array of shape {shape} for one number u: give l(u), one number.")
         for name in ("curvature_bound", "slope_bound"):
             if getattr(self, name) is not None:
                 not_negative(getattr(self, name), name)

@@ -251,12 +251,14 @@ class Spectral(Norm):
         return ((left * kept[None]) @ right).reshape(gradient.shape)
 
 
-#: Every norm that a name finds; a matrix's Euclidean norm is asked for by its own name too.
+#: Every norm that a name finds; some are asked for by two.
 NAMES: dict[str, Norm] = {
     "l2": L2(),
     "frobenius": L2(),
     "max": Max(),
+    "linf": Max(),
     "sum": Sum(),
+    "l1": Sum(),
     "nuclear": Nuclear(),
     "spectral": Spectral(),
 }

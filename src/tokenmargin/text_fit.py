@@ -69,7 +69,7 @@ class TextFit:
 
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
         """The class of each text, shape (n,)."""
-        return self.model.predict(list(texts))
+        return self.model.predict(texts)
 
     def explain(self, text: str, against: str | None = None) -> Explanation:
         """The words and phrases that decided a text."""
@@ -101,15 +101,15 @@ class TextFit:
         return Path(path) / "report.html"
 
     def __repr__(self) -> str:
-        """Sentences that say what was learnt."""
-        return "\n".join(self.fitted.report.sentences)
+        """Sentences that say how texts are read and what was learnt."""
+        return "\n".join((*self.fitted.chosen, *self.fitted.report.sentences))
 
     def _repr_html_(self) -> str:
         """HTML for notebooks: what was learnt, and the tokens that decide most for each class."""
         header, rows = self.fitted.tokens.shown(max(1, SHOWN // len(self.fitted.tokens.classes)))
         head = "".join(f"<th>{escape(name)}</th>" for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.fitted.report.sentences)
+        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in repr(self).splitlines())
         return f"<div>{said}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
@@ -164,6 +164,10 @@ def fit(
 def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Texts and labels as strings; what is missing is refused by its row."""
     data = data.collect() if hasattr(data, "collect") else data  # a lazy frame of polars
+    if isinstance(data, str | bytes | Path):
+        raise InvalidInputError(
+            f"{shown(data)} is one text, or a path: give a frame, as pandas.read_csv makes it, or a list of texts."
+        )
     is_table = isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names")
     if not is_table and isinstance(label, str | int):
         raise InvalidInputError("texts without a table need their labels: fit(texts, label=labels).")
@@ -197,6 +201,7 @@ def _column(table: Any, name: Any) -> list[Any]:
         there, is_split = ", ".join(map(repr, names)), isinstance(getattr(table, "column_names", None), Mapping)
         remedy = f" These are splits: give one of them, data[{names[0]!r}]." if is_split and names else ""
         how_many = "more than one" if times else "no"
+        remedy = remedy or " Name the columns: fit(data, text=..., label=...)."
         raise InvalidInputError(f"there is {how_many} column {shown(name)}: there are {there}.{remedy}")
     return _listed(table[name])
 

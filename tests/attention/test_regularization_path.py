@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
-from tokenmargin.attention import AttentionRisk, correlation, logistic
+from tokenmargin.attention import AttentionRisk, correlation
 from tokenmargin.attention._projected import STATIONARY_ROUNDING
 from tokenmargin.attention.regularization_path import local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences, scores
@@ -94,7 +94,7 @@ class TestAgainstBruteForce:
         data, epsilon, inner = fig1b(), 0.05, 2.0
         for tilt in (0.0, 1.0, 2.5, 4.0):
             axis = np.array([np.cos(tilt), np.sin(tilt)])
-            path = local_path(data, logistic, axis, epsilon, RADII[1:], inner)
+            path = local_path(data, axis, epsilon, RADII[1:], inner)
             half = np.arccos(1 - epsilon)
             for R, value, point in zip(path.radii, path.values, path.points, strict=True):
                 grid = [circle(r, tilt + np.linspace(-half, half, 101)) for r in np.geomspace(inner, R, 60)]
@@ -140,11 +140,11 @@ class TestStationarity:
 
     def test_the_border_of_a_cone_is_named(self):
         data = fig1b()
-        toward = local_path(data, logistic, [-0.1, 1.0], 0.01, (100.0, 1000.0), 50.0)
+        toward = local_path(data, [-0.1, 1.0], 0.01, (100.0, 1000.0), 50.0)
         assert not toward.on_mantle.any()
         assert toward.at_radius.all()
         assert toward.distances[-1] < 1e-12
-        aside = local_path(data, logistic, [-0.5, 1.0], 0.01, (100.0, 1000.0), 50.0)
+        aside = local_path(data, [-0.5, 1.0], 0.01, (100.0, 1000.0), 50.0)
         assert aside.on_mantle.all()
         np.testing.assert_allclose(aside.distances, 0.01, rtol=1e-9)
 
@@ -196,7 +196,7 @@ class TestInvalidInput:
     @pytest.mark.parametrize("epsilon", [0.0, -0.1, 1.0, 1e-13, np.nan])
     def test_cones_without_angle(self, epsilon):
         with pytest.raises(InvalidInputError, match="no cone"):
-            local_path(fig1b(), logistic, [1.0, 0.0], epsilon, (10.0,))
+            local_path(fig1b(), [1.0, 0.0], epsilon, (10.0,))
 
     @pytest.mark.parametrize(
         ("axis", "radii", "inner", "match"),
@@ -209,7 +209,7 @@ class TestInvalidInput:
     )
     def test_regions(self, axis, radii, inner, match):
         with pytest.raises(InvalidInputError, match=match):
-            local_path(fig1b(), logistic, axis, 0.1, radii, inner)
+            local_path(fig1b(), axis, 0.1, radii, inner)
 
 
 @pytest.mark.parametrize("unit", [2.0**-10, 1.0, 2.0**10])
@@ -217,7 +217,7 @@ class TestInvalidInput:
 def test_a_local_path_on_a_line(axis, ends, unit):
     """Keys 1 and 0, the first better: the risk falls with p, so the best of [-R, -5] is -5 and of [5, R] it is R."""
     data = EmbeddedSequences.from_scores([[[unit], [0.0]]], [[1.0, 0.0]])
-    path = local_path(data, logistic, [axis], 0.01, (100.0 / unit, 1000.0 / unit), 5.0 / unit)
+    path = local_path(data, [axis], 0.01, (100.0 / unit, 1000.0 / unit), 5.0 / unit)
     np.testing.assert_allclose(path.points[:, 0] * unit, ends, rtol=1e-12)
     assert path.converged.all()
     assert path.is_bounded == (axis < 0)

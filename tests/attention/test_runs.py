@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import jax
 import numpy as np
 import pytest
 
 from tests.instances import fig1c
-from tokenmargin import AttentionRisk, Descent, EmbeddedSequences, Flow, JointRisk, LimitKind, NormalizedDescent, follow
+from tokenmargin import (
+    AttentionRisk,
+    Descent,
+    EmbeddedSequences,
+    Flow,
+    JointRisk,
+    LimitKind,
+    NextTokenRisk,
+    NormalizedDescent,
+    follow,
+)
 from tokenmargin.attention import HeadRisk, QuadraticHead, Runs, exponential, limits_of, logistic
 from tokenmargin.attention import flow as flow_module
 from tokenmargin.attention._size_classes import (
@@ -19,6 +31,7 @@ from tokenmargin.attention._size_classes import (
     size_class,
 )
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.losses import label_log, label_squared
 
 #: 1 - cos of two velocities of one limit, computed in arrays of different shapes.
 SAME_VELOCITY = 1e-12
@@ -154,6 +167,23 @@ def test_filling_up_changes_no_number(rng):
         np.testing.assert_allclose(jacobian[: len(y), : len(y)], own_jacobian, atol=1e-13)
         assert not force[len(y) :].any()
         assert not jacobian[len(y) :].any()
+
+
+@pytest.mark.parametrize("loss", [label_log, label_squared], ids=lambda loss: type(loss).__name__)
+def test_what_fills_up_next_tokens_has_a_finite_loss(rng, loss):
+    """Seven sequences run as eight, wherever the label of the first stands."""
+    risks = []
+    for place in range(12):
+        rows = [rng.choice(5, 4, replace=False) for _ in range(7)]
+        labels = [rows[0][place % 4], *(rng.choice(row) for row in rows[1:])]
+        risks.append(NextTokenRisk(rows, labels, rng.normal(size=(5, 5)), loss))
+        field = risks[-1].in_span[0]
+        y = rng.normal(size=field.keys.shape[2])
+        np.testing.assert_allclose(
+            in_shape(field, (8, 4, len(y))).force_and_jacobian(y)[1], field.force_and_jacobian(y)[1], atol=1e-13
+        )
+    kinds = Counter(follow(risks, [np.zeros((5, 5))] * 12, Flow()).kinds.tolist())
+    assert kinds[LimitKind.STALLED.value] <= (loss is label_squared), kinds
 
 
 def test_size_classes():

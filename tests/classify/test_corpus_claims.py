@@ -63,6 +63,15 @@ def test_a_wrong_sign_fails_what_has_a_sign(reviews):
     assert found["embeddings-values"] == found["embeddings-signs"] == "fails"
 
 
+def test_attention_that_was_held_is_no_claim_of_training(reviews):
+    counts, targets = reviews
+    found = fit_tokens(counts, targets.astype(int), 2, ridge_score=np.inf, ridge_value=8.0, prior=Prior.PLAIN)
+    table = table_of(counts, targets.astype(int), model=found.model)
+    told = {row["key"]: row for row in corpus_claims(table, found.start, None, is_held=True)}
+    assert (told["embeddings-scores"]["applies"], told["embeddings-scores"]["holds"]) == ("no", "")
+    assert told["embeddings-values"]["holds"] == "holds"
+
+
 def test_few_tokens_decide_nothing():
     counts, targets = planted(n=60, noise=2)
     table = table_of(counts, targets)

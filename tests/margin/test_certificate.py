@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tokenmargin import EmbeddedSequences, Selection, Status, att_svm, relaxed_svm
-from tokenmargin.margin.certificate import farkas_certificate
+from tokenmargin.margin.certificate import FarkasCertificate, WholeRows, _certificate, farkas_certificate
 from tokenmargin.margin.exact_shortest import ExactShortest
 
 NO_TIES, NO_WEIGHTS = np.zeros((0, 3), dtype=np.int64), np.zeros(0)
@@ -108,3 +108,74 @@ def test_conflicts_of_whole_numbers_with_ties_are_exact():
             assert solution.certificate.exact
             assert solution.certificate.verify(keys)
     assert found >= 20
+
+
+def said(keys: np.ndarray, weights, required, bound: float | None = None) -> FarkasCertificate:
+    """One row of an input each, with these weights: exact, or with a bound on |p|."""
+    pairs = tuple((i, 0, 1) for i in range(len(weights)))
+    whole, asked = tuple(map(Fraction, weights)), tuple(map(Fraction, required))
+    return FarkasCertificate(pairs, whole, (), (), bound is None, bound if bound is not None else np.inf, asked)
+
+
+class TestVerify:
+    def test_weights_are_there_and_positive(self):
+        keys, _ = of_rows((1.0,), (-1.0,), (0.0,))
+        assert said(keys, (1, 1), (1, 0)).verify(keys)
+        assert not said(keys, (), ()).verify(keys)
+        assert not said(keys, (1, 1, 0), (1, 0, 1)).verify(keys)
+        assert not said(keys, (1, 1, -1), (1, 0, 0)).verify(keys)
+
+    def test_something_is_asked_and_all_cancels(self):
+        keys, _ = of_rows((1.0,), (-1.0,))
+        assert not said(keys, (1, 1), (0, 0)).verify(keys)
+        assert not said(keys, (1, 2), (1, 1)).verify(keys)
+        assert not said(keys, (1, 1), (0, 0), bound=0.5).verify(keys)
+        assert not said(keys, (1, 2), (0, 0), bound=0.0).verify(keys)
+
+    @pytest.mark.parametrize(
+        ("row", "gain", "bound"), [(2.0, Fraction(1), 0.5), (0.5, Fraction(1), 2.0), (1.0, Fraction(1, 2), 0.5)]
+    )
+    def test_a_bound_is_what_is_asked_over_the_length_of_the_sum(self, row, gain, bound):
+        keys, _ = of_rows((row,))
+        for norm, holds in ((bound, True), (np.nextafter(bound, 9), False), (bound / 2, True)):
+            assert said(keys, (1,), (gain,), float(norm)).verify(keys) == holds
+
+
+def test_fractions_are_kept_whatever_the_weights_of_ties_are_given_as():
+    keys, pairs = of_rows((1.0,), (-2.0,))
+    weights = [Fraction(2, 3), Fraction(1, 3)]
+    for none in (NO_WEIGHTS, []):
+        found = farkas_certificate(keys, pairs, weights, NO_TIES, none)
+        assert found.weights == (2, 1)
+        assert found.exact
+
+
+def test_long_weights_lose_no_digit():
+    keys, triples = of_rows((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+    rows = WholeRows(keys, triples[:2].tolist(), triples[2:].tolist(), [1.0, 1.0])
+    found = _certificate(rows, [0, 1], [3 * (2**60 + 1), 3], [3 * (2**70 + 1)])
+    assert found.weights == (2**60 + 1, 1)
+    assert found.tie_weights == (2**70 + 1,)
+
+
+@pytest.mark.parametrize(("row", "asks", "bound"), [((0.0, 4.0), 8.0, 2.0), ((0.0, 0.25), 1.0, 4.0)])
+def test_one_row_that_asks_for_more_than_all_together(row, asks, bound, monkeypatch):
+    """Where nothing exact is found; ties, which pull in another direction, take no part in it."""
+    undecided = ExactShortest(Status.UNDECIDED)
+    monkeypatch.setattr("tokenmargin.margin.certificate.exact_shortest", lambda *_: undecided)
+    keys, triples = of_rows((1.0, 0.0), row, (3.0, 0.0))
+    found = farkas_certificate(
+        keys, triples[:2], np.array([1.0, 1e-3]), triples[2:], np.zeros(1), np.array([1.0, asks])
+    )
+    assert found.pairs == ((1, 0, 1),)
+    assert found.norm_bound == pytest.approx(bound, rel=1e-15)
+    assert found.verify(keys)
+
+
+def test_tokens_of_one_key_that_must_differ():
+    """Row and tie are both 0: the row alone asks for what no p does."""
+    keys = np.ones((1, 3, 2))
+    found = farkas_certificate(keys, np.array([[0, 0, 1]]), np.ones(1), np.array([[0, 0, 2]]), np.ones(1))
+    assert found.exact
+    assert found.verify(keys)
+    assert found.pairs == ((0, 0, 1),)

@@ -1,11 +1,13 @@
 """Which tests run which line of the package, and how long each takes: a pytest plugin, `-p tests.mutation.reach`.
 
-Each worker leaves one file in the folder `TOKENMARGIN_REACH`; `read_reach` puts them together. A line that is traced
-once and compiled counts for the test that traced it: alone, in a fresh process, that test traces it again.
+Each file of tests leaves one in the folder `TOKENMARGIN_REACH`; `read_reach` puts them together. A line that is traced
+once and compiled counts for the test that traced it: alone, in a fresh process, that test traces it again. A test that
+fails on the code as it is notices nothing, and is left out.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections import defaultdict
@@ -20,6 +22,7 @@ FOLDER = "TOKENMARGIN_REACH"
 class _Reach:
     def __init__(self, folder: Path, source: Path) -> None:
         self.folder, self.source, self.seconds = folder, source, dict[str, float]()
+        self.without = set[str]()  # tests that fail, or are skipped
         self.coverage = coverage.Coverage(data_file=None, include=[f"{source}/*"], config_file=False)
         self.coverage.start()
 
@@ -32,36 +35,45 @@ class _Reach:
 
     def pytest_runtest_logreport(self, report):
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+        if not report.passed:
+            self.without.add(report.nodeid)
 
-    def pytest_sessionfinish(self):
+    def pytest_sessionfinish(self, session):
         self.coverage.stop()
         data = self.coverage.get_data()
+        groups: dict[frozenset[str], int] = {}  # many lines of a file are run by the same tests
         lines = {
             Path(file).relative_to(self.source).as_posix(): {
-                line: [name for name in names if name] for line, names in data.contexts_by_lineno(file).items()
+                line: groups.setdefault(frozenset(names) - self.without - {""}, len(groups))
+                for line, names in data.contexts_by_lineno(file).items()
             }
             for file in data.measured_files()
         }
-        name = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        (self.folder / f"{name}.json").write_text(json.dumps({"lines": lines, "seconds": self.seconds}))
+        seconds = {name: round(took, 4) for name, took in self.seconds.items() if name not in self.without}
+        kept = {"lines": lines, "groups": [sorted(group) for group in groups], "seconds": seconds}
+        kept |= {"without": sorted(self.without)}
+        noted_in(self.folder, Path(session.config.args[0])).write_bytes(gzip.compress(json.dumps(kept).encode()))
 
 
 def pytest_configure(config):
-    folder = os.environ.get(FOLDER)
-    # The process that hands out tests to workers runs none.
-    if folder and not (config.getoption("numprocesses", None) and not os.environ.get("PYTEST_XDIST_WORKER")):
-        source = Path(__file__).parents[2] / "src" / "tokenmargin"
-        config.pluginmanager.register(_Reach(Path(folder), source))
+    if folder := os.environ.get(FOLDER):
+        config.pluginmanager.register(_Reach(Path(folder), Path(__file__).parents[2] / "src" / "tokenmargin"))
+
+
+def noted_in(folder: Path, tests: Path) -> Path:
+    """The file in a folder for what a file of tests runs."""
+    own = tests.resolve().relative_to(Path(__file__).parents[1]).with_suffix("")
+    return folder / f"{'-'.join(own.parts)}.json.gz"
 
 
 def read_reach(folder: Path) -> tuple[dict[str, dict[int, set[str]]], dict[str, float]]:
     """(tests by file and line, seconds by test)."""
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     seconds: dict[str, float] = {}
-    for part in sorted(folder.glob("*.json")):
-        saved = json.loads(part.read_text())
+    for part in sorted(folder.glob("*.json.gz")):
+        saved = json.loads(gzip.decompress(part.read_bytes()))
         seconds.update(saved["seconds"])
         for file, by_line in saved["lines"].items():
-            for line, names in by_line.items():
-                lines[file][int(line)].update(names)
+            for line, group in by_line.items():
+                lines[file][int(line)].update(saved["groups"][group])
     return lines, seconds

@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+#: What is said of tests that were still running when their time was over.
+DOES_NOT_END = "does not end"
+
 #: Loaded once, where they are installed.
 LIBRARIES = (
     *("numpy", "scipy.sparse", "scipy.optimize", "scipy.linalg", "scipy.stats", "scipy.special", "scipy.integrate"),
@@ -62,7 +65,9 @@ def _run(answer: Connection, tests: list[str], package: Path, root: Path) -> Non
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     os.chdir(root)
-    os.environ["PYTHONPATH"] = f"{package.parent}{os.pathsep}{root}"
+    # Before the rest: libraries may be found by this variable alone, and the package as it is too.
+    rest = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(package.parent), str(root), *filter(None, [rest])])
     sys.path[:0] = [str(package.parent), str(root)]
     # pytest rewrites the assertions of what it loads itself.
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
@@ -77,7 +82,7 @@ def _run(answer: Connection, tests: list[str], package: Path, root: Path) -> Non
 
 
 def first_failure(tests: list[str], package: Path, root: Path, limit: float) -> str:
-    """The test that fails on the changed package, "" for none; "does not end" after `limit` seconds."""
+    """The test that fails on the changed package, "" for none; `DOES_NOT_END` after `limit` seconds."""
     if not tests:
         return ""
     assert "tokenmargin" not in sys.modules, "the parent has loaded the package, so a child would not see the change"
@@ -89,7 +94,7 @@ def first_failure(tests: list[str], package: Path, root: Path, limit: float) -> 
     theirs.close()
     try:
         if not mine.poll(limit):
-            return "does not end"
+            return DOES_NOT_END
         return str(mine.recv())
     except EOFError:  # the interpreter died
         child.join(10)

@@ -65,6 +65,7 @@ def test_what_is_not_known_counts_in_no_share():
     assert found.share[0, 0] == 0.5
     assert np.isnan(found.share[0, 1])
     assert found.interval[0, 1].tolist() == [0.0, 1.0]
+    assert found.explain().endswith("d=4, T=3: no share, 10 undecided")
     stalled = tm.follow(tm.AttentionRisk(problem(8, 1.0, 0)), [0.0], tm.Flow(until_norm=2.0)).limit
     assert stalled.stalled
     assert selects_best(stalled) is None
@@ -73,6 +74,9 @@ def test_what_is_not_known_counts_in_no_share():
 def test_what_is_wrong_with_a_diagram():
     for settings, words in (
         ({"x": {}, "y": {"scale": [1.0]}}, "x has 0 settings"),
+        ({"x": {"better": 2}, "y": {"scale": [1.0]}}, "give a list of its values"),
+        ({"x": {"better": [2]}, "y": {"scale": []}}, "give a list of its values"),
+        ({"x": {"better": [2]}, "y": {"scale": [1.0]}, "happens": lambda _: "yes"}, "True, False, or None"),
         ({"x": {"seed": [1]}, "y": {"scale": [1.0]}}, "neither of them 'seed'"),
         ({"x": {"better": [1]}, "y": {"scale": [1.0]}, "problems": 0}, "problems must be a whole number >= 1"),
         (

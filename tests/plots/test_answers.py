@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
+
 import jax
 import numpy as np
 import pytest
 
 import tokenmargin as tm
+from tests.test_docs import public_names
 from tokenmargin.papers.maxmargin import toys
 from tokenmargin.parallel import PhaseDiagram
-from tokenmargin.theory import Evidence, plot_evidence
+from tokenmargin.theory import Evidence, claims, papers, plot_evidence
 
 Figure = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed (extra figures)").Figure
 
 #: Characters that a prompt shows of an answer at most.
-SHORT = 400
+SHORT = 300
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,10 @@ def test_it_draws_itself_on_a_figure_of_its_own(answers, name, tmp_path):
     assert ax.get_xlabel()
     assert ax.lines or ax.patches or ax.collections or ax.images
     figure.savefig(tmp_path / "picture.pdf")
-    assert (tmp_path / "picture.pdf").read_bytes().startswith(b"%PDF")
+    written = (tmp_path / "picture.pdf").read_bytes()
+    assert written.startswith(b"%PDF")
+    assert b"/Type42" in written or b"/CIDFontType2" in written
+    assert b"/Type3" not in written
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -68,6 +76,20 @@ def test_it_draws_itself_on_given_axes(answers, name):
 def test_the_path_drawn_is_the_path(answers):
     (ax,) = answers["run"].plot().axes
     assert any(np.array_equal(line.get_xydata(), answers["run"].points) for line in ax.lines)
+
+
+def test_of_a_path_that_goes_far_the_bend_is_shown(answers):
+    (ax,) = answers["run"].plot().axes
+    inside = [ax.viewLim.contains(*point) for point in answers["run"].points]
+    assert sum(inside) > 10
+    assert not all(inside)
+
+
+def test_what_has_no_solution_shows_the_weights_that_prove_it():
+    apart = tm.EmbeddedSequences([[[1.0], [-1.0]], [[1.0], [-1.0]]], labels=[1, -1], head=[1.0])
+    (ax,) = tm.global_margin(apart).plot().axes
+    assert [bar.get_width() for bar in ax.patches] == [0.5, 0.5]
+    assert ax.get_xlabel() == "share in the proof that no p exists"
 
 
 def test_the_attention_drawn_is_the_attention(answers):
@@ -96,6 +118,30 @@ def test_evidence_is_drawn_by_law():
 def test_what_a_prompt_shows_is_short(answers):
     for name, answer in answers.items():
         assert len(repr(answer)) <= SHORT, name
+
+
+#: Types in which an array, or a container of any length, may lie.
+LONG = r"ndarray|Vector|csr_|Numbers|Flags|Mapping|dict\[|list\["
+
+
+def test_no_public_type_prints_its_arrays():
+    types = {thing for _, thing in public_names() if inspect.isclass(thing) and dataclasses.is_dataclass(thing)}
+    generated = [kind for kind in types if inspect.unwrap(kind.__repr__).__code__.co_filename == "<string>"]
+    shown = {kind: " ".join(str(one.type) for one in dataclasses.fields(kind) if one.repr) for kind in generated}
+    assert len(types) > len(generated) > 20
+    assert {kind.__name__ for kind, fields in shown.items() if re.search(LONG, fields)} == set()
+
+
+def test_large_answers_are_short_too():
+    rng = np.random.default_rng(0)
+    rows = tm.margin.least_norm(rng.normal(size=(40, 300)), np.ones(40))
+    everything = tm.Selection(np.ones((40, 500), dtype=bool))
+    path = tm.regularization_path(toys.fig1b(), radii=np.arange(1.0, 300.0))
+    corpus = tm.classify.LabelledCorpus(("a text " * 1000,) * 1000, ("a",) * 1000)
+    for answer in (rows, everything, path, corpus, claims()["maxmargin-thm2"], papers()["maxmargin"]):
+        assert len(repr(answer)) <= SHORT
+        assert repr(answer).startswith(type(answer).__name__)
+    assert "radii=float64[299]" in repr(path)
 
 
 def test_a_notebook_shows_sentences_and_escapes_them(answers):

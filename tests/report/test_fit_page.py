@@ -150,7 +150,7 @@ def test_marks_of_documents_come_back_at_their_places():
         row, *classes, probabilities, text, _, tokens, pulls, _, withouts, places = packed
         assert row == document.row + 1
         assert [data["classes"][k] for k in classes] == [document.truth, document.predicted, document.against]
-        assert probabilities == [round(1000 * p) for p in document.probabilities]
+        assert probabilities == [round(100_000 * p) for p in document.probabilities]
         assert text == document.text
         units = text.encode("utf-16-le")
         for mark, token, own in zip(document.marks, tokens, places, strict=True):
@@ -158,7 +158,7 @@ def test_marks_of_documents_come_back_at_their_places():
             words = [units[2 * a : 2 * (a + n)].decode("utf-16-le") for a, n in zip(own[::2], own[1::2], strict=True)]
             assert words == [document.text[start:end] for start, end in mark.places]
         assert pulls == [round(1000 * mark.contribution) for mark in document.marks]
-        assert withouts == [round(1000 * mark.without) for mark in document.marks]
+        assert withouts == [round(100_000 * mark.without) for mark in document.marks]
 
 
 @pytest.mark.parametrize("n_classes", [20, 77])

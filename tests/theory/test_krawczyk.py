@@ -360,3 +360,48 @@ def test_wide_exponentials_hold_both_ends():
             Decimal(m) + Decimal(r) >= end
             for m, r, end in zip(found.middle.tolist(), found.radius.tolist(), ends, strict=True)
         )
+
+
+def test_the_rounding_of_a_count_is_counted():
+    """Two tokens, the second 10^k times: p cancels its logarithm but for the digits that a float of it has not."""
+    from decimal import Decimal, localcontext
+
+    for k in range(250, 300):
+        counts = np.array([[0.0, float(np.log(10.0**k))]])
+        x = -counts[0, 1]
+        problem = _Problem.of(np.array([[[0.0], [1.0]]]), np.array([[0.0, 1.0]]), counts, correlation, np.eye(1))
+        gradient, _ = problem.derivatives(Enclosure.exactly(np.array([x])), None)
+        with localcontext() as context:
+            context.prec = 60
+            ahead = Decimal(10) ** k * Decimal(x).exp()
+            slope = -ahead / (1 + ahead) ** 2  # of -s(1), s being the share of the second token
+        assert enclosed([Fraction(slope)], gradient)
+
+
+class Told:
+    """A problem whose derivatives are told: a slope, and 1 for the second derivative."""
+
+    def __init__(self, slope):
+        self.slope = slope
+
+    def derivatives(self, at, half):
+        return Enclosure.exactly(np.array([self.slope])), Enclosure.exactly(np.eye(1))
+
+
+def test_what_reaches_the_border_of_a_box_is_not_inside(monkeypatch):
+    """How far the step and the rest reach is computed here too; a box of just that size proves nothing."""
+    from tokenmargin.theory import krawczyk
+
+    one = Enclosure.exactly(np.eye(1))
+    Y = one @ one.transposed
+
+    def reach(half):
+        box = Enclosure(np.zeros((1, 1)), np.full((1, 1), half))
+        return float((Y @ Enclosure.exactly(np.array([[3e-9]])) + (one - Y @ one) @ box).most[0, 0])
+
+    edge = reach(reach(3e-9))
+    assert reach(edge) == edge > 3e-9
+    for half, proven in ((edge, False), (float(np.nextafter(edge, 1.0)), True)):
+        monkeypatch.setattr(krawczyk, "HALF_WIDTHS", (half,))
+        found = _tested(Told(3e-9), Enclosure.exactly(np.zeros(1)), np.array([0]), np.ones(1))
+        assert found.is_proven == proven

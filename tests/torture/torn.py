@@ -28,6 +28,7 @@ from tests.torture.kills import forked
 from tokenmargin import _atomic, _rename, classify, sources
 from tokenmargin._archive import read_archive, write_archive
 from tokenmargin._atomic import complete_folder, read_whole, write_text
+from tokenmargin.classify.label_fits import write_labels
 from tokenmargin.data import TokenDataset
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Experiment, Number, Result
@@ -115,6 +116,33 @@ def _read_fit(place: Path) -> int:
     return read_whole(place, read)
 
 
+def _export(fits: list[Any], place: Path, version: int) -> None:
+    forms = [classify.Form.JS, classify.Form.JSON, classify.Form.TORCH]
+    classify.export(fits[version].model, place, forms, command=str(version))
+
+
+def _read_export(place: Path) -> int:
+    def read() -> int:
+        assert len((place / "scorer.js").read_text()) > 1000
+        classes = json.loads((place / "model.json").read_text())["classes"]
+        return _same([int(classes[0][1:]), int(json.loads((place / "manifest.json").read_text())["command"])])
+
+    return read_whole(place, read)
+
+
+def _save_labels(fits: list[Any], place: Path, version: int) -> None:
+    write_labels({"one": fits[version], "two": fits[version]}, place, lambda _: {"report.html": ""}, str(version))
+
+
+def _read_labels(place: Path) -> int:
+    def read() -> int:
+        each = [classify.load(place / "labels" / name).classes[0] for name in "12"]
+        listed = json.loads((place / "metrics.json").read_text())["two"]["majority_class"]
+        return _same([int((place / "report.html").read_text()), int(listed[1:]), *(int(name[1:]) for name in each)])
+
+    return read_whole(place, read)
+
+
 def _write_dataset(place: Path, version: int) -> None:
     TokenDataset(np.full((4, 3), version + 1), [1, -1, 1, -1], [f"{w}{version}" for w in "abc"]).save(place)
 
@@ -178,7 +206,9 @@ def outputs(place: Path) -> list[Output]:
             lambda at: int(classify.load(at).classes[0][1:]),
             True,
         ),
-        Output("the pages of a comparison and of a probe", _write_page, _read_page, True),
+        Output("an export", partial(_export, fits), _read_export, True),
+        Output("fits of several labels", partial(_save_labels, fits), _read_labels, True),
+        Output("the pages of a comparison, of a probe and of a graph", _write_page, _read_page, True),
         Output("counted shards", partial(_count, texts), _read_counts),
         Output("a data set", _write_dataset, _read_dataset, ending=".npz"),
         Output(
@@ -188,13 +218,13 @@ def outputs(place: Path) -> list[Output]:
             ending=".npz",
         ),
         Output(
-            "a checkpoint, a run, a point of a sweep",
+            "a checkpoint, a run, a point of a sweep or of a phase diagram",
             lambda at, v: write_archive(at, {"a": _numbers(v)}, {"v": v}, {}),
             _read_archive,
         ),
         Output("a Parquet file", _write_parquet, _read_parquet),
         Output(
-            "a page, a certificate, evidence, a table",
+            "a page, the playground, a certificate, evidence, a table",
             lambda at, v: write_text(at, str(v) * 100_000),
             _read_text,
         ),

@@ -17,6 +17,7 @@ from tests.papers.maxmargin.vit.test_image_training import bright_or_dark
 from tests.training.test_batches import corpus
 from tokenmargin.models import Model, OneLayer, TwoLayer
 from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
+from tokenmargin.papers.embeddings.figures._half_precision import InHalf
 from tokenmargin.papers.maxmargin.vit import Vit, image_batches
 from tokenmargin.training import (
     SGD,
@@ -42,6 +43,7 @@ MODELS = {
     OneLayer: (OneLayer(width=4), corpus()),
     TwoLayer: (TwoLayer(width=4), corpus()),
     Vit: (Vit(width=8, depth=1, heads=2, side=8), bright_or_dark(12)),
+    InHalf: (InHalf(OneLayer(width=4)), corpus()),
 }
 OPTIMISERS = {AdamW: AdamW(lr=0.01), SGD: SGD(lr=0.01, momentum=0.5), GradientDescent: GradientDescent(lr=0.01)}
 SCHEDULES = {StepSchedule: StepSchedule((1,)), WarmUp: WarmUp(1.5)}
@@ -91,6 +93,8 @@ class TestModels:
     def test_gradients_are_those_of_its_loss(self, kind, rng):
         """Along a random direction, by a central difference; the batch is the last, which has rows that are none."""
         model, data = MODELS[kind]
+        if kind is InHalf:
+            pytest.skip("a loss in steps has no slope; its own test compares it with the model that it rounds")
         start = model.initial(KEY, len(getattr(data, "vocabulary", ())) or len(data.class_names), "float64")
         batch = one_batch(model, data)
         compute = jax.jit(lambda parameters: model.loss_and_gradients(parameters, batch))

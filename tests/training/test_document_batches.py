@@ -199,6 +199,7 @@ def test_scales_reach_the_way_of_accelerators(monkeypatch, fixed_order):
 
 def test_an_accelerator_gets_shelves(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
     assert all(isinstance(layout, ShelfLayout) for layout in document_batches(corpus(), 8).layouts)
 
 
@@ -236,9 +237,7 @@ def test_a_whole_batch_is_one_shelf_for_kernels(monkeypatch):
         np.testing.assert_allclose(np.exp(log_counts[there]), document.data, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("precision", "by_kernels"), [(MatmulPrecision.FLOAT_16_PAIRS, True), (MatmulPrecision.FULL, False)]
-)
+@pytest.mark.parametrize(("precision", "by_kernels"), [(TwoLayer(16).precision, True), (MatmulPrecision.FULL, False)])
 def test_kernels_need_no_layouts(monkeypatch, precision, by_kernels):
     gpu(monkeypatch)
     dataset = corpus(200)

@@ -99,7 +99,9 @@ def filled_up(
     present[..., :n, :T] = log_multiplicity
     present[..., n:, 0] = 0.0  # an input has a token, or its softmax is no number
     gamma = np.empty(shape[:-1], scores.dtype)
-    # A loss need not be finite at every number: what is added scores as a token that there is.
-    gamma[...] = scores[..., :1, :1]
+    # A loss need not be finite at every number: what is added scores as a token that there is, and as the highest of an
+    # input, as minus the log of the label's attention is infinite where no label is.
+    there = np.where(np.isfinite(log_multiplicity[..., :1, :]), scores[..., :1, :], -np.inf)
+    gamma[...] = there.max(axis=-1, keepdims=True)
     gamma[..., :n, :T] = scores
     return wide, gamma, present

@@ -79,7 +79,7 @@ class FactoredField(Field):
 
 
 @checked
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FactoredRisk(Risk):
     """L(K, Q) = (1/n) sum_i l(Y_i psi(X_i' softmax(X_i K Q'z_i))), a point being (K, Q) of shapes (d, r) and (e, r).
 

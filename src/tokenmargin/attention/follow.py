@@ -22,6 +22,7 @@ from tokenmargin.attention.pair_field import KeyField
 from tokenmargin.attention.risk import Risk
 from tokenmargin.attention.runs import Runs
 from tokenmargin.attention.trajectory import Outcome, Trajectory
+from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -40,10 +41,12 @@ class Options(TypedDict, total=False):
 
 
 @overload
-def follow(risk: Risk, start: Start, method: Method | Flow, **options: Unpack[Options]) -> Trajectory: ...
+def follow(
+    risk: Risk | EmbeddedSequences, start: Start, method: Method | Flow, **options: Unpack[Options]
+) -> Trajectory: ...
 @overload
 def follow(
-    risk: Risk | Sequence[Risk],
+    risk: Risk | EmbeddedSequences | Sequence[Risk | EmbeddedSequences],
     start: Sequence[Any] | np.ndarray,
     method: Method | Flow | Sequence[Method | Flow],
     **options: Unpack[Options],

@@ -95,7 +95,7 @@ class HeadField(KeyField):
 
 
 @checked
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeadRisk(Risk):
     """L(p) = (1/n) sum_i l(Y_i psi(X_i' softmax(K_i p))) for fixed tokens and head psi [M, (83)].
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._kinks import directions
@@ -16,8 +17,8 @@ from tokenmargin.attention.heads import Kink
 from tokenmargin.errors import InvalidInputError
 
 
-@dataclass(frozen=True)
-class LeastGradient:
+@dataclass(frozen=True, repr=False)
+class LeastGradient(Told):
     """The element of least norm of the Clarke subdifferential of a risk at a point, minus the velocity of the flow."""
 
     vector: np.ndarray  #: shape (d,); zero where no direction descends

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
@@ -28,6 +28,9 @@ from tokenmargin.attention.risk import Risk
 from tokenmargin.data import EmbeddedSequences, Selection, score_tie_widths, scores
 from tokenmargin.losses import Loss
 from tokenmargin.norms import L2, Norm
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: A run whose margin is within this share of the largest goes to it: steps of .1 are so near after some 20,000 of them.
 MARGIN_TOLERANCE = 5e-3
@@ -71,8 +74,8 @@ class LimitVerdict:
         return self.kind is LimitKind.STALLED
 
 
-@dataclass(frozen=True, eq=False)
-class BlockLimit:
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockLimit(Told):
     """The limit of one block of a point, each array of the block's shape."""
 
     point: np.ndarray  #: its end
@@ -156,7 +159,7 @@ class Limit(LimitVerdict, Told):
         )
         return last, later
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw the limit: its direction among the tokens of the plane, or the weights of the pairs that hold it.
 
         Args:

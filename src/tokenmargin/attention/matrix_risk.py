@@ -62,7 +62,7 @@ class SummedField(PairField):
 
 
 @checked
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MatrixRisk(Risk):
     """L(W) = (1/n) sum_i l(Y_i psi(X_i' softmax(X_i W z_i))), a point being W of shape (d, e).
 

@@ -12,7 +12,7 @@ The result is the best of what was found: `theory.path_optimality` certifies it 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -28,7 +28,9 @@ from tokenmargin.attention.attention_risk import AttentionRisk, as_risk
 from tokenmargin.attention.pair_field import PairField
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.losses import Loss
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: Random directions followed at every radius when the caller does not say, besides as many of the screened ones.
 DEFAULT_STARTS = 8
@@ -48,7 +50,7 @@ NARROWEST_CONE = 1e-10
 _NO_CONE = -2.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegularizationPath(PathOfPoints, Told):
     """p_bar(R) = argmin of L over |p| <= R (and a cone, for a local path), for increasing R."""
 
@@ -62,7 +64,7 @@ class RegularizationPath(PathOfPoints, Told):
     at_radius: np.ndarray = field(repr=False)  #: whether |p_bar| = R and the bound is felt, shape (s,)
     converged: np.ndarray = field(repr=False)  #: whether the residual is down to rounding, shape (s,)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw the minimisers: in the plane with its tokens where p has two coordinates, else their attention.
 
         Args:
@@ -83,7 +85,7 @@ class RegularizationPath(PathOfPoints, Told):
         return not bool(self.at_radius[-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalPath(RegularizationPath):
     """The path restricted to the cone C_{epsilon,R0}(axis) = {cos(p, axis) >= 1 - epsilon, |p| >= R0} [M, (9)]."""
 
@@ -135,8 +137,7 @@ def regularization_path(
 @checked
 @keep_precision
 def local_path(
-    sequences: EmbeddedSequences,
-    loss: Loss,
+    risk: AttentionRisk | EmbeddedSequences,
     axis: ArrayLike,
     epsilon: float,
     radii: ArrayLike,
@@ -148,8 +149,7 @@ def local_path(
     """p_bar(R) = argmin over C_{epsilon,R0}(axis) and |p| <= R of L(p), for every R of `radii` [M, (9), Thm 4].
 
     Args:
-        sequences: the data.
-        loss: a decreasing loss.
+        risk: an `AttentionRisk`, or a data set, which stands for its risk with the logistic loss.
         axis: q, shape (d,), of any length but 0.
         epsilon: 1 - cos of the cone's half-angle, between 0 and 1.
         radii: strictly increasing and larger than `inner_radius`, shape (s,).
@@ -157,7 +157,9 @@ def local_path(
         random_starts: how many random directions of the cone to start from, besides its axis.
         seed: seed of the random directions.
     """
-    risk = AttentionRisk(sequences, loss)
+    objective = as_risk(risk)
+    assert isinstance(objective, AttentionRisk)
+    sequences = objective.sequences
     q = sequences.direction(axis, "axis").astype(float)
     length = float(np.linalg.norm(q))
     if length == 0.0:
@@ -174,7 +176,7 @@ def local_path(
         )
     q = q / length
     # The axis need not lie in the span of the differences, so the width is kept and only the unit is changed.
-    system = risk.field
+    system = objective.field
     kappa = system.in_span()[1].kappa
     system = eqx.tree_at(lambda f: f.keys, system, sequences.relative_keys / kappa)
     tried = _starts_in_cone(q, epsilon, random_starts, seed)
@@ -182,7 +184,7 @@ def local_path(
     end = _best(system, region, bounds * kappa, tried)
     outer = end.on_sphere & (np.linalg.norm(end.point, axis=1) > 0.5 * (inner_radius + bounds) * kappa)
     return LocalPath(
-        risk,
+        objective,
         bounds,
         end.point / kappa,
         *end.summary(),

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import TokenNumbers, Vector
 from tokenmargin.attention._coordinates import Coordinates
@@ -30,7 +31,7 @@ from tokenmargin.norms import Norm
 LOOKED_AT = 65
 
 
-class Risk(ABC):
+class Risk(Told, ABC):
     """A training risk of softmax attention on fixed tokens.
 
     A point is an array, or a tuple of arrays where there are several blocks; one vector with all of them is taken too.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from tokenmargin.attention.method import Method
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, scores
 from tokenmargin.norms import L2, Norm
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: Most by which the low end of an interval may pass the high end: rounding of both. Beyond, `dual` is not the dual.
 CROSSED = 1e-9
@@ -99,7 +102,7 @@ class Trajectory(PathOfPoints, Told):
         """(low, high) around the largest margin, in the norm of risk and method: see `Limit.margin_interval`."""
         return self.limit.margin_interval
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw the path: in the plane with its tokens where p has two coordinates, else the attention along it.
 
         Args:

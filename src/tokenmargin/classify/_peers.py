@@ -100,6 +100,7 @@ def fit_peer(name: str, counts: sp.csr_array, targets: np.ndarray, C: float) -> 
     # L-BFGS adds up short vectors: several threads would wait for each other longer than they work.
     with threadpool_limits(1, "blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a peer that stops at its limit is used as it is
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # classes of three texts each
         if is_tfidf:
             linear = (LogisticRegression(C=C, max_iter=300) if "logistic" in name else LinearSVC(C=C)).fit(x, targets)
             return Peer(name, C, weight, np.ascontiguousarray(linear.coef_.T), linear.intercept_)

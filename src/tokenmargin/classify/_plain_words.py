@@ -93,9 +93,10 @@ def _on_the_scale(metrics: Mapping[str, Any]) -> Iterable[str]:
 
 def _on_many_classes(evaluation: Evaluation, confused: Sequence[ConfusedPair]) -> Iterable[str]:
     """Name the classes that the model does worst on, and the pairs that it confuses most."""
-    worst = sorted(evaluation.classes, key=lambda name: evaluation.per_class[name]["f1"])[: MOST_CLASSES // 2]
-    told = ", ".join(f"{name} ({percent(evaluation.per_class[name]['f1'])})" for name in worst)
-    yield f"It does worst, by F1, on {told}."
+    score = {name: evaluation.per_class[name]["f1"] for name in evaluation.classes}
+    worst = sorted((name for name in score if score[name] < 1), key=score.__getitem__)[: MOST_CLASSES // 2]
+    if worst:
+        yield f"It does worst, by F1, on {', '.join(f'{name} ({percent(score[name])})' for name in worst)}."
     if confused:
         pairs = (
             f"{pair.truth} for {pair.predicted} ({pair.texts:,} {'text' if pair.texts == 1 else 'texts'}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,10 @@ STEP = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(?:stars?|points?|/\s*\d+)?\s*", r
 
 #: Fewer classes have no order to speak of; more numbers than this are codes.
 FEWEST, MOST = 3, 11
+
+#: Of up to so many classes all orders are tried, of more as many as these have; the share of them that may bring
+#: mistakes as near.
+ALL_ORDERS, CHANCE = 6, 0.05
 
 
 def class_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -32,19 +38,34 @@ def steps_of(classes: Sequence[str]) -> np.ndarray | None:
 def scale_metrics(classes: Sequence[str], confusion: np.ndarray) -> dict[str, Any]:
     """Distance of predictions from the truth, in steps of the scale; nothing where labels are not steps of one.
 
-    Labels that are numbers may be codes. Of two different places in an order of K the distance is (K + 1) / 3 on
-    average; classes are taken for steps of a scale if mistakes are nearer than that.
+    Labels that are numbers may be codes. They are taken for steps if the mistakes are nearer in their order than in 95%
+    of all orders of the classes, or, of three and four classes, which have few, than in all.
 
     Args:
         classes: names of the K classes in their order.
         confusion: shape (K, K), texts by truth and prediction.
     """
     K = len(classes)
-    if not FEWEST <= K <= MOST or steps_of(classes) is None:
+    if not FEWEST <= K <= MOST or steps_of(classes) is None or not _is_in_order(confusion):
         return {}
-    away = np.abs(np.arange(K)[:, None] - np.arange(K))
-    texts, mistakes = confusion.sum(), confusion.sum() - np.trace(confusion)
-    if not mistakes or (away * confusion).sum() / mistakes >= (K + 1) / 3:
-        return {}
-    near = int(confusion[away <= 1].sum())
-    return {"mean_steps_off": float((away * confusion).sum() / texts), "within_one_step": near / int(texts)}
+    away = _away(np.arange(K))
+    texts, near = int(confusion.sum()), int(confusion[away <= 1].sum())
+    return {"mean_steps_off": float((away * confusion).sum() / texts), "within_one_step": near / texts}
+
+
+def _away(places: np.ndarray) -> np.ndarray:
+    """Steps between classes that stand in these places, shape (..., K, K)."""
+    return np.abs(places[..., :, None] - places[..., None, :])
+
+
+def _is_in_order(confusion: np.ndarray) -> bool:
+    """True if mistakes fall on neighbours so often that the order of the classes is hardly by chance."""
+    K = len(confusion)
+    if K <= ALL_ORDERS:
+        orders = np.array([*permutations(range(K))])
+    else:
+        rng = np.random.default_rng(0)
+        orders = rng.permuted(np.tile(np.arange(K), (factorial(ALL_ORDERS), 1)), axis=1)
+    steps = (_away(orders) * confusion).sum(axis=(1, 2))
+    as_near = float((steps <= (_away(np.arange(K)) * confusion).sum()).mean())
+    return as_near <= max(CHANCE, 2 / factorial(K))  # an order and its reverse are alike

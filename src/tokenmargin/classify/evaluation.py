@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from tokenmargin._checks import checked
 from tokenmargin._intervals import NORMAL_95, wilson
+from tokenmargin._notebook import Told
 from tokenmargin.errors import InvalidInputError
 
 #: Probabilities are kept this far from 0 and 1 before their logarithm is taken.
@@ -20,8 +21,8 @@ SMALLEST = 1e-15
 BINS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Told):
     """Predictions on held-out texts, judged."""
 
     classes: tuple[str, ...]

@@ -8,14 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked, share, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin.classify.features import Candidates
 from tokenmargin.errors import HALF, InvalidInputError
 from tokenmargin.text import Recipe
 
 
 @checked
-@dataclass(frozen=True)
-class LabelledCorpus:
+@dataclass(frozen=True, repr=False)
+class LabelledCorpus(Told):
     """Texts with their classes, and their rows in the file, from 0, where they are not all of it in order."""
 
     texts: tuple[str, ...]
@@ -64,8 +65,8 @@ class FitSettings:
 
 
 @checked
-@dataclass(frozen=True)
-class Origin:
+@dataclass(frozen=True, repr=False)
+class Origin(Told):
     """Origin of the texts, for the page and the manifest."""
 
     title: str = "texts"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin._provenance import manifest
 from tokenmargin.classify._corpus_claims import corpus_claims
 from tokenmargin.classify._page_texts import confused_pairs, documents_shown, examples_shown
@@ -35,8 +36,8 @@ PAGE_NUMBERS = 40_000
 WORDS_OF_CLASS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedTexts(Told):
     """Result of a fit: the model, the table of its tokens, its evaluation, and the page's content."""
 
     model: TextModel
@@ -81,7 +82,8 @@ def evaluated_fit(
     within = model.counter.within_words()
     table = deciding_tokens(*own, None if again is None else again.columns, within)
     # The papers speak of the tokens that were trained: runs of characters are among them.
-    claims = corpus_claims(table if within is None else deciding_tokens(*own), fitted.start, _dataset(learnt, model))
+    trained, is_held = table if within is None else deciding_tokens(*own), not np.isfinite(fitted.ridge_score)
+    claims = corpus_claims(trained, fitted.start, _dataset(learnt, model), is_held=is_held)
     repeats = apart_from_repeats(probabilities.argmax(axis=1) == held_out.targets, seen)
     metrics = _metrics(evaluation, learnt, held_out, probabilities, *peer) | _how(fitted) | repeats | known
     metrics |= scale_metrics(model.classes, evaluation.confusion)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin.classify._text_units import Said, said_in
 from tokenmargin.classify.token_model import Contributions, TokenModel, probabilities_of
 from tokenmargin.errors import HALF, InvalidInputError
@@ -58,8 +59,8 @@ class Left(NamedTuple):
     probability: float  #: probability of the predicted class, by the model evaluated again
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Told):
     """A prediction as a sum: `constant` and the contributions of `units` add up to `log_odds`.
 
     The log-odds are log P(predicted) / P(against): with two classes the other one, with more the runner-up unless

@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenmargin._archive import Archive
 from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative, positive, real_array, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.classify._calibration import Calibration, mean_sums
@@ -29,8 +30,8 @@ POWER = 0.5
 PATIENCE = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted(Told):
     """A model, and how it was found.
 
     Args:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tokenmargin._checks import bounded, checked
+from tokenmargin._notebook import Told
 from tokenmargin.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Contributions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions(Told):
     """Contributions of the tokens of each document to its margins: c numbers for each stored count of a sparse matrix.
 
     Args:
@@ -68,8 +69,8 @@ class Contributions:
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class TokenModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenModel(Told):
     """One layer of attention through a score a token and a value a token and margin [E, (1)].
 
     Args:

@@ -15,17 +15,22 @@ import scipy.sparse as sp
 
 from tokenmargin._checks import checked, picked_numbers
 from tokenmargin._intervals import NORMAL_95
+from tokenmargin._notebook import Told
 from tokenmargin.classify.gathering import Deeds, deeds
 from tokenmargin.classify.token_definitions import DEFINITIONS
 from tokenmargin.classify.token_model import TokenModel, checked_counts
 from tokenmargin.errors import InvalidInputError
 
+#: Probabilities nearer to 0 or 1 are taken as this: rounded, they would leave no width to estimate. The interval of a
+#: token whose texts are all beyond does not depend on it.
+ROUNDED = 1e-9
+
 #: Heads of the lines for a terminal.
 HEADS = ("class", "token", "decides", "texts", "pull", "95% interval")
 
 
-@dataclass(frozen=True, eq=False)
-class TokenTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenTable(Told):
     """One row a token, sorted by `decides`, the largest first.
 
     V tokens, K classes, and K' columns of what has a direction: 1 for two classes, K for more.
@@ -308,6 +313,7 @@ def _value_errors(
     """
     V = counts.shape[1]
     p = probabilities[:, 1:] if probabilities.shape[1] == 2 else probabilities
+    p = p.clip(ROUNDED, 1 - ROUNDED)
     truth = (class_signs(targets, probabilities.shape[1]) + 1) / 2
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     documents = np.bincount(counts.indices, minlength=V)

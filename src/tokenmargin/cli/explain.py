@@ -14,7 +14,7 @@ from tokenmargin.cli._exit import HOLDS, Misuse
 from tokenmargin.cli._parse import Arguments, refuse
 
 if TYPE_CHECKING:
-    from tokenmargin.classify.text_model import Explanation, TextModel
+    from tokenmargin.classify.text_model import Explanation
     from tokenmargin.cli._parse import Commands
 
 #: Words and phrases of a text that are listed below it.
@@ -73,7 +73,7 @@ def _explain(known: Arguments, rest: list[str]) -> int:
         return HOLDS
     if known.html is not None:
         kept = list(told)
-        _write_html(model, kept, known.html)
+        _write_html(kept, known.html)
         told = iter(kept)
     if known.csv is not None:
         with complete_file(known.csv) as file, file.open("w", encoding="utf-8", errors=HALVES, newline="") as stream:
@@ -170,7 +170,7 @@ def _write_words(told: Iterator[Explanation] | Iterable[Explanation], stream: Te
         write_rows(stream, ((*start, *row) for row in numbers))
 
 
-def _write_html(model: TextModel, told: list[Explanation], path: Path) -> None:
-    from tokenmargin.report.explained_page import explained_page
+def _write_html(told: list[Explanation], path: Path) -> None:
+    from tokenmargin.report.marked_text import explained_page
 
-    write_text(path, explained_page(model.classes, told))
+    write_text(path, explained_page(told))

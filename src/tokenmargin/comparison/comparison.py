@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tokenmargin._checks import checked, positive, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin.comparison.faithfulness import SHARES
 from tokenmargin.comparison.methods import METHODS
 from tokenmargin.errors import InvalidInputError
@@ -100,8 +101,8 @@ class ShownText:
     words: dict[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Told):
     """Content of the page and the JSON file that `tokenmargin compare` writes."""
 
     title: str

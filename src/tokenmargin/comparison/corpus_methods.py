@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin.classify.baseline import TfidfLogistic, fit_tfidf_logistic
 from tokenmargin.classify.gathering import mean_pull
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
@@ -18,8 +19,8 @@ from tokenmargin.classify.token_table import class_signs, occurrence_difference,
 PRIOR_WORDS = 1000.0
 
 
-@dataclass(frozen=True, eq=False)
-class Learnt:
+@dataclass(frozen=True, eq=False, repr=False)
+class Learnt(Told):
     """Texts that were learnt from, and the two classifiers that learnt from them.
 
     Args:

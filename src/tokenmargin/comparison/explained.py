@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin.classify.token_model import checked_counts
 
 
@@ -22,8 +23,8 @@ class Classifier(Protocol):
         """Probabilities of the classes, shape (n, K)."""
 
 
-@dataclass(frozen=True, eq=False)
-class ExplainedTexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class ExplainedTexts(Told):
     """Texts, a classifier, and the classes that it predicts.
 
     Args:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin.comparison.explained import ExplainedTexts
 
 #: Shares of a text's tokens at which curves are drawn.
@@ -27,8 +28,8 @@ FEW = (0.05, 0.1, 0.2, 0.5)
 RESAMPLES = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Faithfulness:
+@dataclass(frozen=True, eq=False, repr=False)
+class Faithfulness(Told):
     """Curves of every text, shape (n, shares), and their summaries, shape (n,)."""
 
     deletion: np.ndarray

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin.comparison.explained import ExplainedTexts
 from tokenmargin.comparison.text_methods import TEXT_METHODS, THIRD_PARTY, Knowledge, why_not
 
@@ -64,8 +65,8 @@ RAN = "ran"
 QUICK, REPEATS = 0.1, 3
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome(Told):
     """Result of a method.
 
     Args:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 
+from tokenmargin._notebook import Told
 from tokenmargin.classify.baseline import TfidfLogistic
 from tokenmargin.classify.token_model import TokenModel
 from tokenmargin.comparison.corpus_methods import Learnt
@@ -18,8 +19,8 @@ from tokenmargin.comparison.shap_explainers import Masked, kernel_values, linear
 from tokenmargin.errors import InvalidInputError
 
 
-@dataclass(frozen=True, eq=False)
-class Knowledge:
+@dataclass(frozen=True, eq=False, repr=False)
+class Knowledge(Told):
     """Knowledge that a method may use besides the texts that it explains.
 
     Args:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from tokenmargin._checks import bounded, shown, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 
@@ -28,8 +29,8 @@ Value = TypeVar("Value")
 PADDING = -1
 
 
-@dataclass(frozen=True, eq=False)
-class NextTokens:
+@dataclass(frozen=True, eq=False, repr=False)
+class NextTokens(Told):
     """n sequences of token ids and the next token of each, which is one of the sequence."""
 
     tokens: Ids  #: all sequences one after the other

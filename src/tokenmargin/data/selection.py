@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tokenmargin._checks import array_of, checked, not_negative, whole_number
+from tokenmargin._checks import array_of, checked, not_negative, shown, whole_number
 from tokenmargin._isometry import length, lengths, power_of_two
 from tokenmargin._types import ArrayLike, InputNumbers, TokenFlags, TokenNumbers
 from tokenmargin.data.sequences import EmbeddedSequences
@@ -19,6 +21,9 @@ LOGIT_TIE_TOLERANCE = 1e-9
 
 #: Flags that a selection may hold, inputs times places: beyond it a number was mistaken for T.
 MOST_PLACES = 2**31
+
+#: Inputs, and tokens of all of them together, that a prompt shows.
+SHOWN_INPUTS, SHOWN_TOKENS = 12, 24
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -72,9 +77,11 @@ class Selection:
 
     @classmethod
     def of(cls, selection: Selection | ArrayLike, sequences: EmbeddedSequences) -> Selection:
-        """The selection itself, or that of a list: the number of one token for each input, or booleans (n, T)."""
+        """The selection itself, or that of a list: a token number, or a set of them, an input; or booleans (n, T)."""
         if isinstance(selection, Selection):
             return selection
+        if isinstance(selection, list | tuple) and any(isinstance(own, set) for own in selection):
+            selection = _with_ties(selection, range(sequences.n_places))
         array = array_of(selection, "selection", f"one token number for each of {sequences.n_inputs} inputs")
         if array.dtype == bool:
             return cls(array)
@@ -131,11 +138,24 @@ class Selection:
 
     def __repr__(self) -> str:
         """Selected tokens of each input; ties in braces."""
-        shown = []
-        for row in self.chosen[:12]:
+        shown, room = [], SHOWN_TOKENS
+        for row in self.chosen[:SHOWN_INPUTS]:
             picked = np.flatnonzero(row).tolist()
-            shown.append(str(picked[0]) if len(picked) == 1 else "{" + ",".join(map(str, picked)) + "}")
-        return f"Selection({' '.join(shown)}{' ...' if len(self.chosen) > 12 else ''}; T={self.chosen.shape[1]})"
+            own = [*map(str, picked[:room]), *(["..."] if len(picked) > room else [])]
+            shown.append(own[0] if len(picked) == 1 else "{" + ",".join(own) + "}")
+            room = max(room - len(own), 1)
+        more = " ..." if len(self.chosen) > SHOWN_INPUTS else ""
+        return f"Selection({' '.join(shown)}{more}; T={self.chosen.shape[1]})"
+
+
+def _with_ties(given: Sequence[Any], places: range) -> list[list[bool]]:
+    """Booleans from token numbers, and sets of them where several are selected."""
+    rows = [own if isinstance(own, set) else [own] for own in given]
+    for i, row in enumerate(rows):
+        for one in row:
+            if one not in places:
+                raise InvalidInputError(f"input {i} selects {shown(one)}: tokens are numbered 0 to {places[-1]}.")
+    return [[t in row for t in places] for row in rows]
 
 
 @checked

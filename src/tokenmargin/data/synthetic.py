@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, fits_in_memory, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin.data.statistics import TokenClass, token_statistics
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError, TooLargeError
@@ -183,8 +184,8 @@ def _rearranged(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True)
-class Assumption4:
+@dataclass(frozen=True, repr=False)
+class Assumption4(Told):
     """Verdict on [E, Assumption 4] for a data set, with the documents that break it."""
 
     holds: bool

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,6 +23,9 @@ from tokenmargin._progress import Progress, silent
 from tokenmargin.data._edge_counts import Counted, EdgeCounts, distinct, node_code, node_of
 from tokenmargin.data.next_tokens import Ids, NextTokens, PerLastToken
 from tokenmargin.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 Pairs = Int[np.ndarray, "_ 2"]
 TokenTriples = Int[np.ndarray, "_ 3"]
@@ -298,7 +301,7 @@ class TokenGraph:
         above, below = (self._component[ends[own]].tolist() for ends in self._ends)
         return tuple(sorted({(place[a], place[b]) for a, b in zip(above, below, strict=True) if a != b}))
 
-    def plot(self, last: int | str | None = None, ax: Any = None) -> Any:
+    def plot(self, last: int | str | None = None, ax: Any = None) -> Figure:
         """Draw the graph of a last token, of the one with the most tokens when absent: winners on top.
 
         Args:

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
-    from tokenmargin.experiments.experiment import Config, Experiment, Number, Result, Verdict
-    from tokenmargin.experiments.registry import experiments
-    from tokenmargin.experiments.run import reproduce
+    from tokenmargin.experiments.experiment import Config as Config
+    from tokenmargin.experiments.experiment import Experiment as Experiment
+    from tokenmargin.experiments.experiment import Number as Number
+    from tokenmargin.experiments.experiment import Result as Result
+    from tokenmargin.experiments.experiment import Verdict as Verdict
+    from tokenmargin.experiments.registry import experiments as experiments
+    from tokenmargin.experiments.run import reproduce as reproduce
 
-__all__ = ["Config", "Experiment", "Number", "Result", "Verdict", "experiments", "reproduce"]
 
 found_on_demand(__name__, __file__)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any
 
 from tokenmargin._checks import checked, float_dtype, not_negative
+from tokenmargin._notebook import Told
 from tokenmargin.errors import InvalidInputError
 
 #: Sizes a figure may come in, smallest first.
@@ -167,8 +168,8 @@ class Number:
 
 
 @checked
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Told):
     """Result of a computation: arrays to draw from, in groups; numbers to judge; sentences to read."""
 
     arrays: Arrays
@@ -199,8 +200,8 @@ class Config:
 
 
 @checked
-@dataclass(frozen=True)
-class Experiment:
+@dataclass(frozen=True, repr=False)
+class Experiment(Told):
     """A figure of a paper, reproducible by name.
 
     Args:

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked, fits_in_memory, positive, real_array
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike
 from tokenmargin.data.sequences import EmbeddedSequences
 from tokenmargin.data.statistics import signed_frequency
@@ -60,8 +61,8 @@ class InitialProducts:
         return float(max(self.token_norms.max(), self.query_norm))
 
 
-@dataclass(frozen=True, eq=False)
-class FirstStep:
+@dataclass(frozen=True, eq=False, repr=False)
+class FirstStep(Told):
     """Embeddings after one gradient step, taken apart as in [E, (5)].
 
     Coordinates have width r: d when embeddings are explicit, V + 2 in Gram space, where they are those of an

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, fits_in_memory, real_array, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
 
@@ -27,8 +28,8 @@ LARGEST_LOG10_D = 300.0
 WIDTH_ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class SpanCoordinates:
+@dataclass(frozen=True, eq=False, repr=False)
+class SpanCoordinates(Told):
     """v, E0 and p0 in an orthonormal basis of their span: shapes (r,), (V, r) and (r,), r = V + 2."""
 
     head: np.ndarray

@@ -68,6 +68,8 @@ def _judged(euclidean: LeastNormSolution, problem: ScaledRows, found: Candidate)
     if problem.gap(best) <= GAP_TOLERANCE:
         face = on_its_face(problem, best)
         best = problem.meeting(face.found)
+        if problem.missed(problem.unscaled(best)[0]) > GAP_TOLERANCE:
+            best = problem.inwards(best)
     residuals = problem.residuals(best)
     p, duals, tie_duals = problem.unscaled(best)
     residuals = replace(residuals, primal=max(residuals.primal, problem.missed(p)))

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from tokenmargin._isometry import length, lengths, power_of_two
-from tokenmargin.margin._forced_rows import ForcedRows
 from tokenmargin.margin._given_rows import GivenRows
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import REACH, Residuals, Status
@@ -30,7 +29,78 @@ UNLIKE = 1e3
 #: Random combinations of the rows beyond the largest dimension that their span can have.
 SPARE = 8
 
-Solve = Callable[[GivenRows, np.ndarray], LeastNormSolution]
+#: A weight below this share of the largest is rounding.
+DEBRIS = 1e-9
+
+Solve = Callable[..., LeastNormSolution]
+
+
+@dataclass(frozen=True, eq=False)
+class ForcedRows:
+    """Rows that no p gives more than the 0 that is asked, because they oppose each other, and so are ties.
+
+    If weights w >= 0 on rows z, of each of which at least 0 is asked, cancel, sum of w_k z_k = 0 (together with some
+    combination of ties), then each p that does what is asked has p'z_k = 0 wherever w_k > 0. Proofs that no p gives all
+    rows more than 0 are such weights, so asking again without the rows that they name finds all of them.
+    """
+
+    is_forced: np.ndarray  #: booleans, shape (m,)
+    cancelling: tuple[np.ndarray, ...]  #: weights of rows and ties, shape (m + q,); of rows named by earlier ones too
+    interior: np.ndarray  #: gives each other row its length or more; NaN if none is known
+
+    @classmethod
+    def none(cls, m: int, interior: np.ndarray) -> ForcedRows:
+        """No row is forced."""
+        return cls(np.zeros(m, dtype=bool), (), interior)
+
+    @classmethod
+    def among(
+        cls,
+        given: GivenRows,
+        rhs: np.ndarray,
+        sizes: np.ndarray,
+        solve: Solve,
+    ) -> ForcedRows:
+        """The forced rows of a problem that has a solution: some of those of which 0 is asked.
+
+        `sizes` are lengths of the rows in units of two to the power `given.exponent`; `solve` is `least_norm_of`.
+        """
+        m, there = len(sizes), sizes > 0
+        forced, cancelling, interior = np.zeros(m, dtype=bool), [], np.full(given.width, np.nan)
+        n_ties = 0 if given.tie_first is None else len(given.tie_first)
+        while (there & ~forced).any():
+            free, level = np.flatnonzero(there & ~forced), np.flatnonzero(forced)
+            answer = solve(given.levelled(free, level), sizes[free])
+            if answer.status is Status.OPTIMAL:
+                interior = np.ldexp(answer.p, given.exponent)
+            if answer.weights is None or answer.tie_weights is None:
+                break
+            shares = answer.weights * sizes[free]
+            carrying = (shares > DEBRIS * shares.max()) & (rhs[free] == 0)
+            if not carrying.any():
+                break
+            weights = np.zeros(m + n_ties)
+            weights[free], weights[m:] = np.where(carrying, answer.weights, 0.0), answer.tie_weights[:n_ties]
+            weights[level] = answer.tie_weights[n_ties:]
+            cancelling.append(weights)
+            forced[free[carrying]] = True
+        return cls(forced, tuple(cancelling), interior)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Numbers of the forced rows."""
+        return np.flatnonzero(self.is_forced)
+
+    def signed(self, multipliers: np.ndarray) -> np.ndarray:
+        """Multipliers of rows and ties with the same sum, none of a row below 0: the last weights that cancel first."""
+        m = len(self.is_forced)
+        for weights in reversed(self.cancelling):
+            own = np.flatnonzero(weights[:m] > 0)
+            short = multipliers[own] < 0
+            if short.any():
+                more = float((-multipliers[own] / weights[own])[short].max())
+                multipliers = multipliers + more * weights
+        return multipliers
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +264,9 @@ class ScaledRows:
     def euclidean(self, scale: np.ndarray) -> Candidate | None:
         """The W of least |W/scale|, with its multipliers; None where it is not decided."""
         ties = self.ties * scale if len(self.ties) else None
-        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), self.rhs)
+        asked = np.where(self._row_sizes > 0, 0.0, self.rhs)
+        # Rows that are missed by rounding, however little they ask, are met by `meeting`.
+        answer = self.units.solve(GivenRows(self.rows * scale, None, ties, is_rounded=True), asked, np.inf)
         if answer.status is not Status.OPTIMAL:
             return None
         return Candidate(answer.p * scale, np.ldexp(answer.duals, answer.dual_exponent), answer.tie_duals)
@@ -209,6 +281,10 @@ class ScaledRows:
         unit = float(power_of_two(np.abs(p).max()))
         reach = self.units.given.of(unsure).products(p / unit)
         return float((1 - reach / (self.units.asked[unsure] / unit)).max())
+
+    def inwards(self, one: Candidate) -> Candidate:
+        """The candidate moved by a rounding, for rows that are met in floats alone."""
+        return replace(one, point=one.point + ROUNDED * self.interior)
 
     def unscaled(self, one: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """W and multipliers in the units of the rows as they came, with N_*(G) = 1."""

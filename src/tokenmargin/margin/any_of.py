@@ -49,7 +49,7 @@ SAME_MINIMISER = 1e-6
 SATISFIED_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnyOfSolution(Solution):
     """Global minima of (ATT-SVM'), or a bracket of the minimum norm.
 
@@ -103,8 +103,9 @@ class AnyOfSolution(Solution):
 def att_svm_any(
     sequences: EmbeddedSequences,
     allowed: Selection | ArrayLike,
-    max_nodes: int = NODE_LIMIT,
     norm: Norm | str = "l2",
+    *,
+    max_nodes: int = NODE_LIMIT,
 ) -> AnyOfSolution:
     """The shortest p that prefers, in every input, some allowed token to all that are not allowed [M, (ATT-SVM')].
 
@@ -114,12 +115,12 @@ def att_svm_any(
     Args:
         sequences: n inputs of T tokens.
         allowed: the sets O_i, a Selection or booleans of shape (n, T), at least one token of every input.
-        max_nodes: convex problems solved before a search over more than `EXACT_CHOICES` choices is cut short.
         norm: in which p is shortest.
+        max_nodes: convex problems solved before a search over more than `EXACT_CHOICES` choices is cut short.
     """
     if not (isinstance(max_nodes, int) and max_nodes > 0):
         raise InvalidInputError(f"max_nodes must be a positive integer, got {max_nodes!r}.")
-    selection = allowed if isinstance(allowed, Selection) else Selection(allowed)
+    selection = Selection.of(allowed, sequences)
     selection.check_fits(sequences)
     search = _Search(sequences, selection.chosen, as_norm(norm))
     if not search.open_inputs:

@@ -77,7 +77,7 @@ def global_margin(sequences: EmbeddedSequences, norm: Norm | str = "l2") -> Marg
 
 @checked
 def att_svm_batch(
-    sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection], norm: Norm | str = "l2"
+    sequences: Sequence[EmbeddedSequences], selections: Sequence[Selection | ArrayLike], norm: Norm | str = "l2"
 ) -> list[MarginSolution]:
     """`att_svm` for many problems; those of one shape, one token per input and no mask share their array work."""
     if len(sequences) != len(selections):
@@ -85,7 +85,8 @@ def att_svm_batch(
     answers: list[MarginSolution | None] = [None] * len(sequences)
     norm = as_norm(norm)
     groups: dict[tuple[int, ...], list[int]] = {}
-    for j, (problem, selection) in enumerate(zip(sequences, selections, strict=True)):
+    chosen = [Selection.of(given, problem) for given, problem in zip(selections, sequences, strict=True)]
+    for j, (problem, selection) in enumerate(zip(sequences, chosen, strict=True)):
         selection.check_fits(problem)
         alike = problem.n_places > 1 and problem.is_unmasked and selection.is_single and norm == L2()
         alike = alike and not isinstance(problem, CrossSequences)
@@ -98,7 +99,7 @@ def att_svm_batch(
         space = np.empty((2, size * n * T * d))
         for begin in range(0, len(group), size):
             members = group[begin : begin + size]
-            chunk = _solve_alike([sequences[j] for j in members], [selections[j] for j in members], space)
+            chunk = _solve_alike([sequences[j] for j in members], [chosen[j] for j in members], space)
             for j, answer in zip(members, chunk, strict=True):
                 answers[j] = answer
     return [answer for answer in answers if answer is not None]

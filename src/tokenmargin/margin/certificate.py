@@ -15,6 +15,7 @@ from math import gcd, inf
 import numpy as np
 
 from tokenmargin._isometry import lengths
+from tokenmargin._notebook import Told
 from tokenmargin._rationals import Basis, Row, Whole, combine, dot, exact, root_below, whole_rows
 from tokenmargin._types import EqualityTriples, Keys, Triples
 from tokenmargin.margin.exact_shortest import ROWS_LIMIT, exact_shortest
@@ -63,8 +64,8 @@ class WholeRows:
         return self.gain(active, weights) ** 2 * self.unit**2 / dot(rest, rest) if any(rest) else None
 
 
-@dataclass(frozen=True)
-class FarkasCertificate:
+@dataclass(frozen=True, repr=False)
+class FarkasCertificate(Told):
     """Weights on pairs of tokens that prove a selection infeasible.
 
     `pairs` are (input, selected, other) with positive `weights`, `ties` are (input, selected, selected') with

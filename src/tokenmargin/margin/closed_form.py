@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin._rationals import Row, dot
 from tokenmargin.margin.exact_shortest import exact_shortest
 from tokenmargin.margin.solution import Status
@@ -37,8 +38,8 @@ LARGEST_POWER = 20
 Matrix = list[Row]
 
 
-@dataclass(frozen=True)
-class ClosedForm:
+@dataclass(frozen=True, repr=False)
+class ClosedForm(Told):
     """A solution in ratios: N(p) = `power`^(1/`root`), p, and the multipliers that prove it."""
 
     power: Fraction  #: N(p) to the power `root`

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin.margin._constraint_generation import Round
 from tokenmargin.margin.least_norm_solution import LeastNormSolution
 from tokenmargin.margin.solution import Status
@@ -19,8 +20,8 @@ CORPUS_TOLERANCE = 1e-6
 NAMED = 5
 
 
-@dataclass(frozen=True)
-class CorpusConflict:
+@dataclass(frozen=True, repr=False)
+class CorpusConflict(Told):
     """Weights on pairs of tokens that prove a selection infeasible (Farkas).
 
     `asked` are (selected, other, weight > 0), weights adding up to 1, and `tied` (selected, selected', weight of
@@ -41,7 +42,7 @@ class CorpusConflict:
         return 1.0 / self.residual if self.residual > 0 else float("inf")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CorpusMargin(LeastNormSolution):
     """Solution of the max-margin problem [E, (9)] for the selected tokens of a corpus.
 

@@ -40,7 +40,7 @@ DOCUMENTS_NAMED = 6
 def corpus_svm(
     dataset: TokenDataset,
     embeddings: ArrayLike,
-    selection: CorpusSelection,
+    selection: CorpusSelection | ArrayLike,
     *,
     tolerance: float = CORPUS_TOLERANCE,
     start: ArrayLike | None = None,
@@ -56,12 +56,14 @@ def corpus_svm(
     Args:
         dataset: n documents over V tokens.
         embeddings: E, shape (V, d).
-        selection: from `corpus_selection`, or any choice of tokens.
+        selection: from `corpus_selection`, or one token id a document.
         tolerance: largest KKT residual of an answer that is called optimal.
         start: a vector of shape (d,), normally the trained query; the answer does not depend on it, the time does.
         progress: called as progress(rounds done, None, "rounds of constraint generation") after each round.
     """
     E = token_vectors(dataset, embeddings)
+    if not isinstance(selection, CorpusSelection):
+        selection = CorpusSelection.of_tokens(dataset, selection)
     selection.check_fits(dataset)
     if not 0 < tolerance < 1:
         raise InvalidInputError(f"tolerance is relative to the margin and must lie in (0, 1), got {tolerance}.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths, power_of_two
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike, TokenFlags
 from tokenmargin.data import (
     LOGIT_TIE_TOLERANCE,
@@ -22,8 +23,8 @@ from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin.margin_solution import TIGHT_ROUNDING
 
 
-@dataclass(frozen=True, eq=False)
-class DirectionalMargin:
+@dataclass(frozen=True, eq=False, repr=False)
+class DirectionalMargin(Told):
     """Tokens that a direction q selects, their margin, and the tokens that come closest to them."""
 
     selection: Selection  #: tokens of largest k'q, ties included

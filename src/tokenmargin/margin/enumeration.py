@@ -56,14 +56,14 @@ def feasible_selections(sequences: EmbeddedSequences, limit: int = ENUMERATION_L
 
 
 @checked
-def local_margins(problem: Any, norm: Norm | str = "l2", *, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
+def local_margins(risk: Any, norm: Norm | str = "l2", *, limit: int = ENUMERATION_LIMIT) -> list[MarginSolution]:
     """All locally-optimal max-margin solutions, one per locally-optimal selection [M, Def. 2, Section 2.3].
 
     Exact, by enumeration with pruning (`feasible_selections`); selections have one token per input, as in [M].
     Empty when no selection is locally optimal: then no flow of p diverges to a single token per input.
 
     Args:
-        problem: n inputs of T tokens, or a risk of them, whose loss plays no part.
+        risk: n inputs of T tokens, or a risk of them, whose loss plays no part.
         norm: in which each solution is shortest, and its neighbours are those that limit it.
         limit: selections, whole or partial, up to which they are enumerated.
 
@@ -71,9 +71,9 @@ def local_margins(problem: Any, norm: Norm | str = "l2", *, limit: int = ENUMERA
         TooLargeError: when there are more than `limit` choices to try.
         NotDecidedError: when float64 cannot tell whether some selection is feasible.
     """
-    sequences = getattr(problem, "sequences", problem)
+    sequences = getattr(risk, "sequences", risk)
     if not isinstance(sequences, EmbeddedSequences):
-        raise WrongTypeError(f"problem must be a data set or a risk of one, got {type(problem).__name__}.")
+        raise WrongTypeError(f"risk must be a risk or its data set, got {type(risk).__name__}.")
     selections = feasible_selections(sequences, limit)
     solutions = att_svm_batch([sequences] * len(selections), selections, norm)
     try:

@@ -44,7 +44,7 @@ NAMED = 5
 RANK_TOLERANCE = 1e-12
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class GraphSolution(LeastNormSolution):
     """Solution of (Graph-SVM), or preferences of tokens that no W can meet at once.
 

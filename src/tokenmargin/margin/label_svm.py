@@ -23,7 +23,7 @@ from tokenmargin.margin.solution import Status
 SUPPORT_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LabelSolution(LeastNormSolution):
     """Solution of [M, (SVM)]: v of least norm with Y_i v'r_i >= 1, or weights that prove there is none.
 

@@ -23,7 +23,7 @@ RANK_GAP = 1e-6
 NAMED = 6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeastNormSolution(Solution):
     """The shortest p with its multipliers, or weights on rows and ties that prove that there is none.
 
@@ -79,6 +79,13 @@ class LeastNormSolution(Solution):
         if self.is_infeasible:
             return 0.0
         return 1.0 / self.value if self.p.any() else float("inf")
+
+    def __repr__(self) -> str:
+        """Show what was found, and the length of the answer."""
+        return f"{type(self).__name__}({self._found()})"
+
+    def _found(self) -> str:
+        return self.status.value + (f", of length {self.value:.6g}" if self.status is Status.OPTIMAL else "")
 
     def _in_its_norm(self) -> str:
         """Sentences about the norm where lengths are not Euclidean; empty for `L2`."""

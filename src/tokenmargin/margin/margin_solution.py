@@ -11,7 +11,6 @@ import numpy as np
 
 from tokenmargin._checks import checked
 from tokenmargin._isometry import length, lengths, power_of_two
-from tokenmargin._notebook import Told
 from tokenmargin._sentences import listed
 from tokenmargin._types import EqualityTriples, RightHandSide, RowNumbers, Rows, Triples, Vector
 from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, scores
@@ -21,6 +20,7 @@ from tokenmargin.margin.solution import Status
 
 if TYPE_CHECKING:
     from tokenmargin.margin.closed_form import ClosedForm
+    from tokenmargin.plots.canvas import Figure
 
 #: A constraint p'(k_s - k_t) >= 1 is tight when its slack, in units of the margin 1, is below the first: far below the
 #: slack of a constraint in general position. A difference so long that rounding alone is more (|p||k_s - k_t| above
@@ -43,7 +43,7 @@ def tight_constraints(slacks: np.ndarray, sizes: np.ndarray, duals: np.ndarray) 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class MarginSolution(LeastNormSolution, Told):
+class MarginSolution(LeastNormSolution):
     """Solution of a max-margin problem over token differences, such as (ATT-SVM) of [M] or (9) of [E].
 
     Constraint number k, `triples[k] = (i, s, t)`, asks p'(k_is - k_it) >= `required[k]`; `tie_triples` ask
@@ -81,11 +81,12 @@ class MarginSolution(LeastNormSolution, Told):
 
     def __repr__(self) -> str:
         """Show the selection, what was found, and the length of the answer."""
-        length = f", of length {self.value:.6g}" if self.status is Status.OPTIMAL else ""
-        return f"{type(self).__name__}({self.selection}: {self.status.value}{length})"
+        return f"{type(self).__name__}({self.selection}: {self._found()})"
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the direction among the tokens of the plane; the multipliers of its pairs, beyond it.
+    def plot(self, ax: Any = None) -> Figure:
+        """Draw the direction among the tokens of the plane; beyond it, the multipliers of the pairs that hold it.
+
+        Where no p exists, the weights of the pairs by which their differences cancel.
 
         Args:
             ax: matplotlib axes to draw on; a figure of its own when absent.
@@ -95,8 +96,14 @@ class MarginSolution(LeastNormSolution, Told):
         if self.sequences.width == 2 and self.status is Status.OPTIMAL:
             keys, labels = self.sequences.keys, [f"max-margin direction of {self.selection}"]
             return draw_plane(keys, scores(self.sequences), ax, directions=[self.p], labels=labels)
-        names = [f"input {i}: {s} over {t}" for i, s, t in self.triples]
-        return draw_bars(names, np.asarray(self.duals, dtype=float), "multiplier of the pair", ax)
+        proof = self.certificate
+        held = self.triples[self.duals > 0] if proof is None else np.array(proof.pairs)
+        if proof is None:
+            values, what = self.duals[self.duals > 0], "multiplier of the pair"
+        else:
+            values = np.array([float(one / sum(proof.weights)) for one in proof.weights])
+            what = "share in the proof that no p exists"
+        return draw_bars([f"input {i}: {s} over {t}" for i, s, t in held], values, what, ax)
 
     @cached_property
     def tight(self) -> np.ndarray:

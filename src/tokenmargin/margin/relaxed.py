@@ -84,7 +84,7 @@ def relaxing_rate(sequences: EmbeddedSequences, selection: Selection | ArrayLike
 
 
 @checked
-def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: float) -> Vector:
+def rate_direction(sequences: EmbeddedSequences, selection: Selection | ArrayLike, rate: float) -> Vector:
     """Limit of p/|p| when |v| = rate * |p| and v/|v| is the classifier of the selected tokens, shape (d,).
 
     An input of label margin m_i (in units of Gamma) pulls on p with weight exp(-Gamma |v| m_i - p'(k_alpha - k_t)), so
@@ -101,6 +101,7 @@ def rate_direction(sequences: EmbeddedSequences, selection: Selection, rate: flo
     """
     if not (isinstance(rate, int | float | np.number) and np.isfinite(rate) and rate >= 0):
         raise InvalidInputError(f"rate must be a finite number >= 0, got {rate!r}.")
+    selection = Selection.of(selection, sequences)
     label, strict = _separated(sequences, selection), att_svm(sequences, selection)
     if strict.status is Status.TRIVIAL:
         raise InvalidInputError(f"there is no direction to find. {strict.explain()} Give inputs of several tokens.")

@@ -14,6 +14,7 @@ from math import inf, sqrt
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 
 #: Largest KKT residual of the scaled problem (unit rows, relative to the solution's length) of an optimal point.
 #: Active-set solutions reach 1e-12 and better; 1e-9 leaves room for ill-conditioned supports.
@@ -71,8 +72,8 @@ NOTHING_ASKED = Residuals(0.0, 0.0, 0.0, 0.0, 0.0)
 NO_POINT = Residuals(inf, 0.0, 0.0, 0.0, inf)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution(ABC):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Solution(Told, ABC):
     """An answer with its proof: the shortest vector and multipliers, or what shows that there is none.
 
     Infeasible is an answer. Residuals are those of the scaled problem (unit rows, relative to the solution's length)

@@ -30,9 +30,12 @@ LARGEST = 2.0**14
 class MatmulPrecision(Enum):
     """The rounding of the operands of float32 matrix products; the value says it in words.
 
-    Only accelerators have units for halves and for tf32: on a CPU, `TwoLayer` computes in full whatever is chosen here.
+    `FLOAT_32` is the way in which float32 costs least and loses no more than it must. By the kernels of one H100 or
+    H200 it is in pairs, whose gradient was nearer to float64's than full float32's (`python -m benchmarks.two_layer
+    --gpu`); elsewhere, where pairs as a compiler makes them lose more, and over several GPUs, it is in full.
     """
 
+    FLOAT_32 = "float32: in pairs where our kernels are, operands as they are elsewhere"
     FULL = "operands as they are: the reference"
     FLOAT_16_PAIRS = "operands as sums of two float16 numbers each, three products: float32 but for its last two bits"
     TENSOR_FLOAT_32 = "operands of eleven bits (tf32) where the hardware offers it: faster, gradients off by some 1e-4"

@@ -80,15 +80,15 @@ class TwoLayer(Model, Module):
             libraries.
         mixing_scale: the same for the scores E_X E_X' of the first softmax.
         fixed_order: True if an accelerator adds the gradients of a token in the same order every time, which gives the
-            same bytes on every run and costs about a quarter more time in full float32. A CPU does so anyway, and so do
-            the kernels of an H100 or H200 in other precisions.
+            same bytes on every run and costs about a quarter more time. A CPU does so anyway, and so do the kernels of
+            an H100 or H200, which serve every precision but `MatmulPrecision.FULL`.
         loss: loss of the signed output y f(X), from `tokenmargin.losses`; GPU kernels serve the logistic loss alone.
     """
 
     width: int = eqx.field(static=True)
     affine: bool = eqx.field(static=True, default=True)
     init_scale: float = eqx.field(static=True, default=1.0)
-    precision: MatmulPrecision = eqx.field(static=True, default=MatmulPrecision.FULL)
+    precision: MatmulPrecision = eqx.field(static=True, default=MatmulPrecision.FLOAT_32)
     fixed_order: bool = eqx.field(static=True, default=False)
     epsilon: float = eqx.field(static=True, default=LAYER_NORM_EPSILON)
     score_scale: float = eqx.field(static=True, default=1.0)

@@ -5,25 +5,18 @@ from typing import TYPE_CHECKING
 from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
-    from tokenmargin._types import Map
-    from tokenmargin.parallel.cluster import ClusterMap, cluster_map, map_of
-    from tokenmargin.parallel.mesh import by_width, initial_placed, placed, width_mesh
-    from tokenmargin.parallel.phase_diagram import PhaseDiagram, phase_diagram, selects_best
-    from tokenmargin.parallel.sweep import sweep
+    from tokenmargin._types import Map as Map
+    from tokenmargin.parallel.cluster import ClusterMap as ClusterMap
+    from tokenmargin.parallel.cluster import cluster_map as cluster_map
+    from tokenmargin.parallel.cluster import map_of as map_of
+    from tokenmargin.parallel.mesh import by_width as by_width
+    from tokenmargin.parallel.mesh import initial_placed as initial_placed
+    from tokenmargin.parallel.mesh import placed as placed
+    from tokenmargin.parallel.mesh import width_mesh as width_mesh
+    from tokenmargin.parallel.phase_diagram import PhaseDiagram as PhaseDiagram
+    from tokenmargin.parallel.phase_diagram import phase_diagram as phase_diagram
+    from tokenmargin.parallel.phase_diagram import selects_best as selects_best
+    from tokenmargin.parallel.sweep import sweep as sweep
 
-__all__ = [
-    "ClusterMap",
-    "Map",
-    "PhaseDiagram",
-    "by_width",
-    "cluster_map",
-    "initial_placed",
-    "map_of",
-    "phase_diagram",
-    "placed",
-    "selects_best",
-    "sweep",
-    "width_mesh",
-]
 
 found_on_demand(__name__, __file__)

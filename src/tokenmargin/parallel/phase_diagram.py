@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from tokenmargin.attention import AttentionRisk, Flow, Limit, Method, Risk, foll
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.parallel.sweep import sweep
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: A risk and where it is followed from.
 Posed = tuple[Risk, Any]
@@ -59,7 +62,7 @@ class PhaseDiagram(Told):
         pairs = [wilson(int(c), int(m)) for c, m in zip(self.counts.ravel(), decided.ravel(), strict=True)]
         return np.array(pairs).reshape(*self.counts.shape, 2)
 
-    def plot(self, ax: Any = None, beside: str | None = None) -> Any:
+    def plot(self, ax: Any = None, beside: str | None = None) -> Figure:
         """Draw the shares as a heat map, each cell with its number.
 
         Args:
@@ -77,8 +80,8 @@ class PhaseDiagram(Told):
         lines = []
         for i, j in np.ndindex(self.counts.shape):
             low, high = self.interval[i, j]
-            line = f"{self.x[0]}={self.x[1][j]}, {self.y[0]}={self.y[1][i]}: {self.share[i, j]:.1%} "
-            line += f"({low:.1%} to {high:.1%})"
+            line = f"{self.x[0]}={self.x[1][j]}, {self.y[0]}={self.y[1][i]}: "
+            line += f"{self.share[i, j]:.1%} ({low:.1%} to {high:.1%})" if self.share[i, j] >= 0 else "no share"
             line += f", {self.undecided[i, j]} undecided" if self.undecided[i, j] else ""
             for name, counts in self.beside.items():
                 line += f"; {name} {counts[i, j] / self.problems:.1%}, other in {self.differs[name][i, j]} problems"
@@ -177,6 +180,10 @@ def _cell(study: _Study, **settings: Any) -> dict[str, int]:
     pairs = [_posed(one) for one in made]
     runs = follow([risk for risk, _ in pairs], [start for _, start in pairs], study.method, steps=study.steps)
     said = [study.happens(limit) for limit in runs.limits]
+    if not all(one is None or isinstance(one, bool | np.bool_) for one in said):
+        raise InvalidInputError(
+            f"happens gave {shown(said[0])}: let it return True, False, or None where nothing is known."
+        )
     known, happened = np.array([one is not None for one in said]), np.array([bool(one) for one in said])
     counts = {"happened": int(happened.sum()), "undecided": int((~known).sum())}
     for name, decide in study.beside.items():
@@ -202,4 +209,6 @@ def _setting(given: Mapping[str, Any], name: str) -> tuple[str, list[Any]]:
     if len(given) != 1:
         raise InvalidInputError(f"{name} has {len(given)} settings: give one with its values, such as {{'d': [2, 4]}}.")
     ((setting, values),) = given.items()
-    return setting, list(values)
+    if isinstance(values, str) or not isinstance(values, Iterable) or not len(own := list(values)):
+        raise InvalidInputError(f"{name} has the setting {setting!r} with {shown(values)}: give a list of its values.")
+    return setting, own

@@ -22,8 +22,12 @@ MOST_POINTS = 400
 #: Bars that a picture has room for; the longest are shown.
 MOST_BARS = 20
 
-#: Air around tokens, as a share of the widest extent.
-AIR = 0.35
+#: Air around tokens, as a share of the widest extent; of a path so many of these extents are shown.
+AIR, FARTHEST = 0.35, 2.0
+
+
+#: Where a legend covers nothing.
+_ABOVE: Any = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
 
 
 def on_axes(ax: Any, width: float = 4.6, height: float = 3.6) -> tuple[Any, Any]:
@@ -51,9 +55,9 @@ def draw_plane(
     """Tokens in the plane of their keys, with paths of p, directions from the origin, and starts by where they go."""
     with style():
         figure, ax = on_axes(ax, 4.2, 4.2)
-        shown = np.concatenate(
-            [keys.reshape(-1, 2), [[0.0, 0.0]], *([] if starts is None else [starts]), *(p[:1] for p in paths)]
-        )
+        fixed = [keys.reshape(-1, 2), np.zeros((1, 2)), *([] if starts is None else [starts]), *(p[:1] for p in paths)]
+        reach = FARTHEST * np.abs(np.concatenate(fixed)).max()
+        shown = np.concatenate([*fixed, *(p[np.abs(p).max(axis=1) <= reach] for p in paths)])
         low, high = shown.min(axis=0), shown.max(axis=0)
         air = AIR * max(float((high - low).max()), 1e-12)
         ax.set(xlim=(low[0] - air, high[0] + air), ylim=(low[1] - air, high[1] + air), aspect="equal")
@@ -128,7 +132,7 @@ def draw_epochs(curves: Mapping[str, np.ndarray], ax: Any) -> Any:
             second.set(ylabel="accuracy", ylim=(-0.02, 1.02))
             second.spines["right"].set_visible(True)
         lines = [*ax.lines, *(second.lines if shares else ())]
-        ax.legend(lines, [line.get_label() for line in lines], loc="best")
+        ax.legend(lines, [line.get_label() for line in lines], **_ABOVE, ncol=len(lines))
     return figure
 
 
@@ -144,5 +148,5 @@ def draw_shares(rows: Mapping[str, tuple[int, int, int]], ax: Any) -> Any:
             left += counts[:, column]
         ax.set_yticks(places, list(rows), fontsize=7)
         ax.set(xlabel="instances")
-        ax.legend(loc="lower right")
+        ax.legend(**_ABOVE, ncol=3)
     return figure

@@ -46,11 +46,20 @@ def style() -> Iterator[None]:
         yield
 
 
+class _Figure(Figure):
+    """A figure whose PDF has TrueType fonts: publishers refuse those of Type 3, Matplotlib's own choice."""
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Save as Matplotlib does."""
+        with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+            super().savefig(*args, **kwargs)
+
+
 def panels(
     rows: int, columns: int, width: float, height: float, heights: tuple[float, ...] | None = None
 ) -> tuple[Figure, list[Any]]:
     """A figure of rows x columns axes, in inches, without pyplot's global state; `heights` of the rows are relative."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
     return figure, list(axes.flat)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tokenmargin._checks import checked
-from tokenmargin.errors import InvalidInputError
+from tokenmargin._notebook import Told
+from tokenmargin.errors import InvalidInputError, TokenMarginError
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class AttentionMaps:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMaps(Told):
     """Attention of one token of each of B inputs, in L layers of H heads.
 
     Args:
@@ -73,3 +77,15 @@ class AttentionMaps:
             tiny = np.finfo(np.float64).tiny
             z = np.log(np.maximum(np.asarray(self.maps, np.float64), tiny))
         return np.asarray(np.where(self.mask[None, :, None, :], z, -np.inf))
+
+
+@contextmanager
+def called(model: Any, what: str) -> Iterator[None]:
+    """Call a model of the user's, which may raise anything, and say it in words."""
+    try:
+        yield
+    except TokenMarginError:
+        raise
+    except Exception as problem:
+        words = " ".join(f"{type(problem).__name__}: {problem}".split())
+        raise InvalidInputError(f"{type(model).__name__} cannot be called with this {what}. {words}") from problem

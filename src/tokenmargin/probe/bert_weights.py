@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erf
 
 from tokenmargin._checks import array_of, checked, shown
+from tokenmargin._notebook import Told
 from tokenmargin._softmax import softmax
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError
@@ -71,8 +72,8 @@ Weights = dict[str, np.ndarray]
 WORDS = "embeddings.word_embeddings.weight"
 
 
-@dataclass(frozen=True, eq=False)
-class BertModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class BertModel(Told):
     """An encoder's weights, ready to be read from.
 
     Args:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, real_array
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.errors import InvalidInputError, WrongTypeError
@@ -15,8 +16,8 @@ from tokenmargin.probe.attention_maps import AttentionMaps
 from tokenmargin.probe.measures import distribution, entropy, logit_margin, soft_sparsity, top_mass
 
 
-@dataclass(frozen=True, eq=False)
-class AttentionMeasures:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttentionMeasures(Told):
     """Measures of the attention of one token, input by input; float32, a few numbers an input.
 
     Args:
@@ -80,7 +81,7 @@ def attention_measures(
     done = 0
     for reading in readings:
         if not isinstance(reading, AttentionMaps):
-            raise WrongTypeError(f"readings must hold AttentionReadings, got a {type(reading).__name__}.")
+            raise WrongTypeError(f"readings must hold AttentionMaps, got a {type(reading).__name__}.")
         parts.append(_measured(reading))
         done += reading.mask.shape[0]
         progress(done, total, "probing")

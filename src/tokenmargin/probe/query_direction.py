@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, real_array, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
@@ -21,8 +22,8 @@ from tokenmargin.margin import MarginSolution, att_svm_batch
 BASELINE_QUERIES = 20
 
 
-@dataclass(frozen=True, eq=False)
-class QueryDirection:
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryDirection(Told):
     """A query beside the max-margin direction of what it selects.
 
     Args:

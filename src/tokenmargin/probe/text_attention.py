@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin.probe.attention_maps import AttentionMaps
 
 
@@ -28,8 +29,8 @@ class SelectableWords(NamedTuple):
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class AttendedBatch:
+@dataclass(frozen=True, eq=False, repr=False)
+class AttendedBatch(Told):
     """Some texts as a model attends to them.
 
     Args:

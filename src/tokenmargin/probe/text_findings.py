@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin.probe.measures import QUANTILES
 
 
@@ -18,8 +19,8 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class DecidingHits:
+@dataclass(frozen=True, eq=False, repr=False)
+class DecidingHits(Told):
     """Shares of texts in which heads select the word that decides.
 
     Args:
@@ -49,8 +50,8 @@ class DecidingHits:
     best_over_rarest: Interval
 
 
-@dataclass(frozen=True, eq=False)
-class Directions:
+@dataclass(frozen=True, eq=False, repr=False)
+class Directions(Told):
     """Queries beside the max-margin direction of what they select, one text at a time (n = 1) [M, (ATT-SVM)].
 
     Args:
@@ -89,8 +90,8 @@ class ShownText(NamedTuple):
     predicted: str
 
 
-@dataclass(frozen=True, eq=False)
-class TextProbe:
+@dataclass(frozen=True, eq=False, repr=False)
+class TextProbe(Told):
     """Findings about the attention of a model in many texts.
 
     Args:

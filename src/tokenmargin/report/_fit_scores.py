@@ -17,6 +17,8 @@ PEER = "the strongest usual classifier"
 MOST_CLASSES, MOST_IN_TABLE = 8, 8
 #: Pairs of classes in the first screen, and words of a class there.
 FIRST_PAIRS, WORDS_OF_CLASS = 5, 5
+#: A smaller pull is written as 0.00.
+LEAST_PULL = 0.005
 #: A class with a smaller share of the texts is rare.
 RARE = 0.2
 #: A cell of the confusion table has one of as many shades.
@@ -86,7 +88,8 @@ def pair_rows(report: FitReport) -> list[tuple[str, str, int, str, str]]:
             pair.predicted,
             pair.texts,
             percent(pair.share),
-            ", ".join(f"{name} {fixed(pull, 2, signed=True)}" for name, pull in pair.words) or ABSENT,
+            ", ".join(f"{name} {fixed(pull, 2, signed=True)}" for name, pull in pair.words if pull >= LEAST_PULL)
+            or ABSENT,
         )
         for pair in report.confused
     ]

@@ -8,7 +8,6 @@ import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,16 @@ from tokenmargin.report._fit_scores import (
 from tokenmargin.report._manifest_rows import manifest_rows
 from tokenmargin.report._render import render
 from tokenmargin.report._text_box import TextBox
+from tokenmargin.report.marked_text import marked_pieces
 
 #: Shown to readers whose browser runs no script.
 STATIC_TOKENS, STATIC_DOCUMENTS = 30, 5
 #: Snippets are kept for the most deciding tokens up to this many characters; the script cuts the others from the texts.
 EXAMPLE_CHARACTERS = 150_000
-#: A word is marked in one of as many shades, by the size of its contribution beside the largest of its document.
-SHADES = 4
 #: Digits kept of an attention: its axis is logarithmic, and rounding to decimals would draw the small ones as stripes.
 ATTENTION_DIGITS = 4
+#: What a probability of one is in the texts of the page, which has whole numbers (`ONE` in fit_texts.js).
+ONE = 100_000
 #: Largest number of decimals in a column.
 MOST_DECIMALS = 6
 #: The sides of the calibration curve, in the units of its drawing.
@@ -246,13 +246,13 @@ def _compact(document: DocumentView, classes: Sequence[str], place: np.ndarray) 
     return [
         document.row + 1,  # Rows are counted from 1 wherever people read of them.
         *(classes.index(name) for name in (document.truth, document.predicted, document.against)),
-        [round(1000 * probability) for probability in document.probabilities],
+        [round(ONE * probability) for probability in document.probabilities],
         document.text,
         document.left,
         [mark.name if mark.token == NO_ROW else int(place[mark.token]) for mark in document.marks],
         [round(1000 * mark.contribution) for mark in document.marks],
         [round(1000 * mark.attention) for mark in document.marks],
-        [round(1000 * mark.without) for mark in document.marks],
+        [round(ONE * mark.without) for mark in document.marks],
         [[n for start, end in mark.places for n in (at[start], at[end] - at[start])] for mark in document.marks],
     ]
 
@@ -306,18 +306,8 @@ def _static_tokens(
 
 
 def _static_document(report: FitReport, document: DocumentView) -> dict[str, Any]:
-    """A document as (text, look); where words and phrases overlap, the look is that of the stronger one."""
-    largest = max((abs(mark.contribution) for mark in document.marks), default=0.0) or 1.0
+    """A document in pieces with their looks."""
     # With two classes a colour means a class; with more, toward the predicted class or away from it.
     side = 1 if len(report.classes) > 2 or document.predicted == report.classes[1] else -1
-    looks = [""] * len(document.text)
-    for mark in reversed(document.marks):  # the strongest last
-        shade = round(SHADES * abs(mark.contribution) / largest)
-        look = f"{'for' if side * mark.contribution > 0 else 'against'} shade{shade}"
-        for start, end in mark.places if shade else ():
-            looks[start:end] = [look] * (end - start)
-    pieces = [
-        ("".join(letter for letter, _ in own), look)
-        for look, own in groupby(zip(document.text, looks, strict=True), lambda pair: pair[1])
-    ]
-    return {"document": document, "pieces": pieces}
+    units = [(mark.name, mark.places, side * mark.contribution) for mark in document.marks]
+    return {"document": document, "pieces": marked_pieces(document.text, units)}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import ABSENT, MINUS, percent
 from tokenmargin.probe.text_findings import ShownText, TextProbe
 from tokenmargin.probe.text_verdicts import text_verdicts
@@ -23,8 +24,8 @@ WORD_SHADES = (0.1, 0.3, 0.6, 0.9)
 LONGEST_TEXT = 1500
 
 
-@dataclass(frozen=True)
-class ProbeOrigin:
+@dataclass(frozen=True, repr=False)
+class ProbeOrigin(Told):
     """Origin of the texts, and of the words that decide.
 
     Args:

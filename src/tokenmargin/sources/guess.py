@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import sizes, some
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._bytes import DecodedLines, guessed_encoding, opened, sample
@@ -30,8 +31,8 @@ MEASURED = 2000
 NEARLY_AS_LONG = 0.6
 
 
-@dataclass(frozen=True)
-class OpenedTable:
+@dataclass(frozen=True, repr=False)
+class OpenedTable(Told):
     """A table with its columns known, and what was guessed on the way, a sentence each."""
 
     source: LabelledTexts

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tokenmargin._checks import checked, none_missing, shown, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError, WrongTypeError
 from tokenmargin.sources.rows_read import RowsRead, total
@@ -17,8 +18,8 @@ CHUNK = 4096
 Label = int | str
 
 
-@dataclass(frozen=True)
-class TextChunk:
+@dataclass(frozen=True, repr=False)
+class TextChunk(Told):
     """Some texts with their labels, the split that each belongs to (where the source has splits), and their report.
 
     `rows` are the numbers of the texts' rows in the source, from 0, where it counts them.

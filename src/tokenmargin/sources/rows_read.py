@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import sizes, some
 
 #: Places (line numbers or file names) remembered for each kind of problem; the count goes on beyond them.
@@ -38,8 +39,8 @@ class Oddity(Enum):
 
 
 @checked
-@dataclass(frozen=True)
-class RowsRead:
+@dataclass(frozen=True, repr=False)
+class RowsRead(Told):
     """Rows read and kept, documents per class, and each problem with its count and its places.
 
     Reports of consecutive chunks add up to the report of the whole.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.sources._rows import Columns, Row, chunked, label_as_given
@@ -77,8 +78,8 @@ class YelpSelection:
         return np.sort(np.concatenate([rng.choice(group, size, replace=False) for group in groups]))
 
 
-@dataclass(frozen=True)
-class YelpCounts:
+@dataclass(frozen=True, repr=False)
+class YelpCounts(Told):
     """The numbers of a selection: each usable review is in exactly one of the four groups."""
 
     found: int

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._sentences import some
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.sources.rows_read import RowsRead
@@ -15,8 +16,8 @@ from tokenmargin.text.recipe import Recipe
 from tokenmargin.text.word_map import WordMap
 
 
-@dataclass(frozen=True)
-class CountingSteps:
+@dataclass(frozen=True, repr=False)
+class CountingSteps(Told):
     """Numbers of words and tokens after each step; occurrences are over the whole corpus, tokens include n-grams."""
 
     documents: int
@@ -65,8 +66,8 @@ class CountingSteps:
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class TokenizedCorpus:
+@dataclass(frozen=True, eq=False, repr=False)
+class TokenizedCorpus(Told):
     """Result of `tokenize`.
 
     Args:
@@ -87,8 +88,8 @@ class TokenizedCorpus:
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class CountedTexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedTexts(Told):
     """Result of `count_tokens`: counts without any demand on labels.
 
     Args:

@@ -137,7 +137,7 @@ class Streamed:
                 minimum = self.lexicon.recipe.minimum_count
                 raise InvalidInputError(
                     f"no token occurs {minimum} times in these {self.documents} documents: "
-                    + (self.about_the_alphabet() or "give more documents, or a lower minimum_count.")
+                    + (self.about_the_alphabet() or "give more documents, or a lower minimum_count (--min-count).")
                 )
             return columns
         if isinstance(vocabulary, TokenizedCorpus | CountedTexts):

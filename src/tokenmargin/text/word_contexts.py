@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data import NextTokens
 from tokenmargin.errors import InvalidInputError
@@ -24,8 +25,8 @@ from tokenmargin.text.recipe import Recipe, plain_recipe
 CHUNK = 4096
 
 
-@dataclass(frozen=True, eq=False)
-class WordContexts:
+@dataclass(frozen=True, eq=False, repr=False)
+class WordContexts(Told):
     """Windows of a corpus in which the next word occurs, and the pairs of neighbours of all places."""
 
     names: tuple[str, ...]  #: the most frequent words, most frequent first: word j is number j

@@ -40,8 +40,8 @@ SAME_DIRECTION = 1e-8
 SAME_POINT = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class BlockAgreement:
+@dataclass(frozen=True, eq=False, repr=False)
+class BlockAgreement(Told):
     """One block of a limit beside the max-margin problem of its role."""
 
     solution: MarginSolution | LabelSolution | GraphSolution  #: (ATT-SVM) of the selected tokens, (SVM) of them for v

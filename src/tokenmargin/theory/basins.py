@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from tokenmargin.data import EmbeddedSequences, Selection, scores
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import MarginSolution, att_svm
 from tokenmargin.theory.agreement import Agreement, compare, compared_with
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: Entry of `BasinMap.basin` for a start whose flow ends at a finite point, and for one that was not decided.
 FINITE, STALLED = -1, -2
@@ -41,7 +44,7 @@ class BasinMap(Told):
         """Show the number of starts and of basins."""
         return f"BasinMap({len(self.starts)} starts, {len(self.solutions)} basins)"
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw starts in the colour of their limit among the tokens of the plane; how many reach each, beyond it.
 
         Args:

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from tokenmargin._checks import checked, not_negative
+from tokenmargin._notebook import Told
 from tokenmargin.data import EmbeddedSequences, scores
 from tokenmargin.errors import NotDecidedError, TokenMarginError, TooLargeError
 from tokenmargin.margin import LabelSolution, MarginSolution, Status
@@ -56,8 +57,8 @@ def least(*numbers: float) -> float:
     return float(np.min(numbers))
 
 
-@dataclass(frozen=True)
-class ClaimOutcome:
+@dataclass(frozen=True, repr=False)
+class ClaimOutcome(Told):
     """The result of checking a claim on an instance."""
 
     applies: Applies
@@ -140,8 +141,8 @@ def _left_float64(how: str) -> NotDecidedError:
 
 
 @checked
-@dataclass(frozen=True)
-class Claim(Generic[Instance, Observation]):
+@dataclass(frozen=True, repr=False)
+class Claim(Told, Generic[Instance, Observation]):
     """A theorem or lemma, executable.
 
     Args:

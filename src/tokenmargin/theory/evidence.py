@@ -16,13 +16,14 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tokenmargin._atomic import write_text
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._mapped import mapped
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._provenance import commit, versions
 from tokenmargin.errors import InvalidInputError, NotDecidedError, TooLargeError
@@ -30,6 +31,9 @@ from tokenmargin.theory.claim import Applies, Claim, numbers_watched
 from tokenmargin.theory.law import NO_TRAINING, Law
 from tokenmargin.theory.paper import papers
 from tokenmargin.theory.registry import claims, found_name
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: The seed of the committed table.
 SEED = 2026
@@ -61,8 +65,8 @@ class Sighting:
     size: float | None = None  #: `Claim.size`, where the hypotheses hold
 
 
-@dataclass(frozen=True)
-class Evidence:
+@dataclass(frozen=True, repr=False)
+class Evidence(Told):
     """The counts for one law of a claim."""
 
     key: str
@@ -99,7 +103,7 @@ class Evidence:
 
 
 @checked
-def plot_evidence(found: Sequence[Evidence], ax: Any = None) -> Any:
+def plot_evidence(found: Sequence[Evidence], ax: Any = None) -> Figure:
     """Draw, for each law, how many instances held, were refuted, and were not decided: a matplotlib figure.
 
     Args:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._types import Vector
 from tokenmargin.attention import (
     Correlation,
@@ -49,8 +50,8 @@ NEWTON_STEPS = 12
 LAST_STEP = 1e-14
 
 
-@dataclass(frozen=True, eq=False)
-class FinitePoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class FinitePoint(Told):
     """A stationary point that was proven to be there, or the reason why it was not."""
 
     point: Vector  #: middle of the box, shape (d,)

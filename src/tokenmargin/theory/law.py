@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._notebook import Told
 
 #: Name of the observation made if nothing is learnt. A claim that this satisfies is vacuous: it ignores training.
 NO_TRAINING = "no training"
@@ -34,8 +35,8 @@ class Aside:
 
 
 @checked
-@dataclass(frozen=True, eq=False)
-class Law:
+@dataclass(frozen=True, eq=False, repr=False)
+class Law(Told):
     """A law by which instances of a claim are drawn, with the false observations that must not pass on them.
 
     Args:

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin.errors import InvalidInputError
 
 #: The entry-point group in which a package announces its papers.
@@ -69,8 +70,8 @@ class TestedLemma:
 
 
 @checked
-@dataclass(frozen=True)
-class Paper:
+@dataclass(frozen=True, repr=False)
+class Paper(Told):
     """A paper as a folder: everything about it that can be known before its code is imported.
 
     Modules are named relative to `package` and imported when they are asked for.

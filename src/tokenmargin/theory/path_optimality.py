@@ -15,6 +15,7 @@ from enum import Enum
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention import AttentionRisk, Loss
@@ -40,8 +41,8 @@ class PathVerdict(Enum):
     REFUTED = "refuted: a feasible selection has a smaller loss"
 
 
-@dataclass(frozen=True, eq=False)
-class PathCertificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class PathCertificate(Told):
     """The verdict on a path and the numbers behind it."""
 
     verdict: PathVerdict

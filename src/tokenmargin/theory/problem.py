@@ -12,6 +12,7 @@ import numpy as np
 
 from tokenmargin._arrays import read_arrays
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike
 from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection, TokenDataset
 from tokenmargin.errors import InvalidInputError, NotDecidedError
@@ -39,8 +40,8 @@ Value = TypeVar("Value")
 
 
 @checked
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Problem:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Problem(Told):
     """Data that claims can be asked about: sequences, or documents as counts, and the points that lemmas speak of.
 
     Fields that are None were not given; a claim that needs one says so. `FIELDS` says what each is; `load_problem` and

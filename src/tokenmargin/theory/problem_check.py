@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 from tokenmargin.theory.claim import Applies, Claim, ClaimOutcome
@@ -14,8 +15,8 @@ from tokenmargin.theory.problem import Problem
 from tokenmargin.theory.registry import claims, found_name
 
 
-@dataclass(frozen=True)
-class ClaimAnswer:
+@dataclass(frozen=True, repr=False)
+class ClaimAnswer(Told):
     """Answer of one claim about a problem; exactly one of `outcome` and `needs` says something."""
 
     key: str

@@ -15,6 +15,7 @@ from enum import Enum
 import numpy as np
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Flow, LimitKind, NextTokenRisk, follow
 from tokenmargin.data import NextTokens, Relation
@@ -70,8 +71,8 @@ class Training:
     said: str
 
 
-@dataclass(frozen=True)
-class WordCompetition:
+@dataclass(frozen=True, repr=False)
+class WordCompetition(Told):
     """The outcome of training for one last word."""
 
     last: str

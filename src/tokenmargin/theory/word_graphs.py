@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tokenmargin._checks import checked, real_array, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.data import NextTokens, TokenGraph
 from tokenmargin.errors import InvalidInputError
@@ -32,8 +33,8 @@ class Neighbours:
     first: tuple[tuple[str, int, float], ...]  #: (word, count, log-odds against the most frequent), most frequent first
 
 
-@dataclass(frozen=True)
-class WordGraphs:
+@dataclass(frozen=True, repr=False)
+class WordGraphs(Told):
     """The token graphs of a corpus, in numbers, with the outcome of training for some last words."""
 
     n_words: int  #: words of the corpus

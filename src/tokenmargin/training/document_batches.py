@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from tokenmargin._checks import checked, whole_number
+from tokenmargin._notebook import Told
 from tokenmargin._types import AnyArray, ArrayLike
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
@@ -106,8 +107,8 @@ class ShelvedDocuments(eqx.Module):
         return _shelf(self.corpus, self.plan.rows, max(most), most) if len(most) == len(self.plan.rows) else None
 
 
-@dataclass(frozen=True, eq=False)
-class DocumentBatches:
+@dataclass(frozen=True, eq=False, repr=False)
+class DocumentBatches(Told):
     """Every batch of every epoch of a data set, as whole documents.
 
     Attributes:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tokenmargin._notebook import Told
 
-@dataclass(frozen=True, eq=False)
-class TrainingRecords:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainingRecords(Told):
     """One entry an epoch, each of shape (epochs,).
 
     Loss and accuracy are means over the batches of the epoch as they were met, before each step; what is in `measured`
@@ -36,8 +38,8 @@ class TrainingRecords:
         return cls(**own, measured={name: column for name, column in columns.items() if name not in own})
 
 
-@dataclass(frozen=True, eq=False)
-class ValidationRecords:
+@dataclass(frozen=True, eq=False, repr=False)
+class ValidationRecords(Told):
     """Loss and accuracy on the validation set at the end of each epoch, each of shape (epochs,)."""
 
     loss: np.ndarray

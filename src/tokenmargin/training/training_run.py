@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,9 @@ from tokenmargin.training.evaluate import Evaluation, Evaluator
 from tokenmargin.training.examples import BatchFactory, Examples
 from tokenmargin.training.optimisers import SGD, AdamW, GradientDescent, Optimiser
 from tokenmargin.training.records import TrainingRecords, ValidationRecords
+
+if TYPE_CHECKING:
+    from tokenmargin.plots.canvas import Figure
 
 #: Models and optimisers that a file may name: nothing else is made of what a file says.
 KNOWN = {known.__name__: known for known in (OneLayer, TwoLayer, AdamW, SGD, GradientDescent)}
@@ -71,7 +74,7 @@ class TrainingRun:
     position: Position | None = None  #: where the next epoch begins
     epoch_seconds: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: how long each epoch took, (epochs,)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure:
         """Draw loss and accuracy of every epoch, those of the validation set beside them where there is one.
 
         Args:

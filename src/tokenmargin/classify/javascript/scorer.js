@@ -82,17 +82,14 @@ class TextScorer {
     const words = this.words.of(text), found = words.map(({ word }) => this.tokensOf(word));
     const tokens = [];
     found.forEach(({ columns }, first) => columns.forEach((column) => tokens.push({ column, first, size: 1 })));
-    const own = found.map(({ columns }) => [...columns]);
     for (let size = 2; size <= this.about.recipe.ngrams; size += 1) {
       for (let first = 0; first + size <= words.length; first += 1) {
         const stems = found.slice(first, first + size).map(({ stem }) => stem);
         const column = stems.includes(null) ? undefined : this.columns.get(stems.join(" "));
-        if (column === undefined) continue;
-        tokens.push({ column, first, size });
-        for (let word = first; word < first + size; word += 1) own[word].push(column);
+        if (column !== undefined) tokens.push({ column, first, size });
       }
     }
-    return { words, own, tokens };
+    return { words, own: found.map(({ columns }) => columns), tokens };
   }
 
   // --- tokens to numbers
@@ -145,7 +142,6 @@ class TextScorer {
       probability: told.probabilities[best], probabilities: told.probabilities,
       logOdds: pulls.reduce((a, b) => a + b, 0) + constant,
       units: [...units].sort((a, b) => Math.abs(b.contribution) - Math.abs(a.contribution)),
-      parts: this.partsOf(text, found, facts),
       /** The probability of the prediction with the words of a unit left out, all its places together. */
       without: (unit) => this.scored(countsWithout(found, counts, unit)).probabilities[best],
     };
@@ -170,25 +166,6 @@ class TextScorer {
       unit.attention += attention / counts.get(column);
     }
     return units.values();
-  }
-
-  /** The text cut at its words, for colouring: a phrase is shared equally by its words. */
-  partsOf(text, { words, own }, facts) {
-    const times = new Map(), parts = [];
-    for (const column of own.flat()) times.set(column, (times.get(column) ?? 0) + 1);
-    let done = 0;
-    words.forEach(({ start, end }, word) => {
-      if (start > done) parts.push({ text: text.slice(done, start), contribution: 0, attention: 0, known: false });
-      const part = { text: text.slice(start, end), contribution: 0, attention: 0, known: own[word].length > 0 };
-      for (const column of own[word]) {
-        part.contribution += facts.get(column).pull / times.get(column);
-        part.attention += facts.get(column).attention / times.get(column);
-      }
-      parts.push(part);
-      done = end;
-    });
-    if (done < text.length) parts.push({ text: text.slice(done), contribution: 0, attention: 0, known: false });
-    return parts;
   }
 }
 

@@ -9,56 +9,31 @@ from typing import TYPE_CHECKING
 from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
-    from tokenmargin.models._kernels.batch import (
-        DOTS,
-        PARTS,
-        KernelGradients,
-        document_lengths,
-        gradients_by_kernels,
-        kernels_apply,
-        takes_whole_batch,
-    )
-    from tokenmargin.models._kernels.column_sums import ColumnTuning, column_sums
-    from tokenmargin.models._kernels.document_values import DocumentTokens, KernelSettings
-    from tokenmargin.models._kernels.documents import document_gradients
-    from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
-    from tokenmargin.models._kernels.moved_rows import RowsGradient
-    from tokenmargin.models._kernels.token_rows import RowTuning, occurrences, row_sums, token_places
-    from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
-    from tokenmargin.models._kernels.wide_products import (
-        RowSlot,
-        Tuning,
-        gathered_gram,
-        gathered_product,
-        read_table,
-    )
+    from tokenmargin.models._kernels.batch import DOTS as DOTS
+    from tokenmargin.models._kernels.batch import PARTS as PARTS
+    from tokenmargin.models._kernels.batch import KernelGradients as KernelGradients
+    from tokenmargin.models._kernels.batch import document_lengths as document_lengths
+    from tokenmargin.models._kernels.batch import gradients_by_kernels as gradients_by_kernels
+    from tokenmargin.models._kernels.batch import kernels_apply as kernels_apply
+    from tokenmargin.models._kernels.batch import takes_whole_batch as takes_whole_batch
+    from tokenmargin.models._kernels.column_sums import ColumnTuning as ColumnTuning
+    from tokenmargin.models._kernels.column_sums import column_sums as column_sums
+    from tokenmargin.models._kernels.document_values import DocumentTokens as DocumentTokens
+    from tokenmargin.models._kernels.document_values import KernelSettings as KernelSettings
+    from tokenmargin.models._kernels.documents import document_gradients as document_gradients
+    from tokenmargin.models._kernels.halves import in_parts as in_parts
+    from tokenmargin.models._kernels.halves import power_of_two_below as power_of_two_below
+    from tokenmargin.models._kernels.moved_rows import RowsGradient as RowsGradient
+    from tokenmargin.models._kernels.token_rows import RowTuning as RowTuning
+    from tokenmargin.models._kernels.token_rows import occurrences as occurrences
+    from tokenmargin.models._kernels.token_rows import row_sums as row_sums
+    from tokenmargin.models._kernels.token_rows import token_places as token_places
+    from tokenmargin.models._kernels.tried_gpu import is_tried_gpu as is_tried_gpu
+    from tokenmargin.models._kernels.wide_products import RowSlot as RowSlot
+    from tokenmargin.models._kernels.wide_products import Tuning as Tuning
+    from tokenmargin.models._kernels.wide_products import gathered_gram as gathered_gram
+    from tokenmargin.models._kernels.wide_products import gathered_product as gathered_product
+    from tokenmargin.models._kernels.wide_products import read_table as read_table
 
-__all__ = [
-    "DOTS",
-    "PARTS",
-    "ColumnTuning",
-    "DocumentTokens",
-    "KernelGradients",
-    "KernelSettings",
-    "RowSlot",
-    "RowTuning",
-    "RowsGradient",
-    "Tuning",
-    "column_sums",
-    "document_gradients",
-    "document_lengths",
-    "gathered_gram",
-    "gathered_product",
-    "gradients_by_kernels",
-    "in_parts",
-    "is_tried_gpu",
-    "kernels_apply",
-    "occurrences",
-    "power_of_two_below",
-    "read_table",
-    "row_sums",
-    "takes_whole_batch",
-    "token_places",
-]
 
 found_on_demand(__name__, __file__)

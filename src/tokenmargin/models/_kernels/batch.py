@@ -30,7 +30,7 @@ from tokenmargin.models._kernels.documents import WIDEST, document_gradients
 from tokenmargin.models._kernels.halves import in_parts, power_of_two_below
 from tokenmargin.models._kernels.moved_rows import RowsGradient
 from tokenmargin.models._kernels.token_rows import occurrences, token_places
-from tokenmargin.models._kernels.tried_gpu import is_tried_gpu
+from tokenmargin.models._kernels.tried_gpu import is_only_gpu, is_tried_gpu
 from tokenmargin.models._kernels.wide_products import (
     RowSlot,
     gathered_gram,
@@ -46,10 +46,11 @@ ReaderGradients = Float[Array, "2 d"]
 Gram = Float[Array, "B U U"]
 
 #: float16 numbers that stand for one float32 number, and how the small products are formed.
-PARTS = {MatmulPrecision.TENSOR_FLOAT_32: 1, MatmulPrecision.FLOAT_16_PAIRS: 2}
+PARTS = {MatmulPrecision.TENSOR_FLOAT_32: 1, MatmulPrecision.FLOAT_16_PAIRS: 2, MatmulPrecision.FLOAT_32: 2}
 DOTS = {
     MatmulPrecision.TENSOR_FLOAT_32: jax.lax.DotAlgorithmPreset.TF32_TF32_F32,
     MatmulPrecision.FLOAT_16_PAIRS: jax.lax.DotAlgorithmPreset.F32_F32_F32,
+    MatmulPrecision.FLOAT_32: jax.lax.DotAlgorithmPreset.F32_F32_F32,
 }
 
 #: Documents of a batch whose occurrences one program looks through, and entries that a kernel can address.
@@ -73,11 +74,15 @@ class KernelGradients(NamedTuple):
 
 
 def kernels_apply(E: EmbeddingTable, shelves: tuple[DocumentShelf, ...], precision: MatmulPrecision) -> bool:
-    """True if there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know."""
+    """True if there are kernels for such a batch: float32, not in full, small enough to be numbered, a GPU we know.
+
+    Whoever names a precision of the kernels has them on several GPUs too; `FLOAT_32` decides by itself.
+    """
     rows = sum(shelf.labels.shape[0] * _whole(shelf.ids.shape[1]) for shelf in shelves)
     documents = sum(shelf.labels.shape[0] for shelf in shelves)
     small = max(rows, E.shape[0]) * E.shape[1] <= MOST_ENTRIES and documents <= MOST_DOCUMENTS
-    return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and is_tried_gpu()
+    there = is_tried_gpu() and (is_only_gpu() or precision is not MatmulPrecision.FLOAT_32)
+    return precision in PARTS and E.dtype == jnp.float32 and small and E.shape[1] >= LEAST_WIDTH and there
 
 
 def takes_whole_batch(E: EmbeddingTable, shelf: DocumentShelf, precision: MatmulPrecision) -> bool:

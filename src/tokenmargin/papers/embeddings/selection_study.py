@@ -16,6 +16,7 @@ import numpy as np
 
 from tokenmargin._checks import checked, not_negative, positive, share, whole_number
 from tokenmargin._mapped import mapped
+from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import Map
 from tokenmargin.attention import Flow, Limit
@@ -244,8 +245,8 @@ class PhaseGrid:
         return np.where(np.array(self.eta0) >= least, asked, np.inf)
 
 
-@dataclass(frozen=True, eq=False)
-class PhaseMap:
+@dataclass(frozen=True, eq=False, repr=False)
+class PhaseMap(Told):
     """Shares of the draws of each cell, each of shape (len(eta0), len(log10_d))."""
 
     only_important: np.ndarray

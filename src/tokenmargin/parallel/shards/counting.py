@@ -227,7 +227,7 @@ def _vocabulary(jobs: list[_Job], made_from: str) -> tuple[_Vocabulary, tuple[An
     if not names:
         raise InvalidInputError(
             f"no token occurs {recipe.minimum_count} times in these {sum(labels.values())} documents: give more "
-            "documents, or a lower minimum_count."
+            "documents, or a lower minimum_count (--min-count)."
         )
     classes, positive = _two_classes(labels)
     return _Vocabulary(_in_order(names, recipe), positive, made_from), classes

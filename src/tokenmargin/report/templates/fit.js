@@ -62,6 +62,15 @@ function interval(token) {
   return ends.map((end) => fixed(end / 10 ** decimals, decimals)).join(" to ");
 }
 
+/** The name of a class, with places where a line may end, which such names often lack. */
+function nameOfClass(k, tag = "bdi") {
+  const parts = data.classes[k].split(/(?<=[_./])|(?<=[a-z])(?=[A-Z])/);
+  return make(tag, { dir: "auto" }, ...parts.flatMap((part, j) => (j ? [make("wbr"), part] : [part])));
+}
+
+/** A probability: more digits near 0 and 1. */
+const share = (value) => `${fixed(100 * value, value > 0.0005 && value < 0.9995 ? 1 : 2)}%`;
+
 /** What a positive and a negative number mean, in general or for a token. */
 function directions(token = -1) {
   if (two) return [`→ ${data.classes[1]}`, `→ ${data.classes[0]}`];
@@ -73,20 +82,20 @@ function directions(token = -1) {
 const side = (value) => (value > 0 ? "for" : "against");
 const direction = (value, token) => directions(token)[value > 0 ? 0 : 1];
 
-function countsByClass(token) {
+/** How often a token occurs in each class, and with more than two how it pulls there: those where it pulls hardest. */
+function byClass(token) {
   const { values } = data.columns.in_class;
   const counts = two ? [number("count", token) - values[0][token], values[0][token]] : values.map((row) => row[token]);
-  const order = [...counts.keys()];
-  if (order.length > CLASSES_ON_CARD) order.sort((a, b) => counts[b] - counts[a] || a - b);
-  const left = order.length - CLASSES_ON_CARD;
-  return order.slice(0, CLASSES_ON_CARD).map((k) => `${data.classes[k]}: ${fixed(counts[k], 0)}`).join(" · ") + (left > 0 ? ` · ${left} more classes` : "");
-}
-
-/** The classes that a token pulls to and away from hardest. */
-function pullsByClass(token) {
   const pulls = data.classes.map((_, k) => number("pull", token, k));
-  const order = [...pulls.keys()].sort((a, b) => Math.abs(pulls[b]) - Math.abs(pulls[a]) || a - b).slice(0, CLASSES_ON_CARD);
-  return order.map((k) => `${data.classes[k]} ${fixed(pulls[k], data.columns.pull.decimals, true)}`).join(" · ");
+  const order = [...counts.keys()].sort((a, b) => (two ? 0 : Math.abs(pulls[b]) - Math.abs(pulls[a])) || a - b);
+  const list = make("ul", { className: "by-class soft" });
+  for (const k of order.slice(0, CLASSES_ON_CARD)) {
+    const pull = two ? "" : `pull ${fixed(pulls[k], data.columns.pull.decimals, true)}, `;
+    list.append(make("li", {}, nameOfClass(k), `: ${pull}${fixed(counts[k], 0)} ${counts[k] === 1 ? "time" : "times"}`));
+  }
+  const left = order.length - CLASSES_ON_CARD;
+  if (left > 0) list.append(make("li", {}, `${left} more classes`));
+  return list;
 }
 
 // Words to the phrases that they are in, the most deciding first.
@@ -146,7 +155,7 @@ function card(token) {
   buttons.append(make("button", { type: "button", className: "quiet", onclick: close }, "Close"));
   const examples = make("ul", { className: "examples" });
   for (const [k, ...words] of snippets(token)) {
-    examples.append(make("li", {}, make("b", { dir: "auto" }, `${data.classes[k]}:`), " ", make("span", { dir: "auto" }, ...words)));
+    examples.append(make("li", {}, nameOfClass(k, "b"), ": ", make("span", { dir: "auto" }, ...words)));
   }
   if (!examples.children.length) {
     const why = data.documents.length ? "It is in none of the texts of this page." : "Texts were left out of this page.";
@@ -158,8 +167,8 @@ function card(token) {
       make("h3", {}, make("bdi", {}, data.tokens[token])),
       make("p", { className: `way ${side(value)}` }, `pulls ${direction(value, token)}`),
       make("p", { className: "soft", dir: "auto" }, data.words[token]),
-      make("p", { className: "soft" }, count, make("br"), countsByClass(token)),
-      ...(two ? [] : [make("p", { className: "soft" }, "Pulls: ", pullsByClass(token))]),
+      make("p", { className: "soft" }, count),
+      byClass(token),
       ...[relatives(token)].filter(Boolean),
       buttons),
     facts,

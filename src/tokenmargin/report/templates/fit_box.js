@@ -3,7 +3,6 @@
 const UNITS = 12; // Words and phrases in the list.
 const LONG = 20000; // Characters beyond which the answer waits until typing pauses.
 const boxed = { scorer: null, words: 0, example: 0 };
-const share = (value) => `${fixed(100 * value, value > 0.0005 && value < 0.9995 ? 1 : 2)}%`;
 
 /** The packed model: inside the page, or in the file beside it, which may still be on its way. */
 function packedModel() {
@@ -52,46 +51,34 @@ function tellBox() {
   $("box-said").append(name(told.predicted), ` with ${share(told.probability)}`);
   if (!two) $("box-said").append("; not ", name(told.against), ` (${share(told.probabilities[boxed.scorer.classes.indexOf(told.against)])})`);
   if (!told.isKnown) $("box-said").append(". No word of it is known to the model: this is only how frequent the class is.");
-  drawBoxWords(told);
-  const rows = told.units.slice(0, UNITS).map((unit) => unitRow(told, unit));
-  $("box-units").replaceChildren(...rows);
+  const own = asText(told);
+  $("box-words").replaceChildren(markedText(own));
+  $("box-units").replaceChildren(...told.units.slice(0, UNITS).map((_, j) => unitRow(told, own, j)));
   const rest = told.units.slice(UNITS), total = (units) => units.reduce((sum, unit) => sum + unit.contribution, 0);
   const sums = [`constant ${fixed(told.constant, 3, true)}`, `words and phrases ${fixed(total(told.units), 3, true)}`];
   if (rest.length) sums[1] += ` (${rest.length} more are not listed: ${fixed(total(rest), 3, true)})`;
   $("box-sum").textContent = `Log-odds of ${shownName(told.predicted)} against ${shownName(told.against)}: ${sums.join(", ")}, together ${fixed(told.logOdds, 3, true)}.`;
 }
 
-/** With two classes a colour means a class; with more, toward the predicted class or away from it. */
-function boxSide(told, pull) {
-  return side(two && told.predicted === boxed.scorer.classes[0] ? -pull : pull);
+/** What the model says of a typed text, as the texts that were held out come with the page. */
+function asText(told) {
+  const number = (name) => boxed.scorer.classes.indexOf(name), { units } = told;
+  return {
+    text: told.text, predicted: number(told.predicted), against: number(told.against), probabilities: told.probabilities,
+    tokens: units.map(({ name }) => name), pulls: units.map((unit) => 1000 * unit.contribution),
+    attentions: units.map((unit) => 1000 * unit.attention), places: units.map((unit) => unit.places.flatMap(([start, end]) => [start, end - start])),
+  };
 }
 
-function drawBoxWords(told) {
-  const largest = told.parts.reduce((most, part) => Math.max(most, Math.abs(part.contribution)), 0) || 1;
-  let at = 0;
-  $("box-words").replaceChildren(...told.parts.map((part) => {
-    const from = at, shade = Math.round(SHADES * Math.abs(part.contribution) / largest);
-    at += part.text.length;
-    if (!part.known) return part.text;
-    const look = shade ? `${boxSide(told, part.contribution)} shade${shade}` : "";
-    const marked = make("mark", { className: look, title: fixed(part.contribution, 3, true) }, part.text);
-    Object.assign(marked.dataset, { from, to: at });
-    return marked;
-  }));
-}
-
-function unitRow(told, unit) {
-  const left = told.without(unit);
+function unitRow(told, text, j) {
+  const unit = told.units[j], left = told.without(unit);
   const row = make("tr", {},
     make("th", { scope: "row" }, make("bdi", {}, unit.name), unit.places.length > 1 ? make("small", {}, ` × ${unit.places.length}`) : ""),
-    make("td", { className: `number ${boxSide(told, unit.contribution)}` }, fixed(unit.contribution, 3, true)),
+    make("td", { className: `number ${sideIn(text, unit.contribution)}` }, fixed(unit.contribution, 3, true)),
     make("td", { className: "number wide-only" }, share(unit.attention)),
     make("td", { className: "number" }, make("span", { className: "given" }, `${share(told.probability)} `), `→ ${share(left)}`));
   const outline = (on) => {
-    for (const marked of $("box-words").querySelectorAll("mark")) {
-      const [from, to] = [Number(marked.dataset.from), Number(marked.dataset.to)];
-      marked.classList.toggle("own", on && unit.places.some(([begin, end]) => from < end && begin < to));
-    }
+    for (const marked of $("box-words").querySelectorAll(`[data-unit="${j}"]`)) marked.classList.toggle("own", on);
   };
   row.onmouseenter = () => outline(true);
   row.onmouseleave = () => outline(false);

@@ -124,7 +124,7 @@ function drawAxes(pen, panel) {
     const zero = !panel.log && Math.abs(value) < 1e-9;
     line(panel.left, panel.y(value), right, panel.y(value), zero ? "axis" : "line");
     const words = panel.log ? `${fixed(10 ** value, Math.max(0, -value))}%` : fixed(value, up.decimals, true);
-    pen.fillText(words, panel.left - 6, panel.y(value));
+    pen.fillText(words, panel.left - 6, panel.y(value), panel.left - 8); // Pressed together where it is long.
   }
   const [plus, minus] = directions().map(short);
   pen.textBaseline = "alphabetic";

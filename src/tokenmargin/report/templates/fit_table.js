@@ -22,12 +22,12 @@ function tableRow(token) {
   const name = make("button", { type: "button", className: "name" }, make("bdi", {}, data.tokens[token]));
   const first = make("th", { scope: "row" }, name);
   if (data.words[token]) first.append(make("small", { dir: "auto" }, data.words[token]));
+  if (state.k < 0) first.append(make("small", {}, "→ ", nameOfClass(classOf(token))));
   const row = make("tr", {}, first);
   for (const { dataset } of heads.slice(1)) {
     const cell = make("td", { className: `number ${ranks.get(dataset.key)}` }, shown(dataset.key, token, false));
     if (data.columns[dataset.key].signed) cell.classList.add(side(number(dataset.key, token)));
     if (dataset.key === "pull") cell.append(make("small", {}, interval(token)));
-    if (dataset.key === "decides" && state.k < 0) cell.append(make("small", { className: "whose", title: data.classes[classOf(token)] }, `→ ${data.classes[classOf(token)]}`));
     row.append(cell);
   }
   name.onclick = () => {

@@ -6,8 +6,10 @@ const SNIPPET = 60; // Characters on either side of a word.
 const DECIDERS = 6;
 const LINES = 3; // Lines below each other, for phrases that overlap.
 const reading = { token: -1, page: 0 };
+const ONE = 100000; // Probabilities come as whole numbers, which this is one of.
 const texts = data.documents.map(([row, truth, predicted, against, probabilities, text, left, tokens, pulls, attentions, withouts, places]) =>
-  ({ row, truth, predicted, against, probabilities, text, left, tokens, pulls, attentions, withouts, places }));
+  ({ row, truth, predicted, against, text, left, tokens, pulls, attentions, places,
+    probabilities: probabilities.map((p) => p / ONE), withouts: withouts.map((p) => p / ONE) }));
 
 const holders = new Map(); // Token to the texts that hold it.
 for (const text of texts) {
@@ -15,7 +17,6 @@ for (const text of texts) {
 }
 
 const textsWith = (token) => holders.get(token) ?? [];
-const permille = (value) => `${fixed(value / 10, 1)}%`;
 const nameIn = (text, j) => (typeof text.tokens[j] === "number" ? data.tokens[text.tokens[j]] : text.tokens[j]);
 
 /** With two classes a colour means a class; with more, toward the predicted class or toward the other one. */
@@ -62,15 +63,17 @@ function markedWords(words, token) {
 const isPhrase = (text, j) => nameIn(text, j).includes(" ");
 const shadeOf = (text, j, largest) => Math.round(SHADES * Math.abs(text.pulls[j]) / largest);
 
-/** What is said of a word or phrase when a pointer rests on it. */
+const withoutIt = (text, j) => `without it ${share(text.probabilities[text.predicted])} → ${share(text.withouts[j])}`;
+
+/** What is said of a word or phrase when a pointer rests on it; what is left without it where that is known. */
 function titleOf(text, j) {
-  return `${nameIn(text, j)}: ${fixed(text.pulls[j] / 1000, 3, true)} ${directionIn(text, text.pulls[j])}, ${permille(text.attentions[j])} of the attention; `
-    + `without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}`;
+  const without = text.withouts ? `; ${withoutIt(text, j)}` : "";
+  return `${nameIn(text, j)}: ${fixed(text.pulls[j] / 1000, 3, true)} ${directionIn(text, text.pulls[j])}, ${fixed(text.attentions[j] / 10, 1)}% of the attention${without}`;
 }
 
 /** The text: words are coloured, and the phrases over them are lines below, so that neither hides the other. */
 function markedText(text) {
-  const largest = Math.max(...text.pulls.map(Math.abs), 1);
+  const largest = text.pulls.reduce((most, pull) => Math.max(most, Math.abs(pull)), 1);
   const kept = spans(text).filter(([, , j]) => shadeOf(text, j, largest) || text.tokens[j] === reading.token);
   const words = kept.filter(([, , j]) => !isPhrase(text, j)), phrases = [];
   const busy = Array(LINES).fill(0); // Where each line is free again.
@@ -82,13 +85,14 @@ function markedText(text) {
   }
   const edges = [...new Set([0, text.text.length, ...kept.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
   const shownText = make("p", { className: "words", dir: "auto" });
+  let word = 0, phrase = 0, over = [];
   edges.slice(0, -1).forEach((start, i) => {
-    const end = edges[i + 1];
-    const covers = ([from, to]) => from <= start && end <= to;
-    let node = text.text.slice(start, end);
-    const word = words.find(covers);
-    if (word) node = marked(text, word[2], node, largest, "mark", "");
-    for (const [, , j, line] of phrases.filter(covers).sort((a, b) => a[3] - b[3])) node = marked(text, j, node, largest, "span", `phrase line${line} `);
+    while (word < words.length && words[word][1] <= start) word += 1;
+    over = over.filter(([, end]) => end > start);
+    while (phrase < phrases.length && phrases[phrase][0] <= start) over.push(phrases[phrase++]);
+    let node = text.text.slice(start, edges[i + 1]);
+    if (word < words.length && words[word][0] <= start) node = marked(text, words[word][2], node, largest, "mark", "");
+    for (const [, , j, line] of [...over].sort((a, b) => a[3] - b[3])) node = marked(text, j, node, largest, "span", `phrase line${line} `);
     shownText.append(node);
   });
   if (text.left) shownText.append(make("span", { className: "soft" }, ` … (${fixed(text.left, 0)} more characters)`));
@@ -98,6 +102,7 @@ function markedText(text) {
 function marked(text, j, contents, largest, tag, look) {
   const own = text.tokens[j] === reading.token ? " own" : "";
   const element = make(tag, { className: `${look}${sideIn(text, text.pulls[j])} shade${shadeOf(text, j, largest)}${own}`, title: titleOf(text, j) }, contents);
+  element.dataset.unit = j;
   if (typeof text.tokens[j] === "number") element.dataset.token = text.tokens[j];
   return element;
 }
@@ -105,12 +110,13 @@ function marked(text, j, contents, largest, tag, look) {
 /** The words and phrases that decided, together: the part of the sum, and what is left without each. */
 function decidersOf(text, place) {
   const total = text.pulls.reduce((sum, pull) => sum + Math.abs(pull), 0) || 1;
-  const deciders = make("p", { className: "deciders" }, two ? "Decided by " : `Why ${data.classes[text.predicted]} and not ${data.classes[text.against]}: `);
+  const deciders = make("p", { className: "deciders" }, ...(two ? ["Decided by "] : [make("span", {}, "Why ", nameOfClass(text.predicted), " and not ", nameOfClass(text.against), ":")]));
   const order = [...text.pulls.keys()].sort((a, b) => Math.abs(text.pulls[b]) - Math.abs(text.pulls[a]));
   for (const j of order.slice(0, DECIDERS).filter((place, rank) => !rank || 100 * Math.abs(text.pulls[place]) >= total)) {
     const pull = text.pulls[j], known = typeof text.tokens[j] === "number";
+    const size = two ? `${fixed(Math.abs(pull) / 1000, 2)} ${directionIn(text, pull)}` : fixed(pull / 1000, 2, true);
     const button = make(known ? "button" : "span", { className: `decider ${sideIn(text, pull)}` }, make("bdi", {}, nameIn(text, j)),
-      make("small", {}, `${fixed(Math.abs(pull) / 1000, 2)} ${directionIn(text, pull)} (${fixed(100 * Math.abs(pull) / total, 0)}%) · without it ${permille(text.probabilities[text.predicted])} → ${permille(text.withouts[j])}`));
+      make("small", {}, `${size} (${fixed(100 * Math.abs(pull) / total, 0)}%) · ${withoutIt(text, j)}`));
     if (known) {
       button.type = "button";
       button.onclick = () => (button.getAttribute("aria-expanded") === "true" ? close() : keep(text.tokens[j], place, button));
@@ -122,10 +128,9 @@ function decidersOf(text, place) {
 
 function article(text) {
   const right = text.truth === text.predicted;
-  const [truth, predicted] = [data.classes[text.truth], data.classes[text.predicted]];
-  const said = make("p", { className: "said" }, "is ", make("b", { dir: "auto" }, truth), ", predicted ", make("b", { dir: "auto" }, predicted),
-    ` with ${permille(text.probabilities[text.predicted])}`);
-  if (!right) said.append(` (${truth}: ${permille(text.probabilities[text.truth])})`);
+  const said = make("p", { className: "said" }, "is ", nameOfClass(text.truth, "b"), ", predicted ", nameOfClass(text.predicted, "b"),
+    ` with ${share(text.probabilities[text.predicted])}`);
+  if (!right) said.append(` (the true class ${share(text.probabilities[text.truth])})`);
   const place = make("div");
   const words = markedText(text);
   words.onclick = (event) => {

@@ -152,6 +152,9 @@ def test_seeds_are_of_the_reading_and_others_have_two_settings(settings, tmp_pat
     assert list(tables[control]) == [READING, "formulas as printed"]
     losses = {row["loss of the last epoch"] for rows in tables.values() for row in rows.values()}
     assert len(losses) == 4  # the control is the same data here, in the same reading
+    alone = compute(replace(config, others=(), controls=(), seeds=0), jax.random.key(0), silent)
+    assert list(alone.tables["IMDB, one layer"]) == ["torch's starts"]
+    assert "the reading is" not in alone.sentences[0]
 
 
 def test_what_another_machine_trained_is_judged(settings, result, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.instances import fig1b, fig1c, planar, random_sphere, theorem2_counterexample
-from tokenmargin.attention import CustomLoss, logistic
+from tokenmargin.attention import AttentionRisk, CustomLoss, correlation
 from tokenmargin.attention.regularization_path import local_path, regularization_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.errors import TooLargeError
@@ -126,7 +126,7 @@ class TestTheorem4:
 
     def test_the_same_check_sees_convergence_where_it_is(self, narrow):
         found = max(local_margins(narrow), key=lambda solution: solution.margin)
-        path = local_path(narrow, logistic, found.direction, 1e-3, RADII, 50.0)
+        path = local_path(narrow, found.direction, 1e-3, RADII, 50.0)
         assert converges_to_axis(path) > 0.9
         assert not path.is_bounded
         assert decay_exponent(path.radii, path.distances) < -1.9
@@ -269,6 +269,21 @@ class TestCertificates:
         certificate = certify_path(replace(path, points=path.radii[:, None] * np.array([1.0, 0.0])))
         assert certificate.verdict is PathVerdict.REFUTED
         assert certificate.best_selection == global_margin(fig1b()).selection
+
+    def test_it_is_the_last_point_that_is_judged(self):
+        path = regularization_path(fig1b(), radii=RADII)
+        local = path.radii[:, None] * np.array([1.0, 0.0])
+        last, others = np.arange(len(RADII)) == len(RADII) - 1, np.arange(len(RADII)) < len(RADII) - 1
+        assert certify_path(replace(path, points=np.where(last[:, None], path.points, local))).certified
+        turned = certify_path(replace(path, points=np.where(others[:, None], path.points, local)))
+        assert turned.verdict is PathVerdict.REFUTED
+
+    def test_losses_are_compared_on_their_own_scale(self):
+        """Scores a millionth as large: the local path is as much worse, in its own units."""
+        path, data = regularization_path(fig1b(), radii=RADII), fig1b()
+        small = EmbeddedSequences(data.tokens, data.labels, 1e-6 * data.head, data.keys)
+        local = replace(path, risk=AttentionRisk(small, correlation), points=path.radii[:, None] * np.array([1.0, 0.0]))
+        assert certify_path(local).verdict is PathVerdict.REFUTED
 
     def test_a_finite_path_is_not_certified(self):
         certificate = certify_path(regularization_path(theorem2_counterexample(), radii=(1.0, 10.0)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -192,3 +195,13 @@ def test_a_warm_up_holds_for_counted_texts_too():
     np.testing.assert_allclose(runs[0].records.learning_rate, [0.05, 0.1])
     np.testing.assert_allclose(runs[1].records.learning_rate, [0.1, 0.1])
     assert not same(runs[0].parameters, runs[1].parameters)
+
+
+def test_whoever_has_the_model_has_its_batches():
+    """In a process of its own: here everything was imported."""
+    script = (
+        "from tokenmargin.papers.maxmargin.vit import Vit; from tokenmargin.training import batch_factory; "
+        "print(batch_factory(Vit(32, 2, 2)).func.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "augmented_image_batches"

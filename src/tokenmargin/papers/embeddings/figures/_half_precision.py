@@ -10,9 +10,10 @@ import jax.numpy as jnp
 
 from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
-from tokenmargin.models.model import Model
+from tokenmargin.models.model import CompilerOptions, Model
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
+from tokenmargin.training.batches import batch_factory
 
 #: Below the first number float16 has whole multiples of the second alone.
 NORMAL, LEAST = 2.0**-14, 2.0**-24
@@ -32,6 +33,11 @@ class InHalf(Model):
         """Width of the embeddings."""
         return self.model.width
 
+    @property
+    def compiler_options(self) -> CompilerOptions:
+        """Options of the model's."""
+        return self.model.compiler_options
+
     def initial(self, key: jax.Array, size: int, dtype: Any) -> Any:
         """Start as the model does."""
         return self.model.initial(key, size, dtype)
@@ -44,6 +50,9 @@ class InHalf(Model):
     def recorded(self, parameters: Any, posterior: Any) -> dict[str, Any]:
         """Return what the model records."""
         return self.model.recorded(parameters, posterior)
+
+
+batch_factory.register(InHalf, lambda model: batch_factory(model.model))
 
 
 def _in_float16(x: Any) -> Any:

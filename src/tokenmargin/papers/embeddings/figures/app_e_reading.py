@@ -63,7 +63,7 @@ class Settings(Config):
     only: tuple[str, ...] = ()
     """Changes to try beside the reading, by key or by words in their names; all of them if none are given."""
     seeds: int = 1
-    """Trainings of the reading on `names`, which differ in their random numbers only."""
+    """Trainings of the reading on `names`, which differ in their random numbers only; 0 for none."""
     documents: int = 0
     """Reviews that one layer is trained on, drawn at random, half of each class; 0 takes all."""
     documents_of_two: int = 0
@@ -276,9 +276,10 @@ def _distances(tried: Mapping[Trial, Outcomes]) -> dict[str, float]:
 
 def _sentences(tried: Mapping[Trial, Outcomes], distances: Mapping[str, float]) -> tuple[str, ...]:
     closest = next(iter(distances))
+    beside = f"; the reading is {distances[READING]:.1f} away" if READING in distances else ""
     sentences = [
         f"Closest to the paper's losses at this size: {in_short(closest)}, whose last loss is {distances[closest]:.1f} "
-        f"orders of magnitude away at worst; the reading is {distances[READING]:.1f} away."
+        f"orders of magnitude away at worst{beside}."
     ]
     for trial, outcomes in tried.items():
         losses = (f"{end.last_loss:.1e} ({in_short(setting)})" for setting, end in outcomes.items())

@@ -49,7 +49,8 @@ def draw_loss_rows(ax: Any, rows: Sequence[LossRow], reported: float, decades: f
         ax.plot(smallest, place, "o", color=row.colour, mfc="white", ms=7)
         ax.plot(last, place, "o", color=row.colour, ms=4)
         for column, scale in zip(SCALE_COLUMNS, row.scales, strict=True):
-            ax.annotate(f"{scale:.2g}", (column, place), xycoords=across, va="center", ha="right", fontsize=7)
+            digits = f"{float(f'{scale:.2g}'):g}"  # two of them, and no exponent, which would touch its neighbour
+            ax.annotate(digits, (column, place), xycoords=across, va="center", ha="right", fontsize=7)
     for column, name in zip(SCALE_COLUMNS, ("p", "v"), strict=True):
         words = rf"$\langle E,{name}\rangle$"
         ax.annotate(words, (column, -0.6), xycoords=across, ha="right", fontsize=7, annotation_clip=False)

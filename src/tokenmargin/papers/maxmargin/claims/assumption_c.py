@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._types import ArrayLike, Vector
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError, TooLargeError
@@ -56,8 +57,8 @@ _EPS = 1e-14
 _TRIED = 32
 
 
-@dataclass(frozen=True, eq=False)
-class AssumptionC:
+@dataclass(frozen=True, eq=False, repr=False)
+class AssumptionC(Told):
     """Verdict on Assumption C for a selection, with the proof."""
 
     applies: Applies

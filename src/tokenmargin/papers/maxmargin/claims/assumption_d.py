@@ -25,6 +25,7 @@ import jax
 import numpy as np
 
 from tokenmargin._checks import checked
+from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
 from tokenmargin.attention.head_risk import HeadRisk
@@ -51,8 +52,8 @@ _TRIED_SHARES = (1e-3, 1e-2, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
 _TRIED_RESTS = (-3.0, -12.0)
 
 
-@dataclass(frozen=True, eq=False)
-class AssumptionD:
+@dataclass(frozen=True, eq=False, repr=False)
+class AssumptionD(Told):
     """Verdict on Assumption D for the optimal tokens, with the proof."""
 
     applies: Applies

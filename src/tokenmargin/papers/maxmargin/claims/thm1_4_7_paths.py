@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenmargin._rationals import Basis, whole_rows
 from tokenmargin._types import ArrayLike
-from tokenmargin.attention import Loss, logistic
+from tokenmargin.attention import AttentionRisk, Loss, logistic
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.regularization_path import LocalPath, local_path
@@ -91,7 +91,7 @@ class LocalPathCase:
     def path(self) -> LocalPath:
         """The path in the cone."""
         radii, inner = self.unit * np.array(self.relative_radii), self.unit * self.relative_inner_radius
-        return local_path(self.sequences, self.loss, self.axis, self.epsilon, radii, inner)
+        return local_path(AttentionRisk(self.sequences, self.loss), self.axis, self.epsilon, radii, inner)
 
 
 def decay_exponent(radii: ArrayLike, distances: ArrayLike) -> float:

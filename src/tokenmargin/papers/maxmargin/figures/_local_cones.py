@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tokenmargin.attention import logistic
 from tokenmargin.attention.regularization_path import LocalPath, local_path
 from tokenmargin.data import EmbeddedSequences
 from tokenmargin.experiments.experiment import Arrays, Number
@@ -84,7 +83,7 @@ def path_end(path: LocalPath) -> tuple[float, float, float]:
 
 
 def path_in(cone: Cone) -> LocalPath:
-    return local_path(cone.data, logistic, cone.axis, cone.epsilon, cone.radii, cone.inner_radius, random_starts=STARTS)
+    return local_path(cone.data, cone.axis, cone.epsilon, cone.radii, cone.inner_radius, random_starts=STARTS)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ t^(-1/2), as theorems ask.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,6 +20,7 @@ import numpy as np
 
 from tokenmargin._intervals import wilson
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
 from tokenmargin.attention import Adam, Method, SteepestDescent
 from tokenmargin.data import CrossSequences
 from tokenmargin.experiments import store
@@ -25,7 +28,7 @@ from tokenmargin.experiments.experiment import Config, Experiment, Number, Resul
 from tokenmargin.norms import L2, Max, Spectral
 from tokenmargin.papers.transformers_as_svms.margins import beside, has_tied_rival, least_gap, most_attended
 from tokenmargin.papers.transformers_as_svms.problems import uneven_problem, unit_problem, whole_problem
-from tokenmargin.papers.transformers_as_svms.runs import followed
+from tokenmargin.papers.transformers_as_svms.runs import BLOCK, followed
 
 #: (stream, n, T, d) -> a problem.
 Law = Callable[[np.random.Generator, int, int, int], CrossSequences]
@@ -96,7 +99,7 @@ class Settings(Config):
     lr: float = 0.1
     """Length of a step."""
     resume: str = ""
-    """Folder that keeps finished methods, so that an interrupted study goes on where it was."""
+    """Folder that keeps finished blocks, so that an interrupted study goes on where it was."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -120,20 +123,21 @@ class Search(Settings):
         return cls(problems=3, steps=4000)
 
 
-def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
+def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """Five methods on problems on the sphere."""
-    return _computed(config, key, progress, SPHERE, methods(config.lr), FEW[0])
+    return _computed(config, key, progress, map, SPHERE, methods(config.lr), FEW[0])
 
 
-def compute_search(config: Search, key: jax.Array, progress: Progress) -> Result:
+def compute_search(config: Search, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
     """Three methods, with steps of one length and with shorter ones, on problems of three laws."""
-    return _computed(config, key, progress, LAWS, searched(config.lr), FEW[1])
+    return _computed(config, key, progress, map, LAWS, searched(config.lr), FEW[1])
 
 
 def _computed(
     config: Settings,
     key: jax.Array,
     progress: Progress,
+    map: Map,
     laws: dict[str, Law],
     by: dict[str, Method],
     few: Sequence[str],
@@ -142,22 +146,26 @@ def _computed(
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
     sizes = (config.n, config.T, config.d)
     problems = [law(np.random.default_rng([seed, k]), *sizes) for law in laws.values() for k in range(config.problems)]
-    ratios: dict[str, np.ndarray] = {}
-    for name, method in by.items():
-
-        def measured(method: Method = method) -> dict[str, np.ndarray]:
-            return {"ratios": _ratios(problems, followed(problems, method, config.steps, 2, progress=progress))}
-
-        settings = (*sizes, config.problems, tuple(laws), config.steps, config.lr, seed)
-        ratios[name] = store.part(config.resume, name.replace(", ", "-"), settings, measured)["ratios"]
+    blocks = [problems[begin : begin + BLOCK] for begin in range(0, len(problems), BLOCK)]
+    names = [f"{name.replace(', ', '-')}-{j}" for name in by for j in range(len(blocks))]
+    inputs = [(method, block) for method in by.values() for block in blocks]
+    settings = (*sizes, config.problems, tuple(laws), config.steps, config.lr, seed)
+    parts = store.parts(config.resume, names, settings, partial(_ratios, config.steps), inputs, map)
+    found = []
+    for done, part in enumerate(parts, start=1):
+        found.append(part["ratios"])
+        progress(done, len(names), "blocks of problems")
+    ratios = {name: np.concatenate(found[j * len(blocks) : (j + 1) * len(blocks)]) for j, name in enumerate(by)}
     kept = candidates(ratios, tuple(laws))
     numbers, sentences = judged(ratios, kept, few)
     tables = {"candidates for counterexamples, by the law and number of their problem": kept}
     return Result({"seed": np.array(seed), "ratios": ratios}, tuple(numbers), tuple(sentences), tables)
 
 
-def _ratios(problems: list[Any], path: np.ndarray) -> np.ndarray:
+def _ratios(steps: int, given: tuple[Method, list[CrossSequences]]) -> dict[str, np.ndarray]:
     """Margin over the largest one in each norm, at the middle and at the end; NaN where no token is alone selected."""
+    method, problems = given
+    path = followed(problems, method, steps, 2)
     found = np.full((len(problems), 2, len(NORMS)), np.nan)
     for k, (problem, points) in enumerate(zip(problems, path, strict=True)):
         chosen = most_attended(problem, points[-1])
@@ -165,7 +173,7 @@ def _ratios(problems: list[Any], path: np.ndarray) -> np.ndarray:
             continue
         for j, norm in enumerate(NORMS):
             found[k, :, j] = [beside(problem, W, norm, chosen).ratio for W in points]
-    return found
+    return {"ratios": found}
 
 
 def own(ratios: dict[str, np.ndarray], name: str) -> np.ndarray:
@@ -271,6 +279,7 @@ EXPERIMENTS = (
         config=Settings,
         compute=compute,
         draw=draw,
+        spreads=True,
     ),
     Experiment(
         id="optimiser_geometry-counterexamples",
@@ -284,5 +293,6 @@ EXPERIMENTS = (
         config=Search,
         compute=compute_search,
         draw=draw,
+        spreads=True,
     ),
 )

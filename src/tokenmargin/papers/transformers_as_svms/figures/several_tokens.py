@@ -7,7 +7,9 @@ best mixture of the tokens that are kept. The head is concave and smooth.
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ import numpy as np
 
 from tokenmargin._intervals import wilson
 from tokenmargin._progress import Progress
+from tokenmargin._types import Map
 from tokenmargin.experiments import store
 from tokenmargin.experiments.experiment import Config, Experiment, Number, Result
 from tokenmargin.papers.transformers_as_svms.claims import several_tokens
@@ -27,6 +30,9 @@ from tokenmargin.theory.claim import Applies
 #: Columns of the table of a width: what is missed, 1 - cos of W with W_fin + log(t) W_dir and with W_dir at each look,
 #: and whether the tokens of the best mixture of all are kept.
 COLUMNS = ("attention", "speed", *(f"both, e^{s:g}" for s in LOOKS), *(f"W_dir, e^{s:g}" for s in LOOKS), "best kept")
+
+#: Problems that are one part of the study.
+BLOCK = 10
 
 #: 1 - cos of W and W_fin + log(t) W_dir at the end, of the median run.
 TURNED = 0.02
@@ -45,7 +51,7 @@ class Settings(Config):
     d: tuple[int, ...] = (4, 6, 8, 10)
     """Widths of tokens and queries."""
     resume: str = ""
-    """Folder that keeps finished widths, so that an interrupted study goes on where it was."""
+    """Folder that keeps finished blocks, so that an interrupted study goes on where it was."""
 
     @classmethod
     def smoke(cls) -> Settings:
@@ -53,35 +59,34 @@ class Settings(Config):
         return cls(problems=4, n=2, T=3, d=(3,))
 
 
-def compute(config: Settings, key: jax.Array, progress: Progress) -> Result:
-    """Every problem of every width."""
+def compute(config: Settings, key: jax.Array, progress: Progress, map: Map = builtins.map) -> Result:
+    """Every problem of every width, in blocks."""
     seed = int(jax.random.randint(key, (), 0, 2**31 - 1))
-    tables: dict[str, np.ndarray] = {}
-    for j, d in enumerate(config.d):
-
-        def followed(done: int, _: int | None, what: str, j: int = j) -> None:
-            progress(j * config.problems + done, len(config.d) * config.problems, what)
-
-        def measured(d: int = d, followed: Progress = followed) -> dict[str, np.ndarray]:
-            streams = [np.random.default_rng([seed, d, k]) for k in range(config.problems)]
-            cases = [random_mixing(rng, unit_problem(rng, config.n, config.T, d)) for rng in streams]
-            paths = flows(cases, followed)
-            ended = [replace(case, run=path) for case, path in zip(cases, paths, strict=True)]
-            return {"rows": np.array([_row(case) for case in ended])}
-
-        settings = (config.n, config.T, d, config.problems, seed)
-        tables[f"{d}"] = store.part(config.resume, f"d{d}", settings, measured)["rows"]
+    begins = range(0, config.problems, BLOCK)
+    inputs = [(d, range(k, min(k + BLOCK, config.problems))) for d in config.d for k in begins]
+    names = [f"d{d}-{block.start}" for d, block in inputs]
+    settings = (config.n, config.T, config.problems, seed)
+    found = store.parts(config.resume, names, settings, partial(_rows, config, seed), inputs, map)
+    tables: dict[str, np.ndarray] = {f"{d}": np.empty((0, len(COLUMNS))) for d in config.d}
+    for done, ((d, _), part) in enumerate(zip(inputs, found, strict=True), start=1):
+        tables[f"{d}"] = np.concatenate([tables[f"{d}"], part["rows"]])
+        progress(done, len(inputs), "blocks of flows")
     numbers, sentences = judged(tables)
     return Result({"looks": LOOKS, "rows": tables}, tuple(numbers), tuple(sentences))
 
 
-def flows(cases: list[Mixing], progress: Progress) -> np.ndarray:
+def _rows(config: Settings, seed: int, block: tuple[int, range]) -> dict[str, np.ndarray]:
+    """`COLUMNS` of some problems of a width, each with its own random stream."""
+    d, numbers = block
+    streams = [np.random.default_rng([seed, d, k]) for k in numbers]
+    cases = [random_mixing(rng, unit_problem(rng, config.n, config.T, d)) for rng in streams]
+    ended = [replace(case, run=path) for case, path in zip(cases, flows(cases), strict=True)]
+    return {"rows": np.array([_row(case) for case in ended])}
+
+
+def flows(cases: list[Mixing]) -> np.ndarray:
     """W of the flow of every case, shape (cases, looks, d, e)."""
-    found = []
-    for done, case in enumerate(cases, start=1):
-        found.append(case.path)
-        progress(done, len(cases), "flows")
-    return np.stack(found)
+    return np.stack([case.path for case in cases])
 
 
 def _row(case: Mixing) -> list[float]:
@@ -171,6 +176,7 @@ EXPERIMENTS = (
         config=Settings,
         compute=compute,
         draw=draw,
+        spreads=True,
         claims=("transformers_as_svms-several",),
     ),
 )
