@@ -41,7 +41,7 @@ class Said(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """What occurrences of one name in one text amount to, and the group that each occurrence belongs to."""
+    """Sums over the occurrences of one name in one text, and the number of the sum that each occurrence is in."""
 
     texts: np.ndarray
     tokens: np.ndarray
