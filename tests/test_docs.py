@@ -584,6 +584,7 @@ def test_whoever_cites_finds_this_version_and_every_paper():
     citation, bibliography = (ROOT / "CITATION.cff").read_text(), (ROOT / "references.bib").read_text()
     version = tokenmargin.__version__
     assert f"\nversion: {version}\n" in citation
+    assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"@software\{{tokenmargin,[^@]*version = \{{{re.escape(version)}\}}", bibliography)
     titles = [paper.title for paper in papers().values()]
     assert [title for title in titles if title not in citation] == []

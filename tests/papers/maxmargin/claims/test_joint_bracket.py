@@ -10,7 +10,12 @@ from tests.instances import fig3
 from tokenmargin.attention.joint_risk import JointRisk
 from tokenmargin.data import EmbeddedSequences, Selection
 from tokenmargin.margin import att_svm, rate_direction, relaxed_svm
-from tokenmargin.papers.maxmargin.claims._joint_bracket import _Saturated, attention_spared, least_log_sum
+from tokenmargin.papers.maxmargin.claims._joint_bracket import (
+    JointBracket,
+    _Saturated,
+    attention_spared,
+    least_log_sum,
+)
 from tokenmargin.papers.maxmargin.claims.joint_balls import JointBalls, joint_minimiser, joint_path
 from tokenmargin.papers.maxmargin.claims.thm5_6_joint import BRACKET_TOLERANCE
 
@@ -161,3 +166,48 @@ def test_tokens_that_no_classifier_separates_have_no_selection():
     found = joint_minimiser(same)
     assert found.selection is None
     assert "separable" in found.because
+
+
+def bracket_of(radius: float, head_radius: float) -> JointBracket:
+    """Around p_0 = (2, 0) and the head (1, 0)."""
+    return JointBracket(
+        OPTIMAL, 2.0, 1.0, np.array([2.0, 0.0]), radius, np.array([1.0, 0.0]), head_radius, np.zeros(3), (0.0, 0.0)
+    )
+
+
+def test_errors_of_direction_are_those_of_the_cone_around_the_ball():
+    """A ball of half its distance is seen under 30 degrees on each side; one that holds 0 on all sides."""
+    one, up, ahead = bracket_of(1.0, 0.5), np.array([0.0, 3.0]), np.array([5.0, 0.0])
+    assert one.direction_error(up) == pytest.approx(1 - np.cos(np.radians(120)), rel=1e-12)
+    assert one.least_direction_error(up) == pytest.approx(1 - np.cos(np.radians(60)), rel=1e-12)
+    assert one.head_error(up) == pytest.approx(1 - np.cos(np.radians(120)), rel=1e-12)
+    assert one.least_direction_error(ahead) == 0.0
+    assert one.direction_error(-ahead) == pytest.approx(2.0, rel=1e-12)
+    assert one.least_direction_error(-ahead) == pytest.approx(1 - np.cos(np.radians(150)), rel=1e-12)
+    whole = bracket_of(2.5, 1.5)
+    assert whole.direction_error(ahead) == whole.head_error(ahead) == pytest.approx(2.0, rel=1e-12)
+    assert whole.least_direction_error(-ahead) == 0.0
+    sharp = bracket_of(2e-9, 1e-9)
+    assert sharp.direction_error(ahead) == pytest.approx(0.5e-18, rel=1e-6)
+    assert sharp.head_error(ahead) == pytest.approx(0.5e-18, rel=1e-6)
+
+
+def test_attention_that_is_spared_is_what_the_gaps_and_the_spare_margin_allow():
+    """v_mm = (1, 0), Gamma = 1, X = |(1, -1/2)| and 3, a = 1 and 3.
+
+    On the support vector half of Gamma over 3 (1 + X/a); on the other, of spare margin 2, half way from 2/3 to 1. Where
+    the spare margin is all of the gap nothing is spared.
+    """
+    first, alone = [[1.0, 0.0], [0.0, 0.5]], [[4.0, 0.0], [9.0, 9.0]]
+    keys = np.zeros((3, 2, 1))
+
+    def spared(other: float) -> np.ndarray | None:
+        tokens = np.array([first, [[3.0, 0.0], [other, 0.0]], alone])
+        mask = np.array([[True, True], [True, True], [True, False]])
+        data = EmbeddedSequences(tokens, [1, 1, 1], [1.0, 0.0], keys=keys, mask=mask)
+        return attention_spared(data, Selection.from_indices([0, 0, 0], 2))
+
+    strict = 0.5 / 3 / (1 + np.hypot(1, 0.5))
+    np.testing.assert_allclose(spared(0.0), [strict, 5 / 6, 1 / 2], rtol=1e-9)
+    assert spared(1.0) is None
+    assert spared(0.999) is not None
