@@ -65,10 +65,8 @@ PLAIN = (
     *(f"optimiser_geometry-{name}" for name in ("multiclass", "counterexamples")),
     *("rates-exponents", "mirror_descent-bregman", "embeddings-theorem5", "transformers_as_svms-several"),
     *("optimiser_geometry-attention", "transformers_as_svms-rank"),
+    *(f"next_token-{name}" for name in ("acyclic", "global", "local")),
 )
-
-#: The same, which nobody has published yet.
-NOT_YET = tuple(f"next_token-{name}" for name in ("global", "acyclic", "local"))
 
 
 def _reviews(name: str, figure: str, flags: str = "", sizes: str = "", planned: str = "") -> Run:
@@ -190,6 +188,15 @@ NO_FIGURES = (
         files=("encoder.txt", "two-layer.txt", "manifest.json"),
     ),
     Run(
+        name="phase-diagram",
+        commands=(
+            "python -m benchmarks.phase_diagram diagram --problems 5000 --processes 2 --kept {kept} --out {out}",
+        ),
+        smoke=("python -m benchmarks.phase_diagram diagram --problems 4 --judged 1 --kept {kept} --out {out}",),
+        files=("said.txt", "diagram.json", "figure.png", "manifest.json"),
+        planned="not run yet",
+    ),
+    Run(
         name="evidence.json",
         commands=("tokenmargin check --instances 50 --out {out}/evidence.json",),
         smoke=("tokenmargin check maxmargin-thm1 --instances 1 --out {out}/evidence.json",),
@@ -225,7 +232,6 @@ RUNS = {
     for run in (
         *ON_A_GPU,
         *(Run(name=name, figure=name) for name in PLAIN),
-        *(Run(name=name, figure=name, planned="not run yet") for name in NOT_YET),
         *NO_FIGURES,
     )
 }

@@ -366,11 +366,10 @@ def test_the_engine_keeps_what_reaches_new_lines():
 @pytest.mark.parametrize(
     ("call", "remedy"),
     [
-        (lambda: tm.margin.rate_direction(toys.fig1b(), [0], 1.0), r"Selection\.from_indices"),
         (lambda: tm.AttentionRisk(toys.fig1b(), "logistic"), r"losses\.logistic"),
         (lambda: tm.one_step(tm.TokenDataset([[1, 0], [0, 1]], [1, -1]), 1.0, d=8, key=0), r"jax\.random\.key"),
     ],
-    ids=["selection", "loss", "key"],
+    ids=["loss", "key"],
 )
 def test_a_wrong_type_is_told_how_the_right_one_is_made(call, remedy):
     with pytest.raises(WrongTypeError, match=remedy):

@@ -31,7 +31,6 @@ STANDS_FOR: dict[type, tuple[type, ...]] = {int: (Integral,), float: (Real,), bo
 
 #: How what is asked for is made, where its type does not say: by the end of "name: type".
 REMEDIES = {
-    ": a Selection": " Selection.from_indices(indices, T) makes one.",
     ": a Loss": " They are in tokenmargin.losses, such as losses.logistic; losses.CustomLoss takes a function.",
     "key: an Array or a Generator": " jax.random.key(0) makes one.",
     "key: an Array or a ndarray": " jax.random.key(0) makes one.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 
+@cache
 def machine_bytes() -> float:
     """Memory of this machine, or infinity where it does not say."""
     try:

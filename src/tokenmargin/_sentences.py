@@ -24,6 +24,11 @@ def some(items: Iterable[object], shown: int = 5) -> str:
     return ", ".join(map(str, given[:shown])) + (", ..." if len(given) > shown else "")
 
 
+def number_of(count: int, name: str) -> str:
+    """A number of things, of one or of several: "1 tie", "1,200 ties"."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def sizes(counts: Mapping[str, int], shown: int = 8) -> str:
     """Classes with their sizes, at most so many by name: "3 a, 2 '1' and 75 more classes"."""
     names = (repr(name) if name[:1].isdigit() else name for name in counts)

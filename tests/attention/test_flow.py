@@ -10,6 +10,7 @@ from tests.instances import fig1c, planar, random_sphere, theorem2_counterexampl
 from tokenmargin import AttentionRisk, Descent, Flow, LimitKind, follow
 from tokenmargin.attention import Outcome, _rosenbrock, exponential, follow_all, limits_of
 from tokenmargin.attention import flow as flow_module
+from tokenmargin.attention._stacks import stacks
 
 
 def to_the_end(*step):
@@ -268,11 +269,11 @@ def test_problems_side_by_side_end_where_each_ends_alone(rng, monkeypatch):
     """As many as there are lanes, laid out along the last axis, against the same flows one problem at a time."""
     objectives = [AttentionRisk(random_sphere(rng, n=2, T=4, d=3)) for _ in range(flow_module.LANES)]
     starts = np.zeros((len(objectives), 3))
-    stacked = jax.tree.map(lambda *x: np.stack(x), *[one.in_span[0] for one in objectives])
-    assert flow_module._are_small_and_many(stacked, len(objectives))
+    (stack,), _ = stacks(objectives)
+    assert flow_module.is_small_stack(stack.fields)
     together = follow_all(objectives, starts, Flow())
     monkeypatch.setattr(flow_module, "LANES", 8)
-    monkeypatch.setattr(flow_module, "_are_small_and_many", lambda *_: False)
+    monkeypatch.setattr(flow_module, "is_small_stack", lambda *_: False)
     alone = follow_all(objectives, starts, Flow())
     for limit, own in zip(
         *(limits_of(objectives, [run.final for run in runs]) for runs in (together, alone)), strict=True

@@ -1,12 +1,16 @@
 """Judging points side by side: the numbers of each are those of slow twins that see one point."""
 
+import inspect
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tests import references
 from tests.instances import random_sphere
 from tokenmargin import AttentionRisk, Flow
-from tokenmargin.attention import _judging, _stationary, follow_all, limits_of
+from tokenmargin.attention import _ends, _stationary, follow_all, limits_of
+from tokenmargin.attention._stacks import stacks
 from tokenmargin.data import EmbeddedSequences
 
 
@@ -32,19 +36,19 @@ def judged():
 
 def test_separation_of_many_points_is_that_of_each(judged):
     risks, points = judged
-    ends = _judging._Ends.of([(risk, *risk.in_span, p) for risk, p in zip(risks, points, strict=True)])
+    (ends,) = _ends.ends_of(risks, stacks(risks)[0], list(points))
     unit = ends.force / ends.speed[:, None]
-    found = _judging._separation(ends, ends.signed, unit)
+    found = _ends.separation(ends, ends.signed, unit)
     certified = 0
     for b in range(len(points)):
         arrays = ends.keys[b], ends.present[b], ends.signed[b], ends.scores[b], unit[b]
-        chosen, held_back, *numbers = references.separation(*arrays, _judging.GAP_TOLERANCE)
+        chosen, held_back, *numbers = references.separation(*arrays, _ends.GAP_TOLERANCE)
         np.testing.assert_array_equal(found.chosen[b], chosen)
         np.testing.assert_allclose(found.held_back[b], held_back, atol=1e-14)
         np.testing.assert_allclose(found.adverse[b], numbers[2], atol=1e-12)
         if ends.speed[b] > 1e-6:  # else gaps are measured in units of rounding
             np.testing.assert_allclose((found.spread[b], found.excess[b]), numbers[:2], rtol=1e-9, atol=1e-12)
-        certified += found.spread[b] < _judging.SPREAD_TOLERANCE
+        certified += found.spread[b] < _ends.SPREAD_TOLERANCE
     assert 0 < certified < len(points)
 
 
@@ -167,3 +171,30 @@ def test_inputs_that_share_a_pair_of_tokens_go_along_its_difference_however_it_i
     (run,) = follow_all([risk], [turn @ [3.0, 9.5]], Flow())
     assert run.limit.diverges
     np.testing.assert_allclose(run.limit.velocity, turn @ [-1.0, 0.0], atol=1e-9)
+
+
+def most_spread(keys, carries, norm: float, speed: float, present=None) -> float:
+    """Of one point with two tokens an input, whose keys have these lengths."""
+    keys, weight = np.array(keys, dtype=float)[None, :, :, None], np.array(carries, dtype=float)
+    shown = np.ones(keys.shape[:3], dtype=bool) if present is None else np.array(present)[None]
+    signed = weight[None, :, None, None] * np.array([[0.0, 1.0], [-1.0, 0.0]])
+    told = SimpleNamespace(
+        keys=keys, present=shown, signed=signed, norm=np.array([norm]), speed=np.array([speed]),
+    )  # fmt: skip
+    (found,) = inspect.unwrap(_ends.Ends.most_spread.fget)(told)
+    return float(found)
+
+
+def test_the_spread_that_is_settled_is_that_of_rounded_logits():
+    """32 eps |p| / |G|^2, between 1e-7 and 1/20; where inputs of short keys alone carry weight, their scale cubed."""
+    eps, one = 2.0**-52, [[1.0, 0.0]]
+    assert most_spread(one, [1.0], 1e6, 1e-2) == pytest.approx(32 * eps * 1e6 / 1e-4, rel=1e-12)
+    assert most_spread(one, [1.0], 1e6, 1.0) == 1e-7
+    assert most_spread(one, [1.0], 1e6, 1e-9) == most_spread(one, [1.0], 1e6, 0.0) == 0.05
+    short = [[0.0625, 0.0], [1.0, 0.0]]
+    assert most_spread(short, [1.0, 0.0], 1e8, 1e-2) == pytest.approx(32 * eps * 1e8 / 1e-4 / 16**3, rel=1e-12)
+    assert most_spread(short, [1.0, 1.0], 1e6, 1e-2) == most_spread(one, [1.0], 1e6, 1e-2)
+    eighth = [[0.125, 0.0], [1.0, 0.0]]
+    assert most_spread(eighth, [1.0, 0.0], 1e6, 1e-2) == most_spread(one, [1.0], 1e6, 1e-2)
+    masked = most_spread([[0.0625, 1e9]], [1.0], 1e6, 1e-2, present=[[True, False]])
+    assert masked == most_spread(one, [1.0], 1e6, 1e-2)

@@ -92,6 +92,19 @@ def test_the_flow_ends_in_a_mixed_limit_at_the_floor(flow):
     np.testing.assert_allclose(limit.finite_part, 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("loss", [label_log, label_squared], ids=["log", "squared"])
+@pytest.mark.parametrize("n", [5, 7, 9])
+def test_a_flow_of_any_number_of_sequences_moves_where_no_label_comes_first(n, loss):
+    """Sequences are added up to a number that programs are compiled for: what is added has a finite loss, too."""
+    rng = np.random.default_rng(n)
+    sequences = np.array([rng.permutation(7)[:5] for _ in range(n)])
+    risk = NextTokenRisk(sequences, sequences[:, 1], rng.normal(size=(7, 9)), loss)
+    run = follow(risk, np.zeros((9, 9)), Flow())
+    assert run.n_steps < 1000
+    assert run.limit.diverges or run.limit.mixed, run.limit.reason
+    assert risk.value(run.final) < 0.5 * risk.value(np.zeros((9, 9)))
+
+
 def test_descents_go_the_same_way(flow):
     risk = published()
     for method in (Descent(0.5), NormalizedDescent(0.05)):

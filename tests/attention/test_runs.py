@@ -20,7 +20,16 @@ from tokenmargin import (
     NormalizedDescent,
     follow,
 )
-from tokenmargin.attention import HeadRisk, QuadraticHead, Runs, exponential, limits_of, logistic
+from tokenmargin.attention import (
+    HeadRisk,
+    MatrixRisk,
+    QuadraticHead,
+    Runs,
+    _lane_field,
+    exponential,
+    limits_of,
+    logistic,
+)
 from tokenmargin.attention import flow as flow_module
 from tokenmargin.attention._size_classes import (
     WORTH_A_PROGRAM,
@@ -30,6 +39,7 @@ from tokenmargin.attention._size_classes import (
     shared_shapes,
     size_class,
 )
+from tokenmargin.data import CrossSequences
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import label_log, label_squared
 
@@ -71,11 +81,7 @@ def same(limit, alone):
 def alone_by_exact_shapes(risks, starts, monkeypatch):
     """The slow twin: one problem at a time in its own shape, as if there were no size classes."""
     with monkeypatch.context() as patch:
-        for name in (
-            "tokenmargin.attention._size_classes",
-            "tokenmargin.attention._lane_field",
-            "tokenmargin.attention._judging",
-        ):
+        for name in ("tokenmargin.attention._size_classes", "tokenmargin.attention._stacks"):
             patch.setattr(f"{name}.shared_shapes", lambda shapes: [tuple(shape) for shape in shapes])
         return [follow(risk, start, Flow()).limit for risk, start in zip(risks, starts, strict=True)]
 
@@ -100,7 +106,54 @@ def test_few_programs_serve_many_shapes(rng):
     assert len(shapes) > 30
     before = flow_module._advance._cached._cache_size()
     follow(risks, starts, Flow())
-    assert flow_module._advance._cached._cache_size() - before <= 3
+    # One for all of them, and for one, two or a few that are followed from nearer or further.
+    assert flow_module._advance._cached._cache_size() - before <= 4
+
+
+def test_a_new_shape_of_a_class_compiles_nothing(rng):
+    def problems(n, T, d, count=40):
+        return [
+            AttentionRisk(EmbeddedSequences.from_scores(rng.normal(size=(n, T, d)), rng.normal(size=(n, T))))
+            for _ in range(count)
+        ]
+
+    def programs():
+        return [one._cached._cache_size() for one in (flow_module._advance, _lane_field._evaluate)]
+
+    first, later = problems(5, 4, 5), [*problems(6, 4, 6), *problems(5, 4, 6, count=7)]
+    assert size_class(5) == size_class(6) == 6
+    assert set(follow(first, [np.zeros(5)] * 40, Flow()).kinds) <= {"diverges", "finite"}
+    before = programs()
+    follow(later, [np.zeros(6)] * 47, Flow()).explain()
+    assert programs() == before
+
+
+def test_a_list_of_all_kinds_of_risks_ends_where_each_ends_alone(rng):
+    """Fixed scores, a nonlinear head, v and p, W, (K, Q), next tokens, several stacks of each of the first."""
+    tokens, labels = rng.normal(size=(3, 4, 3)), np.array([1, -1, 1])
+    plain = [AttentionRisk(EmbeddedSequences(rng.normal(size=(3, 4, d)), labels, rng.normal(size=d))) for d in (3, 9)]
+    both = CrossSequences(tokens, queries=rng.normal(size=(3, 2)), labels=labels, head=rng.normal(size=3))
+    quadratic = QuadraticHead(rng.normal(size=(3, 3)), rng.normal(size=3))
+    risks = [
+        plain[0],
+        HeadRisk(plain[0].sequences, quadratic),
+        MatrixRisk(both),
+        NextTokenRisk([[0, 1, 2], [2, 1, 0], [1, 0, 1]], [1, 2, 0], rng.normal(size=(3, 4))),
+        JointRisk(plain[0].sequences),
+        plain[1],
+        plain[0],
+    ]
+    starts = [0.1 * rng.normal(size=sum(block.size for block in risk.blocks.values())) for risk in risks]
+    for method, options in ((Flow(), {}), (NormalizedDescent(0.3), {"steps": 40})):
+        together = follow(risks, starts, method, **options)
+        for risk, start, run in zip(risks, starts, together, strict=True):
+            alone = follow(risk, start, method, **options)
+            if method == Flow():
+                same(run.limit, alone.limit)
+                continue
+            finals = [one if isinstance(one, tuple) else (one,) for one in (run.final, alone.final)]
+            for part, own in zip(*finals, strict=True):
+                np.testing.assert_allclose(part, own, rtol=1e-6, atol=1e-9)
 
 
 def test_every_list_is_an_axis(rng):
@@ -205,13 +258,17 @@ def test_size_classes():
 
 def test_what_is_wrong_with_lists(rng):
     risk = AttentionRisk(fig1c())
+    far = AttentionRisk(EmbeddedSequences.from_scores(1e308 * fig1c().keys, np.eye(3, 7)))
     for call, words in (
         (lambda: follow([], [], Flow()), "there are no risks"),
         (lambda: follow([risk], [[0.0, 0.0]], []), "there are no methods"),
         (lambda: follow([risk, risk], [[0.0, 0.0]], Flow()), "2 risks but 1 starts: give one start for each"),
         (lambda: follow([risk, risk], 0.0, Flow()), "2 risks but start is a float"),
         (lambda: follow([risk, risk], [np.zeros(2), np.zeros((3, 2))], Flow()), "between 1 and 3 starts"),
-        (lambda: follow([risk, 3], [[0.0, 0.0]] * 2, Flow()), "risk must be a Risk"),
+        (lambda: follow([risk, 3], [[0.0, 0.0]] * 2, Flow()), "problem 1: risk must be a Risk"),
+        (lambda: follow([risk, risk], [[0.0, 0.0], [np.nan, 0.0]], Flow()), "problem 1: start holds NaN"),
+        (lambda: follow([risk, risk, far], [[0.0, 0.0]] * 3, Flow()), "problem 2: keys of one input are farther apart"),
+        (lambda: follow([far, risk], [[0.0, 0.0]] * 2, Descent(1.0)), "problem 0: keys of one input are farther"),
         (lambda: follow([risk], [[0.0, 0.0]], [Descent(0.1)], every=2), "keep_path=True"),
     ):
         with pytest.raises(InvalidInputError, match=words):

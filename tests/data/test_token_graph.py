@@ -5,7 +5,7 @@ import pytest
 
 from tests import references
 from tokenmargin import TokenGraph
-from tokenmargin.data import NextTokens, Relation, _edge_counts
+from tokenmargin.data import NextTokens, Relation, _edge_counts, causal_rows
 from tokenmargin.errors import InvalidInputError, TokenMarginError
 from tokenmargin.sources import next_token_parts, write_parquet
 
@@ -117,7 +117,7 @@ def test_a_vocabulary_of_one_a_sequence_of_one_and_a_graph_without_edges_are_ans
 WRONG = {
     "a label that does not occur": (
         ([[0, 1], [1, 2], [2, 2]], [0, 0, 1]),
-        r"label of row 1, token 0.*1 other rows \(2\)",
+        r"label of row 1, token 0.*1 other row \(2\)",
     ),
     "no sequences": (([], []), "no sequences"),
     "an empty sequence": (([[0], []], [0, 0]), "sequence 1 is empty"),
@@ -158,6 +158,26 @@ def test_names_and_questions_that_do_not_fit_are_refused():
         graph.plot(5)
     with pytest.raises(KeyError):
         graph.edges[5]
+
+
+def test_a_causal_mask_shows_what_stands_before():
+    sequences, labels = causal_rows([["a", "b", "a", "b", "b"], ["b"], ["b", "a", "a"]])
+    assert [row.tolist() for row in sequences] == [["a", "b"], ["a", "b", "a"], ["a", "b", "a", "b"], ["b", "a"]]
+    assert labels.tolist() == ["a", "b", "b", "a"]
+    sequences, labels = causal_rows(np.array([[0, 1, 2, 0, -1], [0, 0, -1, -1, -1]]), window=2)
+    assert [row.tolist() for row in sequences] == [[0]]
+    assert labels.tolist() == [0]
+    for wrong in ([[0, 1, 2]], [[0]], [], "abc"):
+        with pytest.raises(TokenMarginError):
+            causal_rows(wrong)
+    with pytest.raises(InvalidInputError, match="window"):
+        causal_rows([[0, 0]], window=0)
+
+
+def test_columns_of_a_frame_are_taken():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"before": [["a", "b"], ["b", "a"]], "next": ["a", "b"]}, index=[7, 3])
+    assert TokenGraph(frame["before"], frame["next"]).explain() == TokenGraph([[0, 1], [1, 0]], [0, 1]).explain()
 
 
 def test_it_is_drawn_with_every_component_and_on_axes_of_ones_own():

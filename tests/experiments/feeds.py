@@ -625,9 +625,7 @@ FEEDS: dict[str, Callable[[], Fed]] = {
     "transformers_as_svms-vis2": partial(visualized, vis1_vis2.compute_second),
     "optimiser_geometry-multiclass": multiclass,
     "next_token-global": partial(next_tokens, global_acyclic_convergence),
-    "next_token-acyclic": partial(
-        next_tokens, global_acyclic_convergence, given={"cyclic": False}, shown=frozenset({"descents"})
-    ),
+    "next_token-acyclic": partial(next_tokens, global_acyclic_convergence, given={"cyclic": False}),
     "next_token-local": partial(next_tokens, local_convergence),
     "maxmargin-fig1": directions,
     "maxmargin-fig2": cone,

@@ -43,7 +43,7 @@ SOURCE = ROOT / "src" / "tokenmargin"
 PARTS = ("verify", "data", "attention", "margin", "models", "training", "theory", "papers")
 #: Proofs, certificates and verdicts: of these every change must be noticed, or change nothing that is promised.
 PROOFS = re.compile(
-    r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging|krawczyk|_enclosures"
+    r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging|attention/_ends|krawczyk|_enclosures"
     r"|finite_part|margin_agreement"
 )
 #: Seconds of tests that one change is worth, of those that run its line; of the others of its module a share of that.

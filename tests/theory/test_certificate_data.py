@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from tests.test_verify_stationary import both, hexes, stopping
 from tokenmargin.data import CrossSequences, EmbeddedSequences, Selection
 from tokenmargin.errors import InvalidInputError
+from tokenmargin.margin import att_svm
+from tokenmargin.norms import L2, Lp, Max, Sum
+from tokenmargin.theory import write_certificate
+from tokenmargin.theory._exact_proof import norm_name
 from tokenmargin.theory.certificate_data import _difference_of_keys, _short, speaks_of
 from tokenmargin.theory.problem import Problem
+from tokenmargin.verify import verify
 
 TOKENS = np.array([[[1.0, -0.0], [-1.0, 0.0]], [[-0.0, -2.0], [0.0, 2.0]]])
 KEYS = np.array([[[2.0, -0.0], [0.0, -0.0]], [[0.0, 2.0], [-0.0, 0.0]]])
@@ -94,3 +101,14 @@ def test_queries():
 def test_long_selections_are_cut():
     assert _short({"selected": "x" * 60}) == "x" * 60
     assert _short({"selected": "x" * 61}) == "x" * 57 + "..."
+
+
+@pytest.mark.parametrize("norm", [L2(), Max(), Sum(), Lp(3.0)])
+def test_what_is_infeasible_is_so_in_the_norm_that_was_asked(norm, tmp_path):
+    """A key between two others: no p separates it, in whichever norm."""
+    between = EmbeddedSequences.from_scores([[[1.0], [0.0], [2.0]]], [[1.0, 0.0, 0.0]])
+    write_certificate(att_svm(between, Selection.from_indices([0], 3), norm=norm), tmp_path / "none.json")
+    content = json.loads((tmp_path / "none.json").read_text())
+    assert content["kind"] == "infeasible"
+    assert (content["problem"]["norm"], content["problem"]["blocks"]) == (norm_name(norm), [["p", 1]])
+    assert verify(content).verified

@@ -11,7 +11,7 @@ from tests.attention.test_next_token_risk import published
 from tokenmargin import Flow, NextTokenRisk, compare, follow, graph_svm
 from tokenmargin.attention import label_squared
 from tokenmargin.attention.follow import follow_all
-from tokenmargin.errors import InvalidInputError
+from tokenmargin.errors import InvalidInputError, NotDecidedError
 from tokenmargin.theory import finite_part, proven_finite
 
 
@@ -138,3 +138,37 @@ def test_where_no_matrix_keeps_the_graph_training_does_not_agree(runs):
     (run, *_) = follow_all([narrow] * 8, [np.zeros((9, 9))] * 8, Flow())
     agreement = compare(run.limit)
     assert not agreement.agrees
+    assert not agreement.is_compared
+    assert "No W can meet these preferences" in agreement.explain()
+
+
+#: Logarithms of lengths of queries, in units: the first three tokens are the last of a sequence.
+LENGTHS = np.array([-1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])[:, None]
+
+
+@pytest.mark.parametrize("spread", [0.0, 3.0, 6.0])
+def test_queries_of_lengths_far_apart_are_solved(spread):
+    """Queries at right angles: whatever the lengths of the three that ask, log-odds are the same."""
+    risk, rng = random_risk(3), np.random.default_rng(0)
+    queries = np.linalg.qr(rng.normal(size=(9, 9)))[0][:8]
+    far = queries * 10.0 ** (spread * LENGTHS)
+    rows = risk.rows.tokens.reshape(24, 4), risk.rows.labels
+    parts = [finite_part(NextTokenRisk(*rows, risk.embeddings, queries=Q), prove=False) for Q in (queries, far)]
+    assert parts[0].floor == pytest.approx(parts[1].floor, rel=1e-12)
+    odds = [(part.matrix @ Q.T)[:, :3] for part, Q in zip(parts, (queries, far), strict=True)]
+    np.testing.assert_allclose(*odds, atol=1e-7)
+
+
+def test_what_floats_do_not_tell_is_said():
+    """Queries nearly along one line and 10^12 apart in length: W has no digits left for the shorter ones."""
+    risk = random_risk(3)
+    line = np.random.default_rng(1).normal(size=9) + 1e-3 * risk.embeddings
+    with pytest.raises(NotDecidedError, match="divide queries by their lengths"):
+        finite_part(
+            NextTokenRisk(
+                risk.rows.tokens.reshape(24, 4),
+                risk.rows.labels,
+                risk.embeddings,
+                queries=line * 10.0 ** (7 * LENGTHS),
+            )
+        )

@@ -25,6 +25,7 @@ def test_log_odds_are_those_of_the_counts_and_the_rest_is_ruled_out(contexts):
     words = {word.word: word for word in found.main.words}
     assert set(words) == {"the", "a"}
     assert words["the"].log_odds == 0.0
+    assert found.n_compete == 2
     assert words["a"].log_odds == pytest.approx(-np.log(2.0), abs=1e-9)
     assert words["the"].share == pytest.approx(2 / 3, abs=1e-9)
     assert (words["the"].chosen, words["the"].present) == (2, 4)
@@ -38,6 +39,18 @@ def test_log_odds_are_those_of_the_counts_and_the_rest_is_ruled_out(contexts):
     assert found.training is not None
     assert found.training.limit is LimitKind.MIXED
     assert found.training.agrees
+
+
+def test_a_sample_is_solved_and_what_competes_in_all_windows_is_counted(contexts, monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys.modules["tokenmargin.theory.word_competition"], "MOST_SEQUENCES", 2)
+    last = contexts.names.index("of")
+    found = [word_competitions(contexts.rows, [last], trained=0, seed=seed)[0] for seed in range(8)]
+    assert {(one.n_sequences, one.n_solved) for one in found} == {(5, 2)}
+    of_the = [one for one in found if one.main.words[0].word == "the"]
+    assert {one.n_compete for one in of_the} == {2}
+    assert 1 in {len(one.main.words) for one in of_the}
 
 
 def test_the_corpus_in_numbers_and_in_plain_values(contexts):

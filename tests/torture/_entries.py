@@ -175,6 +175,7 @@ def attention_entries() -> Entries:
                 "names": None,
             },
         ),
+        "causal_rows": (data.causal_rows, {"texts": [[0, 1, 0], [1, 0, 1]], "window": None}),
         "TokenGraph": (tm.TokenGraph, {"sequences": [[0, 1], [1, 0]], "labels": [0, 1], "names": None}),
         "graph_svm": (
             tm.graph_svm,
@@ -219,8 +220,7 @@ def attention_entries() -> Entries:
         "local_path": (
             attention.local_path,
             {
-                "sequences": seq,
-                "loss": tm.losses.logistic,
+                "risk": seq,
                 "axis": p,
                 "epsilon": 0.1,
                 "radii": (2.0,),

@@ -36,7 +36,7 @@ def margin_entries() -> Entries:
     chosen = {"sequences": seq, "selection": both}
     return {
         "att_svm": (tm.att_svm, {**chosen, "norm": "l2"}),
-        "att_svm_any": (tm.att_svm_any, {"sequences": seq, "allowed": both, "max_nodes": 100}),
+        "att_svm_any": (tm.att_svm_any, {"sequences": seq, "allowed": both, "norm": "l2", "max_nodes": 100}),
         "att_svm_batch": (margin.att_svm_batch, {"sequences": [seq], "selections": [both], "norm": "l2"}),
         "corpus_svm": (tm.corpus_svm, {**corpus, "tolerance": 1e-6, "start": None}),
         "CorpusMargin.is_optimal": (solved.is_optimal, {"tolerance": 1e-6}),
@@ -46,7 +46,7 @@ def margin_entries() -> Entries:
         "global_margin": (tm.global_margin, {"sequences": seq, "norm": "l2"}),
         "label_svm": (tm.label_svm, {"features": rows, "labels": [1, -1]}),
         "selected_label_svm": (margin.selected_label_svm, chosen),
-        "local_margins": (tm.local_margins, {"problem": seq, "norm": "l2", "limit": 100}),
+        "local_margins": (tm.local_margins, {"risk": seq, "norm": "l2", "limit": 100}),
         "feasible_selections": (margin.feasible_selections, {"sequences": seq, "limit": 100}),
         "relaxed_svm": (tm.relaxed_svm, {**chosen, "relaxed": None, "norm": "l2"}),
         "relaxed_inputs": (margin.relaxed_inputs, chosen),

@@ -7,7 +7,7 @@ import pytest
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.models import OneLayer, TwoLayer
-from tokenmargin.training import AdamW, Evaluator, train
+from tokenmargin.training import AdamW, Evaluator, forecast_training, train
 from tokenmargin.training.batches import in_memory
 
 KEY = jax.random.key(0)
@@ -131,3 +131,15 @@ def test_what_is_no_data_set_is_refused_in_words(given, says):
     """Asked of the check itself: while the tests run, annotations are executed before it."""
     with pytest.raises(InvalidInputError, match=says):
         in_memory(given, "the data set to train on")
+
+
+@pytest.mark.parametrize("dtype", ["\ud800", "float16", "no type"])
+def test_another_dtype_is_refused_in_words(dtype):
+    model = OneLayer(width=2)
+    for work in (
+        lambda: Evaluator(TOGETHER, model, dtype=dtype),
+        lambda: forecast_training(TOGETHER, model, AdamW(lr=0.1), epochs=1, dtype=dtype),
+        lambda: train(TOGETHER, model, AdamW(lr=0.1), epochs=1, key=KEY, dtype=dtype),
+    ):
+        with pytest.raises(InvalidInputError, match="dtype must be float32 or float64, got "):
+            work()

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import frexp
 from typing import Any
 
 import equinox as eqx
@@ -23,13 +22,14 @@ from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
 from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
 from tokenmargin.attention._kinks import landed
-from tokenmargin.attention._lane_field import alike, widened
+from tokenmargin.attention._lane_field import widened
 from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
-from tokenmargin.attention._sliding import integrate_pieces
+from tokenmargin.attention._sliding import followed_pieces, integrate_pieces
+from tokenmargin.attention._stacks import Stack, in_few_shapes, stacked, stacks
 from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
 from tokenmargin.attention.limit import Limit
 from tokenmargin.attention.risk import Risk
@@ -62,26 +62,28 @@ ONE_POINT = 1e-6
 
 def flows(risks: Sequence[Risk], points: list[np.ndarray], method: Flow, keep_path: bool) -> Flows:
     """(number, trajectory) of each flow, as they end: first those without a span, each by itself, then the others."""
-    spanned = [j for j, risk in enumerate(risks) if risk.in_span is not None]
-    for j in sorted(set(range(len(risks))) - set(spanned)):
+    found, without = stacks(risks)
+    for j in without:
         path, times, reached = block_flow(risks[j], points[j], method)
         outcome = Outcome.NORM_REACHED if reached else Outcome.STEPS_SPENT
         yield j, Trajectory(risks[j], method, path, times, outcome, len(path) - 1)
-    for j, run in _in_spans([risks[j] for j in spanned], [points[j] for j in spanned], method, keep_path):
-        yield spanned[j], run
+    yield from _in_spans(risks, found, points, method, keep_path)
 
 
-def _in_spans(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool) -> Flows:
+def _in_spans(
+    risks: Sequence[Risk], found: list[Stack], points: list[np.ndarray], method: Flow, keep_path: bool
+) -> Flows:
     """(number, trajectory) of each flow of a risk with a span, as they end; those from far out last."""
-    sizes = [exponent(start, risk.in_span[1]) for risk, start in zip(risks, points, strict=True)]
-    far = [FarStart.of(j, risks[j], points[j], size) for j, size in enumerate(sizes) if size > FAR]
+    sizes = np.zeros(len(risks), dtype=int)
+    for stack in found:
+        sizes[stack.numbers] = exponents(_of(points, stack), stack.coordinates)
+    far = [FarStart.of(j, risks[j], points[j], int(sizes[j])) for j in np.flatnonzero(sizes > FAR).tolist()]
     clear, lost = [one for one in far if one.is_clear], {one.number: one for one in far}
     runs = []
     for k in range(2 if clear else 0):
-        until = [float(np.ldexp(method.until_norm, -one.powers[k])) for one in clear]
-        runs.append(
-            dict(_near([one.risk for one in clear], [one.nearer[k] for one in clear], method, keep_path, until))
-        )
+        until = np.ldexp(method.until_norm, [-one.powers[k] for one in clear])
+        some, starts = [one.risk for one in clear], [one.nearer[k] for one in clear]
+        runs.append(dict(_near(some, stacks(some)[0], starts, method, keep_path, until)))
     for j, one in enumerate(clear):
         joined = one.joined(runs[0][j], (runs[0][j].limit, runs[1][j].limit))
         if joined is not None:
@@ -90,36 +92,46 @@ def _in_spans(risks: list[Any], points: list[np.ndarray], method: Flow, keep_pat
     for j, one in lost.items():
         if sizes[j] > OUT_OF_REACH:
             yield j, one.left_alone(method)
-    known = [j for j, size in enumerate(sizes) if size <= FAR or (j in lost and size <= OUT_OF_REACH)]
-    until = [method.until_norm] * len(known)
-    for j, run in _near([risks[j] for j in known], [points[j] for j in known], method, keep_path, until):
-        yield known[j], run
+    known = sizes <= FAR
+    known[[j for j in lost if sizes[j] <= OUT_OF_REACH]] = True
+    parts = [stack.some(known[stack.numbers]) for stack in found]
+    until = np.full(len(risks), method.until_norm)
+    yield from _near(risks, [part for part in parts if len(part.numbers)], points, method, keep_path, until)
 
 
-def _near(risks: list[Any], points: list[np.ndarray], method: Flow, keep_path: bool, until_norm: list[float]) -> Flows:
+def _of(points: list[np.ndarray], stack: Stack) -> np.ndarray:
+    """The point of each problem of a stack, shape (B, 1, D)."""
+    return np.stack([points[j] for j in stack.numbers.tolist()])[:, None]
+
+
+def _near(
+    risks: Sequence[Risk],
+    found: list[Stack],
+    points: list[np.ndarray],
+    method: Flow,
+    keep_path: bool,
+    until_norm: np.ndarray,
+) -> Flows:
     """The same for starts whose logits are known, each to a norm of its own, or `AWAY` from its start."""
-    reduced = [risk.in_span for risk in risks]
-    systems = in_shared_shapes([system for system, _ in reduced])
-    for members in alike(systems):
-        inside = [widened(reduced[j][1].inward(points[j]).astype(points[j].dtype), systems[j]) for j in members]
-        norms = [float(lengths(start)) for start in inside]
-        until = [
-            max(
-                until_norm[j] * float(np.clip(reduced[j][1].kappa, *ORDINARY_KEYS)),
-                norm * AWAY if norm < 2.0**FAR else norm + ONWARD,
-            )
-            for j, norm in zip(members, norms, strict=True)
-        ]
-        followed = integrate_pieces if has_kinks(systems[members[0]]) else partial(integrate, record=keep_path)
-        for lane, end in followed([systems[j] for j in members], inside, until, method):
-            j = members[lane]
-            system, coordinates = reduced[j]
-            outcome = _outcome(end)
-            path = coordinates.outward(end.path[:, : system.keys.shape[2]], points[j])
+    for members, systems in in_few_shapes(found):
+        followed = integrate_pieces if has_kinks(systems) else partial(integrate, record=keep_path)
+        starts = [found[k].coordinates.inward(_of(points, found[k]))[:, 0] for k in members]
+        norm = np.concatenate([lengths(one) for one in starts])
+        kappa = np.concatenate([found[k].coordinates.kappa[:, 0, 0] for k in members])
+        asked = until_norm[np.concatenate([found[k].numbers for k in members])]
+        away = np.where(norm < 2.0**FAR, norm * AWAY, norm + ONWARD)
+        until = np.maximum(asked * np.clip(kappa, *ORDINARY_KEYS), away)
+        owners = [(found[k], b) for k in members for b in range(len(found[k].numbers))]
+        inside = np.concatenate([widened(one, systems) for one in starts])
+        for lane, end in followed(systems, inside, until, method):
+            stack, b = owners[lane]
+            j, coordinates, outcome = int(stack.numbers[b]), stack.coordinates.one(b), _outcome(end)
+            path = coordinates.outward(end.path[:, : stack.shape[2]], points[j])
             path[0] = points[j]
             run = Trajectory(risks[j], method, path, coordinates.times(end.times), outcome, end.n_steps)
-            is_still = outcome is Outcome.STATIONARY
-            yield j, _beyond(run, system, coordinates, until[lane], method) if is_still else run
+            if outcome is Outcome.STATIONARY:
+                run = _beyond(run, stack.one(b)[0], coordinates, float(until[lane]), method)
+            yield j, run
 
 
 def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
@@ -153,8 +165,7 @@ def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until:
         cut = max(int(back[0]), 1)
         apart = replace(end, path=path[: cut + 1], times=end.times[: cut + 1], n_steps=cut)
         run = _joined(run, apart, coordinates)
-        ((_, end),) = integrate_pieces([system], [path[cut]], [until], method)
-        run = _joined(run, end, coordinates)
+        run = _joined(run, followed_pieces(system, path[cut], until, method), coordinates)
     return run
 
 
@@ -163,8 +174,9 @@ def _followed_beside(
 ) -> tuple[FlowEnd, Coordinates]:
     """The flow of what is left beside the held part, from where a run ended, and its coordinates."""
     inner = coordinates.within(parts.free)
-    (rest,) = in_shared_shapes([parts.rest])
-    (_, end), *_ = integrate([rest], [widened(inner.inward(run.points[-1]), rest)], [until], method, record=True)
+    rest = stacked(in_shared_shapes([parts.rest]))
+    start = widened(inner.inward(run.points[-1]), rest)[None]
+    ((_, end),) = integrate(rest, start, np.array([until]), method, record=True)
     return replace(end, path=end.path[:, : parts.free.shape[1]]), inner
 
 
@@ -188,10 +200,10 @@ def _outcome(end: FlowEnd) -> Outcome:
 _pair_weights = eqx.filter_jit(lambda system, y: system.pair_weights(y)[0])
 
 
-def exponent(start: np.ndarray, coordinates: Coordinates) -> int:
-    """Binary exponent of the length of a start, in units of 1/longest key difference."""
-    inside = coordinates.along(start)
-    return frexp(float(lengths(inside)))[1] + frexp(coordinates.kappa)[1] - 1
+def exponents(starts: np.ndarray, coordinates: Coordinates) -> np.ndarray:
+    """Binary exponents of the lengths of starts (B, 1, D), in units of 1/longest key difference."""
+    inside = lengths(coordinates.along(starts)[:, 0])
+    return np.asarray(np.frexp(inside)[1] + np.frexp(coordinates.kappa[:, 0, 0])[1] - 1)
 
 
 @dataclass(frozen=True, eq=False)

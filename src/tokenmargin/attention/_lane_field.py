@@ -21,7 +21,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.attention._outer_keys import OuterKeys
 from tokenmargin.attention._pulls import Pulls
 from tokenmargin.attention._scaled import ScaledVector
-from tokenmargin.attention._size_classes import Shape, in_shape, is_small, shared_shapes
+from tokenmargin.attention._size_classes import is_small
 from tokenmargin.attention.method import Excess, Gradient
 from tokenmargin.attention.pair_field import (
     KeyField,
@@ -260,21 +260,8 @@ def side_by_side(stacked: Any, loss: Loss | None = None, n_outputs: AnyArray | N
     return LaneField.of(stacked.keys, stacked.scores, stacked.log_multiplicity, loss or stacked.loss, n_outputs)
 
 
-def alike(systems: Sequence[eqx.Module]) -> list[list[int]]:
-    """Numbers of the systems that can be stacked: of one structure, with arrays of the same shapes."""
-    groups: dict[object, list[int]] = {}
-    for j, system in enumerate(systems):
-        leaves, structure = jax.tree.flatten(system)
-        shapes = ((np.shape(x), getattr(x, "dtype", None) or jnp.result_type(x)) for x in leaves)
-        groups.setdefault((structure, *shapes), []).append(j)
-    return list(groups.values())
-
-
-def evaluated(systems: KeyField, points: np.ndarray, shape: Shape | None = None) -> tuple[np.ndarray, ...]:
-    """Force, Jacobian, signed pair weights and scores at each point, EVALUATED of them at a time, in a shape."""
-    n, T, d = systems.keys.shape[1:]
-    systems = in_shape(systems, shape or shared_shapes([(n, T, d)])[0])
-    points = widened(points, systems)
+def evaluated(systems: KeyField, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Force, Jacobian, signed pair weights and scores at a point of each of a stack, EVALUATED of them at a time."""
     several = EVALUATED if is_small(systems.keys.shape[1:]) else 1 << (len(points) - 1).bit_length()
     size = min(EVALUATED, several) if len(points) > 1 else 1
     parts = []
@@ -282,8 +269,7 @@ def evaluated(systems: KeyField, points: np.ndarray, shape: Shape | None = None)
         rows = np.minimum(np.arange(begin, begin + size), len(points) - 1)  # a short block repeats the last point
         some = jax.tree.map(lambda x, rows=rows: x[rows], systems)
         parts.append(jax.device_get(_evaluate(some, points[rows])))
-    force, jacobian, signed, scores = (np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
-    return force[:, :d], jacobian[:, :d, :d], signed[:, :n, :T, :T], scores[:, :n, :T]
+    return tuple(np.concatenate(found)[: len(points)] for found in zip(*parts, strict=True))
 
 
 def widened(points: np.ndarray, system: Any) -> np.ndarray:

@@ -135,7 +135,7 @@ def _finite_part(
     for _ in range(NEWTON_STEPS):
         force, jacobian = (np.asarray(x) for x in alone.force_and_jacobian(y))
         size = float(np.linalg.norm(jacobian))
-        if size == 0.0:
+        if size == 0.0 or not np.isfinite(size + np.abs(force).sum()):
             return None
         move = np.linalg.lstsq(jacobian, -force, rcond=None)[0]
         y, step = y + move, float(np.linalg.norm(move)) / (1.0 + float(np.linalg.norm(y)))

@@ -6,6 +6,7 @@ numbers for each token. A field takes such keys wherever it takes an array of th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import equinox as eqx
@@ -101,16 +102,21 @@ def in_span(keys: FieldKeys, present: np.ndarray) -> tuple[np.ndarray, Coordinat
         keys, sides = in_sides(keys, present)
         tokens, queries = keys.by_head()
         keys = np.einsum("hntd,hne,hk->hntkde", tokens, queries, np.eye(keys.heads)).reshape(keys.shape)
-    whole = np.asarray(keys)
-    n, T, d = whole.shape
+    inside, coordinates = in_spans(np.asarray(keys)[None], present[None])
+    return inside[0], replace(coordinates.one(0), sides=None if sides is None else sides.sides)
+
+
+def in_spans(keys: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, Coordinates]:
+    """The same for arrays of keys of many problems, shape (B, n, T, d)."""
+    B, n, T, d = keys.shape
     basis = None
     if d > n * (T - 1) and T > 1:
         # keys are relative to a token of their own input, so one of T is 0
-        moving = np.where(present[:, :, None], whole, 0).reshape(n * T, d)[np.arange(n * T) % T != 0]
-        basis = np.linalg.qr(moving.T)[0]
-        whole = whole @ basis
-    kappa = float(rounded_length(whole.reshape(1, n * T, -1))[0])
-    return whole / kappa, Coordinates(basis, kappa, None if sides is None else sides.sides)
+        moving = np.where(present[..., None], keys, 0.0)[:, :, 1:].reshape(B, n * (T - 1), d)
+        basis = np.linalg.qr(np.swapaxes(moving, 1, 2))[0]
+        keys = keys @ basis[:, None]
+    kappa = rounded_length(keys.reshape(B, n * T, -1))[:, None, None]
+    return keys / kappa[..., None], Coordinates(basis, kappa)
 
 
 def in_sides(keys: OuterKeys, present: np.ndarray) -> tuple[OuterKeys, Coordinates]:

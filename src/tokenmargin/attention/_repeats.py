@@ -16,6 +16,15 @@ def same_key(keys: Keys, mask: TokenFlags) -> np.ndarray:
     return np.asarray(same & mask[:, :, None] & mask[:, None, :])
 
 
+def have_repeats(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """True for problem j of shape (B, n, T, d) if two tokens of one of its inputs have the same key, shape (B,)."""
+    ordered = np.sort(np.where(mask, keys[..., 0], np.nan), axis=2)
+    suspects = (ordered[:, :, 1:] == ordered[:, :, :-1]).any(axis=(1, 2))  # equal in the first coordinate already
+    for j in np.flatnonzero(suspects).tolist():
+        suspects[j] = same_key(keys[j], mask[j]).sum() > mask[j].sum()
+    return suspects
+
+
 def repeats_merged(keys: Keys, values: Tokens, mask: TokenFlags) -> tuple[Tokens, TokenNumbers]:
     """Tokens of identical keys as one token of their multiplicity and their mean value, exactly.
 

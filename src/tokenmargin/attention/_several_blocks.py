@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, Path, Vector
-from tokenmargin.attention._judging import LEAST_NORM
+from tokenmargin.attention._ends import LEAST_NORM
 from tokenmargin.attention._mixed import SAME_DIFFERENCE
 from tokenmargin.attention._points import lengths
 from tokenmargin.attention._rosenbrock import FIRST_STEP, ROSENBROCK_POWER, controlled, rosenbrock_step

@@ -98,10 +98,12 @@ def filled_up(
     wide[..., :n, :T, :d] = keys
     present[..., :n, :T] = log_multiplicity
     present[..., n:, 0] = 0.0  # an input has a token, or its softmax is no number
+    # A loss need not be finite at every number, nor at a token's score, which no output need reach: that of the label
+    # is never 0. What is added scores as the middle of an input's tokens, which is between them where they differ.
+    there = np.isfinite(log_multiplicity[..., :1, :])
+    lowest = np.where(there, scores[..., :1, :], np.inf).min(axis=-1, keepdims=True)
+    highest = np.where(there, scores[..., :1, :], -np.inf).max(axis=-1, keepdims=True)
     gamma = np.empty(shape[:-1], scores.dtype)
-    # A loss need not be finite at every number: what is added scores as a token that there is, and as the highest of an
-    # input, as minus the log of the label's attention is infinite where no label is.
-    there = np.where(np.isfinite(log_multiplicity[..., :1, :]), scores[..., :1, :], -np.inf)
-    gamma[...] = there.max(axis=-1, keepdims=True)
+    gamma[...] = lowest / 2 + highest / 2
     gamma[..., :n, :T] = scores
     return wide, gamma, present

@@ -7,7 +7,7 @@ along, or off. Each step ends on the surfaces that hold it, to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -41,11 +41,16 @@ IN_A_ROW, NO_WAY = 100, 1e-8
 
 
 def integrate_pieces(
-    systems: Sequence[HeadField], starts: list[np.ndarray], until: list[float], method: Flow
+    systems: HeadField, starts: np.ndarray, until: np.ndarray, method: Flow
 ) -> Iterator[tuple[int, FlowEnd]]:
-    """Follow every system from its start; yields (index, end) as they finish, like `integrate`."""
-    for j, system in enumerate(systems):
-        yield j, _Sliding(system, starts[j], until[j], method).followed()
+    """Follow every system of a stack from its start; yields (index, end) as they finish, like `integrate`."""
+    for j, start in enumerate(starts):
+        yield j, followed_pieces(jax.tree.map(lambda x, j=j: x[j], systems), start, float(until[j]), method)
+
+
+def followed_pieces(system: HeadField, start: np.ndarray, until: float, method: Flow) -> FlowEnd:
+    """The end of the flow of one system from its start."""
+    return _Sliding(system, start, until, method).followed()
 
 
 class _Sliding:
@@ -66,15 +71,8 @@ class _Sliding:
             self._step()
         end, state = self.path[-1], self.state
         reached = bool(np.linalg.norm(end) >= float(state.until))
-        return FlowEnd(
-            end,
-            self.times[-1],
-            int(state.taken),
-            reached,
-            bool(state.finished),
-            np.stack(self.path),
-            np.array(self.times),
-        )
+        path, times = np.stack(self.path), np.array(self.times)
+        return FlowEnd(int(state.taken), reached, bool(state.finished), path, times)
 
     def _progresses(self) -> bool:
         """False where kinks follow one another without end, or units of several layers meet with no way to go on."""

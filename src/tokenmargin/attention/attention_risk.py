@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,14 +14,17 @@ import numpy as np
 from tokenmargin._checks import checked
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray, ArrayLike
+from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import shifted_gaps
-from tokenmargin.attention._outer_keys import field_keys
-from tokenmargin.attention._repeats import repeats_merged
+from tokenmargin.attention._outer_keys import field_keys, in_spans
+from tokenmargin.attention._repeats import have_repeats, repeats_merged
 from tokenmargin.attention.head_risk import HeadRisk, Numbers
 from tokenmargin.attention.heads import LinearHead
 from tokenmargin.attention.pair_field import PairField
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, optimal_selection, score_tie_widths, scores
+from tokenmargin.data.scores import scores_of_many
+from tokenmargin.data.sequences import relative_to_first
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.losses import Loss, logistic
 
@@ -124,11 +128,44 @@ _force_and_jacobian = eqx.filter_jit(lambda risk, p: risk.force_and_jacobian(p))
 
 
 def _pair_field(sequences: EmbeddedSequences, loss: Loss) -> PairField:
-    check_decreasing(loss, scores(sequences))
-    gamma = np.where(sequences.mask, scores(sequences), 0)
-    gamma = ties_made_equal(gamma, score_tie_widths(sequences)[:, None])
-    gamma, log_multiplicity = repeats_merged(sequences.key_marks, gamma[:, :, None], sequences.mask)
-    return PairField(keys=field_keys(sequences), scores=gamma[:, :, 0], log_multiplicity=log_multiplicity, loss=loss)
+    gamma, mask = scores(sequences), sequences.mask
+    check_decreasing(loss, gamma)
+    told = merged_scores(sequences.key_marks[None], gamma[None], score_tie_widths(sequences)[None], mask[None])
+    return PairField(keys=field_keys(sequences), scores=told[0][0], log_multiplicity=told[1][0], loss=loss)
+
+
+def pair_fields(risks: Sequence[AttentionRisk]) -> tuple[PairField, Coordinates]:
+    """`in_span` of many risks, whose data have arrays of the same shapes and no queries, and whose loss is one."""
+    data, loss = [risk.sequences for risk in risks], risks[0].loss
+    gamma, widths = scores_of_many(data)
+    for own in gamma:
+        check_decreasing(loss, own)
+    mask = np.stack([one.mask for one in data])
+    keys = relative_to_first(np.stack([one.keys for one in data]), mask)
+    told = merged_scores(keys, gamma, widths, mask)
+    inside, coordinates = in_spans(keys, mask)
+    first = PairField(keys=inside[0], scores=told[0][0], log_multiplicity=told[1][0], loss=loss)
+    arrays = inside, *told
+    return eqx.tree_at(lambda one: (one.keys, one.scores, one.log_multiplicity), first, arrays), coordinates
+
+
+def merged_scores(
+    marks: np.ndarray, gamma: np.ndarray, widths: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and log multiplicity of B problems, repeated tokens merged and tied scores made equal.
+
+    Args:
+        marks: numbers of a token that are those of another of its input where their keys are, shape (B, n, T, m).
+        gamma: scores, shape (B, n, T).
+        widths: distances below which they are ties, shape (B, n).
+        mask: shape (B, n, T).
+    """
+    gamma = ties_made_equal(np.where(mask, gamma, 0.0), widths[:, :, None])
+    log_multiplicity = np.where(mask, 0.0, -np.inf)
+    for j in np.flatnonzero(have_repeats(marks, mask)).tolist():
+        values, log_multiplicity[j] = repeats_merged(marks[j], gamma[j, :, :, None], mask[j])
+        gamma[j] = values[:, :, 0]
+    return gamma, log_multiplicity
 
 
 def ties_made_equal(gamma: np.ndarray, width: np.ndarray) -> np.ndarray:

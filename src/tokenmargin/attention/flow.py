@@ -11,7 +11,7 @@ every stage and run a batch in lockstep until its slowest member is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -137,8 +137,6 @@ _Batch = TypeVar("_Batch", _Lane, _Trail)
 class FlowEnd:
     """End of one integration, in the coordinates of the system, with the accepted points if recorded."""
 
-    y: np.ndarray
-    time: float
     n_steps: int
     reached: bool
     finished: bool
@@ -147,44 +145,38 @@ class FlowEnd:
 
 
 def integrate(
-    systems: Sequence[KeyField], starts: list[np.ndarray], until: list[float], method: Flow, record: bool
+    systems: KeyField, starts: np.ndarray, until: np.ndarray, method: Flow, record: bool
 ) -> Iterator[tuple[int, FlowEnd]]:
-    """Follow every system (all of one structure) from its start; yields (index, end) as they finish."""
-    lanes = min(LANES, 1 << (len(systems) - 1).bit_length())
-    if lanes > FEW and _is_small(systems[0]):  # idle lanes cost less than a program for every number of them
+    """Follow every system of a stack from its start; yields (index, end) as they finish."""
+    count = len(starts)
+    lanes = min(LANES, 1 << (count - 1).bit_length())
+    if lanes > FEW and is_small_stack(systems):  # idle lanes cost less than a program for every number of them
         lanes = LANES
-    waiting = iter(range(len(systems)))
-    owner = np.full(lanes, -1)
-    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    system = jax.tree.map(lambda *x: np.stack(x), *([systems[0]] * lanes))
+    owner, following = np.full(lanes, -1), 0
+    parts = [np.asarray(x) for x in jax.tree.leaves(systems)]
+    system = jax.tree.map(lambda x: np.repeat(x[:1], lanes, axis=0), systems)
     first = jax.tree.leaves(_fresh(starts[0], method))
     state = jax.tree.map(lambda x: np.stack([x] * lanes), _fresh(starts[0], method))
     state.finished[:] = True  # idle lanes stand still
+    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     while True:
-        for lane in np.flatnonzero(owner < 0).tolist():
-            j = next(waiting, None)
-            if j is None:
-                break
-            owner[lane] = j
-            _put(system, lane, jax.tree.leaves(systems[j]))
-            _put(state, lane, first)
-            state.y[lane], state.until[lane] = starts[j], until[j]
-            paths[j] = []
+        idle = np.flatnonzero(owner < 0)[: count - following]
+        taken = following + np.arange(len(idle))
+        following += len(idle)
+        owner[idle] = taken
         if (owner < 0).all():
             return
+        if len(idle):
+            _put(system, idle, [part[taken] for part in parts])
+            _put(state, idle, first)
+            state.y[idle], state.until[idle] = starts[taken], until[taken]
         advanced, trail = _advance(system, state, record)
-        state = jax.tree.map(lambda x: np.array(x), advanced)
+        state = jax.tree.map(np.array, jax.device_get(advanced))
         if trail is not None:
-            trail_y, trail_time, accepted = (np.asarray(x) for x in trail)
-        for lane in np.flatnonzero(owner >= 0).tolist():
-            j = int(owner[lane])
-            if trail is not None:
-                kept = accepted[:, lane]
-                passed = trail_y[kept, lane], trail_time[kept, lane]
-                paths[j].append((passed[0].reshape(-1, starts[j].size), passed[1].reshape(-1)))
-            if state.finished[lane] or state.taken[lane] >= method.max_steps:
-                owner[lane] = -1
-                yield j, _end(state, lane, starts[j], paths.pop(j))
+            _keep(paths, owner, *map(np.asarray, trail))
+        for lane in np.flatnonzero((owner >= 0) & (state.finished | (state.taken >= method.max_steps))).tolist():
+            j, owner[lane] = int(owner[lane]), -1
+            yield j, _end(state, lane, starts[j], paths.pop(j, []))
 
 
 def _fresh(start: np.ndarray, method: Flow) -> _Lane:
@@ -201,27 +193,45 @@ def _fresh(start: np.ndarray, method: Flow) -> _Lane:
     )
 
 
-def _put(batch: eqx.Module, lane: int, parts: list[Any]) -> None:
-    """Overwrite one lane of stacked host arrays in place."""
+def _put(batch: eqx.Module, lanes: np.ndarray, parts: list[Any]) -> None:
+    """Overwrite some lanes of stacked host arrays in place."""
     for whole, part in zip(jax.tree.leaves(batch), parts, strict=True):
-        whole[lane] = part
+        whole[lanes] = part
+
+
+def _keep(
+    paths: dict[int, list[tuple[np.ndarray, np.ndarray]]],
+    owner: np.ndarray,
+    points: np.ndarray,
+    times: np.ndarray,
+    accepted: np.ndarray,
+) -> None:
+    """Add what each lane passed, of a trail with the step first, to the path of its problem."""
+    for lane in np.flatnonzero(owner >= 0).tolist():
+        kept = accepted[:, lane]
+        passed = points[kept, lane], times[kept, lane]
+        paths.setdefault(int(owner[lane]), []).append((passed[0].reshape(-1, points.shape[-1]), passed[1].reshape(-1)))
 
 
 def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarray, np.ndarray]]) -> FlowEnd:
-    y, time = np.array(state.y[lane]), float(state.time[lane])
+    y = state.y[lane]
     if trail:
         path = np.concatenate([start[None], *(ys for ys, _ in trail)])
         times = np.concatenate([[0.0], *(ts for _, ts in trail)])
     else:
-        path, times = np.stack([start, y]), np.array([0.0, time])
+        path, times = np.array([start, y]), np.array([0.0, state.time[lane]])
     reached = bool(np.sqrt((y**2).sum()) >= state.until[lane])
-    return FlowEnd(y, time, int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
+    return FlowEnd(int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
 
 
-@eqx.filter_jit
+#: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`).
+COMPILER: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
+
+
+@eqx.filter_jit(**COMPILER)
 def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Trail | None]:
     """CHUNK attempted steps in every lane; finished lanes stand still."""
-    if _are_small_and_many(systems, len(states.finished)):
+    if len(states.finished) >= LANES and is_small_stack(systems):  # sums are written out
         attempt, last = partial(_attempt, side_by_side(systems)), -1
     else:
         attempt, last = partial(jax.vmap(_attempt), systems), 0
@@ -234,13 +244,9 @@ def _advance(systems: KeyField, states: _Lane, record: bool) -> tuple[_Lane, _Tr
     return _moved_axis(states, last, 0), trail
 
 
-def _are_small_and_many(systems: KeyField, lanes: int) -> bool:
-    """True if problems are many and small enough to be laid out along the last axis: then sums are written out."""
-    return lanes >= LANES and _is_small(systems)
-
-
-def _is_small(system: KeyField) -> bool:
-    return system.has_fixed_scores and is_small(system.keys.shape[-3:])
+def is_small_stack(systems: KeyField) -> bool:
+    """True if problems are small enough to be laid out along the last axis, where there are many."""
+    return systems.has_fixed_scores and is_small(systems.keys.shape[-3:])
 
 
 def _moved_axis(batch: _Batch, source: int, target: int) -> _Batch:

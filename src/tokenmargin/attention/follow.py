@@ -12,8 +12,9 @@ from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
 from tokenmargin.attention._flows import flows
-from tokenmargin.attention._lane_field import alike, in_lanes, widened
+from tokenmargin.attention._lane_field import in_lanes, widened
 from tokenmargin.attention._size_classes import in_shared_shapes
+from tokenmargin.attention._stacks import for_each, likeness
 from tokenmargin.attention.attention_risk import as_risk
 from tokenmargin.attention.descent import DEFAULT_STEPS, Descent, NormalizedDescent, descend
 from tokenmargin.attention.flow import Flow
@@ -83,7 +84,7 @@ def follow(
         A trajectory with its `limit`; or `Runs`, an array of them, with an axis for each argument that was a list:
         problems, starts, methods.
     """
-    risks = [as_risk(one) for one in (risk if isinstance(risk, list | tuple) else [risk])]
+    risks = for_each(as_risk, risk if isinstance(risk, list | tuple) else [risk])
     methods = list(method) if isinstance(method, list | tuple) else [method]
     points, shape = _grid(risk, risks, start)
     if isinstance(method, list | tuple):
@@ -112,7 +113,7 @@ def _grid(given: Any, risks: list[Any], start: Any) -> tuple[list[list[np.ndarra
     if not isinstance(start, list | tuple | np.ndarray) or len(start) != len(risks):
         words = f"{len(start)} starts" if hasattr(start, "__len__") else f"start is a {type(start).__name__}"
         raise InvalidInputError(f"{len(risks)} risks but {words}: give one start for each, or many for each.")
-    found = [one.starts(own) for one, own in zip(risks, start, strict=True)]
+    found = for_each(lambda both: both[0].starts(both[1]), list(zip(risks, start, strict=True)))
     sizes = sorted({(many, len(points)) for points, many in found})
     if len(sizes) > 1:
         raise InvalidInputError(
@@ -196,7 +197,7 @@ def _descents(
     risks: Sequence[Risk], points: list[np.ndarray], method: Method, steps: int, every: int
 ) -> list[tuple[np.ndarray, np.ndarray | None]]:
     """The path of each descent, shape (1 + steps // every, D), and the weights of its tokens so far."""
-    spans = [risk.followed_in(method.geometry) for risk in risks]
+    spans = for_each(lambda risk: risk.followed_in(method.geometry), risks)
     fields: list[Any] = [risk.field if span is None else span[0] for risk, span in zip(risks, spans, strict=True)]
     inside = [
         point if span is None else span[1].inward(point).astype(point.dtype)
@@ -206,7 +207,10 @@ def _descents(
     # A method of the user's own is given the problem as it is.
     fits = isinstance(method, Descent | NormalizedDescent) and all(isinstance(field, KeyField) for field in fields)
     shared = in_shared_shapes(fields) if fits else fields
-    for members in alike(shared):
+    alike: dict[object, list[int]] = {}
+    for j, field in enumerate(shared):
+        alike.setdefault(likeness(field), []).append(j)
+    for members in alike.values():
         known = [getattr(fields[j], "n_outputs", 1) for j in members]
         lanes = in_lanes([shared[j] for j in members], known)
         begin = np.stack([widened(inside[j], shared[j]) if shared[j] is not fields[j] else inside[j] for j in members])

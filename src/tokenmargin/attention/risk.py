@@ -142,6 +142,11 @@ _force = eqx.filter_jit(lambda field, y: field.force(y))
 _descent = eqx.filter_jit(lambda field, y: field.descent(y)[0].descent)
 
 
+@keep_precision
+def _log_slope(loss: Loss, at: np.ndarray) -> np.ndarray:
+    return np.asarray(loss.log_slope(jnp.asarray(at)))
+
+
 def check_data_and_loss(sequences: object, loss: object) -> None:
     """Raise unless these are a data set and a loss."""
     if not isinstance(sequences, EmbeddedSequences):
@@ -156,7 +161,6 @@ def check_data_and_loss(sequences: object, loss: object) -> None:
         )
 
 
-@keep_precision
 def check_decreasing(loss: Loss, gamma: np.ndarray) -> None:
     """Raise unless the slope of a loss of the user's own is negative, and its logarithm a number, over the scores.
 
@@ -174,7 +178,7 @@ def check_decreasing(loss: Loss, gamma: np.ndarray) -> None:
             )
         return
     at = np.linspace(float(scores.min()), float(scores.max()), LOOKED_AT)
-    bad = np.flatnonzero(~np.isfinite(np.asarray(loss.log_slope(jnp.asarray(at)))))
+    bad = np.flatnonzero(~np.isfinite(_log_slope(loss, at)))
     if bad.size:
         raise InvalidInputError(
             f"the loss must be strictly decreasing over the scores, {at[0]:.4g} to {at[-1]:.4g}, but log|l'| is not a "

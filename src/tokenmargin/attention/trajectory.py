@@ -12,7 +12,7 @@ import numpy as np
 
 from tokenmargin._notebook import Told
 from tokenmargin._types import Path, Vector
-from tokenmargin.attention._judging import limits_of
+from tokenmargin.attention._judging import judged
 from tokenmargin.attention._margin_interval import windows
 from tokenmargin.attention._points import PathOfPoints
 from tokenmargin.attention._repeats import same_key
@@ -80,16 +80,23 @@ class Trajectory(PathOfPoints, Told):
         |p| grows like the logarithm of the number of steps, so a descent is seldom far enough to tell:
         `continued(run).limit` says where the flow goes from where it ended.
         """
-        return self._in_its_norm(self._judged())
+        (found,) = judged([self.risk], [self._place()])
+        return self._in_its_norm(found)
 
-    def _in_its_norm(self, found: Limit) -> Limit:
-        """A limit that was judged by the dynamics, in the geometry of risk and method."""
+    def _in_its_norm(self, found: Limit | None) -> Limit:
+        """A limit as the dynamics tells it at the end, None where only a path tells, in the geometry of the method."""
+        if found is None:
+            found = limit_by_rates(self.risk, self.points, self.times)
+        elif self.judged_at is not None:
+            found = replace(found, point=self.points[-1])
         norm, silent = geometry(self.risk, self.method)
         if found.finite:
             return found
         if norm is None:
             return not_judged(self.risk, self.points, self.times, silent)
-        found = replace(found, norm=norm, weights=windows(self.weights))
+        weights = windows(self.weights)
+        if norm != found.norm or weights is not None:
+            found = replace(found, norm=norm, weights=weights)
         if norm == L2():
             return found
         half = middle_of(self.points, self.times)
@@ -120,18 +127,9 @@ class Trajectory(PathOfPoints, Told):
         at_end = attention[:, np.arange(attention.shape[1]), attention[-1].argmax(axis=-1)]
         return draw_attention(np.linalg.norm(self.points, axis=1), at_end, ax)
 
-    def _judged(self) -> Limit:
-        if self.risk.in_span is None:
-            return limit_by_rates(self.risk, self.points, self.times)
-        (limit,) = limits_of([self.risk], [self._place()])
-        return self._at_its_end(limit)
-
     def _place(self) -> Vector:
         """The point at which the limit is judged."""
         return self.points[-1] if self.judged_at is None else self.judged_at
-
-    def _at_its_end(self, limit: Limit) -> Limit:
-        return limit if self.judged_at is None else replace(limit, point=self.points[-1])
 
     def __repr__(self) -> str:
         """Show the risk, the method, the number of points, and why the run ended."""
@@ -139,10 +137,10 @@ class Trajectory(PathOfPoints, Told):
 
 
 def judge_together(runs: Sequence[Trajectory]) -> None:
-    """Give each run its `limit`, those that a point tells all at once."""
-    left = [run for run in runs if "limit" not in vars(run) and run.risk.in_span is not None]
-    for run, limit in zip(left, limits_of([r.risk for r in left], [r._place() for r in left]), strict=True):
-        vars(run)["limit"] = run._in_its_norm(run._at_its_end(limit))  # where `cached_property` keeps it
+    """Give each run its `limit`, all at once."""
+    left = [run for run in runs if "limit" not in vars(run)]
+    for run, limit in zip(left, judged([r.risk for r in left], [r._place() for r in left]), strict=True):
+        vars(run)["limit"] = run._in_its_norm(limit)  # where `cached_property` keeps it
 
 
 def geometry(risk: Risk, method: Method | Flow) -> tuple[Norm | None, str]:

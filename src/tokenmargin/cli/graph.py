@@ -111,7 +111,7 @@ def _show(found: WordGraphs) -> None:
         (
             one.last,
             f"{one.n_sequences:,}",
-            ", ".join(f"{word.word} {word.log_odds:+.2f}" for word in one.main.words[:LISTED]),
+            ", ".join(f"{word.word} {round(word.log_odds, 2) + 0.0:+.2f}" for word in one.main.words[:LISTED]),
             ", ".join(word.word for word, _ in one.standing(Standing.RULED_OUT)[:LISTED]),
         )
         for one in found.competitions

@@ -7,6 +7,7 @@ from tokenmargin._lazy import found_on_demand
 if TYPE_CHECKING:
     from tokenmargin.data.cross_sequences import CrossSequences as CrossSequences
     from tokenmargin.data.next_tokens import NextTokens as NextTokens
+    from tokenmargin.data.next_tokens import causal_rows as causal_rows
     from tokenmargin.data.scores import SCORE_TIE_TOLERANCE as SCORE_TIE_TOLERANCE
     from tokenmargin.data.scores import optimal_selection as optimal_selection
     from tokenmargin.data.scores import score_tie_widths as score_tie_widths

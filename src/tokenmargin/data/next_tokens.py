@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from jaxtyping import Int
 
-from tokenmargin._checks import bounded, shown, whole_number
+from tokenmargin._checks import bounded, checked, shown, whole_number
 from tokenmargin._notebook import Told
 from tokenmargin._sentences import some
 from tokenmargin.errors import InvalidInputError, WrongTypeError
@@ -94,7 +94,8 @@ class NextTokens(Told):
         absent = np.flatnonzero(~here)
         if absent.size:
             first, rest = int(absent[0]), absent[1:].tolist()
-            others = f", nor do those of {len(rest)} other rows ({some(rest)})" if rest else ""
+            one = "nor does that of 1 other row" if len(rest) == 1 else f"nor do those of {len(rest)} other rows"
+            others = f", {one} ({some(rest)})" if rest else ""
             raise InvalidInputError(
                 f"the label of row {first}, {self.shown(int(self.labels[first]))}, does not occur in its sequence"
                 f"{others}: attention chooses among the tokens of a sequence. Drop these rows, and say how many."
@@ -133,6 +134,33 @@ class PerLastToken(Mapping[int, Value], Generic[Value]):
     def __len__(self) -> int:
         """Number of last tokens."""
         return len(self.last_tokens)
+
+
+@checked
+def causal_rows(texts: Any, window: int | None = None) -> tuple[list[np.ndarray], np.ndarray]:
+    """(sequences, labels) for every place of texts, as a causal mask shows it: what stands before, and what comes next.
+
+    Places whose next token did not stand before are left out: attention cannot choose it there.
+
+    Args:
+        texts: whole numbers of shape (n, T), shorter texts ending in -1; or lists of numbers or of words.
+        window: most tokens that are seen, the last ones; all that stand before when absent.
+
+    Raises:
+        InvalidInputError: no token comes next that stood before.
+    """
+    tokens, lengths = _flat(texts)
+    seen = int(lengths.max()) if window is None else window
+    whole_number(seen, "window", 1)
+    found = [
+        (row[max(0, place - seen) : place], row[place])
+        for row in np.split(tokens, np.cumsum(lengths)[:-1])
+        for place in range(1, len(row))
+        if (row[max(0, place - seen) : place] == row[place]).any()
+    ]
+    if not found:
+        raise InvalidInputError("no token of these texts comes again: give longer texts, or a longer window.")
+    return [before for before, _ in found], np.array([label for _, label in found])
 
 
 def _checked_names(names: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -201,6 +229,9 @@ def _column(labels: Any, n: int) -> np.ndarray:
     bounded(labels, "labels")
     try:
         array = np.asarray(labels)
+        if array.dtype == object and array.ndim == 1:  # a column of words, as pandas has it
+            labels = array.tolist()
+            array = np.asarray(labels)
     except (ValueError, TypeError, OverflowError):
         array = np.zeros((0, 0))
     if array.shape == (n,) and _mixes_words(labels, array):

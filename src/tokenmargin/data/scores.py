@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tokenmargin._checks import checked
@@ -51,6 +53,18 @@ def scores_in_units(sequences: EmbeddedSequences) -> tuple[TokenNumbers, InputNu
     gamma = sequences.labels[:, None] * (tokens @ head)
     widths = tie_widths(np.abs(tokens) @ np.abs(head))
     return np.where(sequences.mask, gamma, -np.inf), widths, exponent
+
+
+def scores_of_many(sequences: Sequence[EmbeddedSequences]) -> tuple[np.ndarray, np.ndarray]:
+    """`scores` and `score_tie_widths` of data sets of one shape, (B, n, T) and (B, n)."""
+    tokens, head = (np.stack([getattr(one, name) for one in sequences]) for name in ("tokens", "head"))
+    largest = [np.abs(part).max(axis=tuple(range(1, part.ndim))) for part in (tokens, head)]
+    if (np.abs(sum(np.frexp(part)[1] for part in largest)) > PLAIN_EXPONENT).any():
+        return np.stack([scores(one) for one in sequences]), np.stack([score_tie_widths(one) for one in sequences])
+    labels, mask = (np.stack([getattr(one, name) for one in sequences]) for name in ("labels", "mask"))
+    along = head[:, None, :, None]
+    gamma = labels[:, :, None] * np.matmul(tokens, along)[..., 0]
+    return np.where(mask, gamma, -np.inf), tie_widths(np.matmul(np.abs(tokens), np.abs(along))[..., 0])
 
 
 def _plain(numbers: np.ndarray, exponent: int) -> np.ndarray:

@@ -137,15 +137,7 @@ class EmbeddedSequences:
     @cached_property
     def relative_keys(self) -> Keys:
         """Keys minus the key of the first token of their input, zeros where masked: softmax feels no shift."""
-        first = self.keys[np.arange(self.n_inputs), self.mask.argmax(axis=1)]
-        with np.errstate(over="ignore"):
-            relative = np.where(self.mask[:, :, None], self.keys - first[:, None, :], 0.0)
-        if not np.isfinite(relative).all():
-            raise InvalidInputError(
-                "keys of one input are farther apart than float64 holds, 1.8e308: divide all keys by a power of two, "
-                "which divides p's inverse by it and changes nothing else."
-            )
-        return relative
+        return relative_to_first(self.keys, self.mask)
 
     def logits(self, p: ArrayLike) -> TokenNumbers:
         """K_i p, shape (n, T); -inf where masked.
@@ -183,6 +175,19 @@ class EmbeddedSequences:
         if not np.isfinite(vector).all():
             raise InvalidInputError(f"{name} holds NaN or infinity: give a finite vector.")
         return vector
+
+
+def relative_to_first(keys: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Keys (..., n, T, d) minus that of the first token of their input, zeros where masked."""
+    first = np.take_along_axis(keys, mask.argmax(axis=-1)[..., None, None], axis=-2)
+    with np.errstate(over="ignore"):
+        relative = np.where(mask[..., None], keys - first, 0.0)
+    if not np.isfinite(relative).all():
+        raise InvalidInputError(
+            "keys of one input are farther apart than float64 holds, 1.8e308: divide all keys by a power of two, "
+            "which divides p's inverse by it and changes nothing else."
+        )
+    return relative
 
 
 def _real_array(value: ArrayLike, name: str, shape: str, ndim: int) -> np.ndarray:

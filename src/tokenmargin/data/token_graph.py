@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from tokenmargin._checks import checked, whole_number
 from tokenmargin._progress import Progress, silent
+from tokenmargin._sentences import number_of
 from tokenmargin.data._edge_counts import Counted, EdgeCounts, distinct, node_code, node_of
 from tokenmargin.data.next_tokens import Ids, NextTokens, PerLastToken
 from tokenmargin.errors import InvalidInputError
@@ -325,7 +326,8 @@ class TokenGraph:
         if not self.n_edges:
             return "No sequence holds another token than its label: the graph has no edge, and nothing is to be learnt."
         kind = "acyclic: in every sequence one token wins" if self.is_acyclic else "cyclic"
-        told = f"{self.n_edges:,} preferences after {len(self.last_tokens):,} last tokens; the graph is {kind}"
+        lasts = number_of(len(self.last_tokens), "last token")
+        told = f"{number_of(self.n_edges, 'preference')} after {lasts}; the graph is {kind}"
         if self.is_acyclic:
             return f"{told}."
         return (

@@ -88,8 +88,8 @@ class GraphSolution(LeastNormSolution):
             )
             more = f"; and {len(held) - NAMED} more" if len(held) > NAMED else ""
             return (
-                f"All {len(self.triples):,} preferences hold with margin {self.margin:.6g} (|W| = {self.value:.6g}), "
-                f"{len(self.tie_triples):,} ties kept. What limits the margin is {said}{more}.{self._in_its_norm()}"
+                f"All preferences ({len(self.triples):,}) hold with margin {self.margin:.6g} (|W| = {self.value:.6g}); "
+                f"ties kept: {len(self.tie_triples):,}. What limits the margin is {said}{more}.{self._in_its_norm()}"
             )
         if self.is_infeasible:
             apart = int((np.asarray(self.weights) > 0).sum())

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from tokenmargin.models._two_layer_values import DocumentBlocks as DocumentBlocks
     from tokenmargin.models._two_layer_values import DocumentShelf as DocumentShelf
     from tokenmargin.models._two_layer_values import TwoLayerParameters as TwoLayerParameters
-    from tokenmargin.models.batch_sums import BatchSums as BatchSums
     from tokenmargin.models.factored_gradient import FactoredGradient as FactoredGradient
     from tokenmargin.models.matmul_precision import MatmulPrecision as MatmulPrecision
+    from tokenmargin.models.model import BatchSums as BatchSums
     from tokenmargin.models.model import Model as Model
     from tokenmargin.models.one_layer import CountBatch as CountBatch
     from tokenmargin.models.one_layer import OneLayer as OneLayer

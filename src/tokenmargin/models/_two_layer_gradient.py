@@ -57,8 +57,8 @@ from tokenmargin.models._two_layer_values import (
     readers_of,
     small_gradients,
 )
-from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
+from tokenmargin.models.model import BatchSums
 
 BlockEmbeddings = Float[Array | np.ndarray, "B U d"]
 

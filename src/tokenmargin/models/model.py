@@ -13,8 +13,8 @@ from typing import Any
 
 from jaxtyping import Array, Float
 
+from tokenmargin._module import Module
 from tokenmargin._types import AnyArray, ScalarJ
-from tokenmargin.models.batch_sums import BatchSums
 
 #: Parameters or gradients, data on the device, plans, batches: trees of arrays, of whatever type their owner likes.
 Tree = Any
@@ -23,6 +23,14 @@ Tree = Any
 CompilerOptions = tuple[tuple[str, bool | int | str], ...]
 
 TokenNumbers = Float[AnyArray, "V"]
+
+
+class BatchSums(Module):
+    """The mean loss of a batch, and how many outputs have the sign of their label among how many documents."""
+
+    mean_loss: ScalarJ
+    correct: ScalarJ
+    documents: ScalarJ
 
 
 class Model(ABC):

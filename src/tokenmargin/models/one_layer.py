@@ -28,9 +28,8 @@ from tokenmargin.models._kernels import column_sums
 from tokenmargin.models._one_layer_kernels import DocumentSums, PiecesOfDocuments, document_sums, kernels_apply
 from tokenmargin.models._sums import DocumentSlopes, PieceTokens, sums_by_token
 from tokenmargin.models._token_records import token_records
-from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import FactoredGradient
-from tokenmargin.models.model import Model
+from tokenmargin.models.model import BatchSums, Model
 
 EmbeddingTable = Float[Array | np.ndarray, "V d"]
 TokenPairs = Float[Array | np.ndarray, "V 2"]

@@ -29,9 +29,8 @@ from tokenmargin.models._two_layer_gradient import (
     two_layer_outputs,
 )
 from tokenmargin.models._two_layer_values import DocumentBlocks, DocumentShelf, TwoLayerParameters
-from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.matmul_precision import MatmulPrecision
-from tokenmargin.models.model import CompilerOptions, Model
+from tokenmargin.models.model import BatchSums, CompilerOptions, Model
 
 T = TypeVar("T")
 

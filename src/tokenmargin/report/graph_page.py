@@ -48,11 +48,14 @@ def _last(one: WordCompetition, near: Any) -> dict[str, Any]:
                 "width": max(0.5, 100 * word.share / max(own.share for own in main.words)),
                 "share": percent(word.share),
                 "chosen": f"{word.chosen:,} of {word.present:,}",
+                "rare": word.present < SEEN_OFTEN,
             }
             for word in main.words[:COMPETITORS]
         ],
         "more": max(0, len(main.words) - COMPETITORS),
+        "in_all": one.n_compete,
         "alone": len(main.words) == 1,
+        "has_rare": any(word.present < SEEN_OFTEN for word in main.words[:COMPETITORS]),
         "ruled_out": _listed(one, Standing.RULED_OUT),
         "wins": _listed(one, Standing.WINS),
         "not_compared": _listed(one, Standing.NOT_COMPARED),

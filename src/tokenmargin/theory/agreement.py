@@ -244,6 +244,9 @@ def compare(limit: Any, norm: Norm | str | None = None) -> Agreement:
 
 def _of_next_tokens(limit: Limit, risk: NextTokenRisk) -> Agreement:
     """W beside (Graph-SVM) of the token graph and the finite part, both found from the sequences alone."""
+    solution = graph_svm(risk.graph, risk.embeddings, queries=risk.token_queries)
+    if solution.is_infeasible:
+        return Agreement(limit, {}, missing=f"theory names no limit of W here. {solution.explain()}")
     part = finite_part(risk, prove=False)
     own = np.zeros_like(limit.point) if limit.diverges else limit.point if limit.finite else limit.finite_part
     assert own is not None
@@ -251,7 +254,6 @@ def _of_next_tokens(limit: Limit, risk: NextTokenRisk) -> Agreement:
     where = part.matrix.reshape(-1)
     errors = [float(np.linalg.norm(part.projected(one) - where)) / unit for one in (own, limit.point)]
     outside = float(np.linalg.norm(own - part.projected(own))) / unit if limit.mixed else 0.0
-    solution = graph_svm(risk.graph, risk.embeddings, queries=risk.token_queries)
     blocks = {}
     if not limit.finite or solution.status is not Status.TRIVIAL:
         ((name, block),) = risk.blocks.items()

@@ -24,11 +24,19 @@ from tokenmargin.theory.krawczyk import FinitePoint, proven_stationary
 #: Singular values of the spanning differences below this, relative to the largest, span nothing.
 SPAN_TOLERANCE = 1e-10
 
-#: Newton steps before it is given up, and the decrement, in units of the loss, at which it is done.
-MOST_STEPS, DECREMENT = 200, 1e-26
+#: Newton steps before it is given up, and the decrement, in units of the loss, at which it is done: the first at once,
+#: the second where it does not fall any more, as rounding is what is left of it.
+MOST_STEPS, DECREMENT, ROUNDED = 200, 1e-26, 1e-18
 
 #: Numbers of keys and Hessians that are held at once.
 AT_ONCE = 1 << 23
+
+
+#: Cause and remedy where floats do not tell the minimiser.
+TOO_NEAR = (
+    "tokens that compete are nearly parallel, or queries differ in length by orders of magnitude. Give embeddings of "
+    "more dimensions, drop copies, or divide queries by their lengths."
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,21 +96,20 @@ def finite_part(risk: NextTokenRisk, *, prove: bool = True, progress: Progress =
     if not len(basis):
         return FinitePart(np.zeros(block.shape), 0.0, basis, None)
     blocks = _Blocks(rows, kept, risk, basis)
-    y = np.zeros(len(basis))
+    y, before = np.zeros(len(basis)), np.inf
     for done in range(1, MOST_STEPS + 1):
         value, gradient, hessian = blocks.derivatives(y)
-        move = -np.linalg.solve(hessian + np.eye(len(y)) * 1e-300, gradient)
+        move = _newton_move(gradient, hessian)
         decrement = float(-gradient @ move)
         # Damped by the longest change of a logit, within which the loss is its own quadratic model up to a factor.
         y = y + move / (1.0 + blocks.longest_change(move))
         progress(done, None, "steps of Newton's method")
-        if decrement <= DECREMENT * largest(value, 1e-300):
+        unit = largest(value, 1e-300)
+        if decrement <= DECREMENT * unit or before / 4 <= decrement <= ROUNDED * unit:
             break
+        before = decrement
     else:
-        raise NotDecidedError(
-            f"Newton's method stopped with a decrement of {decrement:.1e}: tokens that compete are nearly parallel. "
-            "Give embeddings of more dimensions, or drop copies."
-        )
+        raise NotDecidedError(f"Newton's method stopped with a decrement of {decrement:.1e}: {TOO_NEAR}")
     W = (y @ basis).reshape(block.shape)
     proof = proven_stationary(_reduced(risk), W.reshape(-1)) if prove else None
     return FinitePart(W, blocks.derivatives(y)[0], basis, proof)
@@ -117,6 +124,16 @@ def competing(risk: NextTokenRisk) -> tuple[NextTokens, np.ndarray]:
     inside = np.repeat(asks, rows.lengths)
     few = NextTokens(rows.tokens[inside], rows.lengths[asks], rows.labels[asks], rows.names)
     return few, flags[inside]
+
+
+def _newton_move(gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """The step to the minimum of the quadratic model, with every direction in units of its own."""
+    unit = np.sqrt(np.diag(hessian))
+    unit = np.where(unit > 0, unit, 1.0)
+    try:
+        return np.asarray(-np.linalg.solve(hessian / unit / unit[:, None], gradient / unit) / unit)
+    except np.linalg.LinAlgError as singular:
+        raise NotDecidedError(f"No minimiser among tokens that compete was told apart: {TOO_NEAR}") from singular
 
 
 def _basis(risk: NextTokenRisk) -> np.ndarray:

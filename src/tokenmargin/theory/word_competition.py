@@ -18,7 +18,7 @@ from tokenmargin._checks import checked, whole_number
 from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin.attention import Flow, LimitKind, NextTokenRisk, follow
-from tokenmargin.data import NextTokens, Relation
+from tokenmargin.data import NextTokens, Relation, TokenGraph
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.margin import Status, graph_svm
 from tokenmargin.theory.agreement import compare
@@ -27,8 +27,8 @@ from tokenmargin.theory.finite_part import finite_part
 #: Sequences of one last word beyond which a sample is solved: the numbers of dimensions stay as they are.
 MOST_SEQUENCES = 2000
 
-#: Sequences times words up to which the flow is followed: about a minute.
-FOLLOWED = 50_000
+#: Sequences times words up to which the flow is followed, half a minute: as many sequences as are solved, of 250 words.
+FOLLOWED = 250 * MOST_SEQUENCES
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,13 @@ class Training:
     finite_error: float
     said: str
 
+    @property
+    def verdict(self) -> str:
+        """Outcome in words, for "Training ... with what was solved"."""
+        if self.limit is LimitKind.STALLED:
+            return "does not tell whether it agrees"
+        return "agrees" if self.agrees else "does not agree"
+
 
 @dataclass(frozen=True, repr=False)
 class WordCompetition(Told):
@@ -83,6 +90,7 @@ class WordCompetition(Told):
     components: tuple[Component, ...]  #: the main one first, then by how often their words came next
     proven_within: float  #: the finite log-odds are those within this distance; NaN where it was not proven
     training: Training | None
+    n_compete: int  #: words of the main component's group in the graph of all windows: more of them tie more
 
     @property
     def main(self) -> Component:
@@ -153,6 +161,7 @@ def _one(rows: NextTokens, last: int, trained: bool, rng: np.random.Generator) -
         related = graph.relation(asks, members[main][0], group[0])
         standing = Standing.MAIN if j == main else _STANDINGS[related]
         components.append(Component(tuple(told), standing, float(logits[members[main][0]] - logits[group[0]])))
+    first = words[members[main][0]]
     components.sort(key=lambda one: (one.standing is not Standing.MAIN, -sum(word.chosen for word in one.words)))
     return WordCompetition(
         last=rows.names[last] if rows.names else str(last),
@@ -163,7 +172,18 @@ def _one(rows: NextTokens, last: int, trained: bool, rng: np.random.Generator) -
         components=tuple(components),
         proven_within=float("nan") if part.proof is None else part.proof.radius,
         training=_trained(risk) if trained and len(solved) * v <= FOLLOWED else None,
+        n_compete=_competing(rows, own, rows.names.index(first) if rows.names else int(first)),
     )
+
+
+def _competing(rows: NextTokens, own: np.ndarray, word: int) -> int:
+    """Number of words that compete with one, itself among them, in all windows of a last word."""
+    picked = np.zeros(len(rows.lengths), dtype=bool)
+    picked[own] = True
+    inside = np.repeat(picked, rows.lengths)
+    graph = TokenGraph.of(NextTokens(rows.tokens[inside], rows.lengths[picked], rows.labels[picked], rows.names))
+    (groups,) = graph.components.values()
+    return next(len(group) for group in groups if word in group)
 
 
 def _risk_of(rows: NextTokens, solved: np.ndarray) -> tuple[NextTokenRisk, list[str]]:

@@ -74,8 +74,8 @@ class WordGraphs(Told):
         followed = [one for one in self.competitions if one.training is not None]
         for one in followed:
             assert one.training is not None
-            verdict = "agrees" if one.training.agrees else "does not agree"
-            said.append(f"Training after '{one.last}', followed from W = 0, {verdict} with it: {one.training.said}")
+            followed_from = f"Training after '{one.last}', followed from W = 0, {one.training.verdict}"
+            said.append(f"{followed_from} with what was solved from the windows: {one.training.said}")
         if not followed:
             said.append("No training was followed: both parts are solved from the windows alone.")
         return tuple(said)

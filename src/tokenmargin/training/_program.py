@@ -18,9 +18,8 @@ from jaxtyping import Array
 from tokenmargin._checks import checked
 from tokenmargin._types import AnyArray
 from tokenmargin.errors import InvalidInputError
-from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import RowsGradient, gradient_entries, is_gradient
-from tokenmargin.models.model import Model, Tree
+from tokenmargin.models.model import BatchSums, Model, Tree
 from tokenmargin.training._compile import jitted, usable_options
 from tokenmargin.training.examples import Batches, BatchMaker
 from tokenmargin.training.optimisers import Optimiser, State, steps_in_kernels

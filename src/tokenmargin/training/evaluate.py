@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import checked, whole_number
+from tokenmargin._checks import checked, float_dtype, whole_number
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import AnyArray
 from tokenmargin.data.tokens import TokenDataset
@@ -89,7 +89,7 @@ class Evaluator:
             self._rows_are_known = True
             dtype = dtype or np.dtype(jax.tree.leaves(model.parameters)[0].dtype).name
             model = model.model
-        source = batches_of(dataset, model, batch_size, dtype or "float32", batches)
+        source = batches_of(dataset, model, batch_size, float_dtype(dtype or "float32"), batches)
         self._rows = source.rows(np.arange(source.n_documents))
         self._program = program_of(model, source, self._rows)
         self._on_device = source.on_device

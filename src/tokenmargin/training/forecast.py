@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tokenmargin._checks import whole_number
+from tokenmargin._checks import float_dtype, whole_number
 from tokenmargin._memory import host_bytes
 from tokenmargin._precision import keep_precision
 from tokenmargin.data.tokens import TokenDataset
@@ -89,7 +89,7 @@ def forecast_training(
         remedy: what would make it fit, for the error where it does not, from the share of the memory that is there.
     """
     whole_number(epochs, "epochs", 0)
-    kind = np.dtype(dtype).name
+    kind = float_dtype(dtype)
     given = in_memory(dataset, "the data set to train on")
     size = model_size(given)
     check_parameters_fit(model, optimiser, size, kind, remedy)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from tokenmargin._checks import checked, positive, whole_number
+from tokenmargin._checks import checked, float_dtype, positive, whole_number
 from tokenmargin._fingerprint import fingerprint, in_words
 from tokenmargin._precision import keep_precision
 from tokenmargin._progress import Progress, silent
@@ -212,13 +212,7 @@ def checked_dtype(model: object, optimiser: object, epochs: int, dtype: Any) -> 
         )
     positive(getattr(optimiser, "lr", float("nan")), "lr")
     whole_number(epochs, "epochs", 0)
-    try:
-        kind = np.dtype(dtype).name
-    except TypeError:
-        kind = str(dtype)
-    if kind not in ("float32", "float64"):
-        raise InvalidInputError(f"dtype must be float32 or float64, got {kind}.")
-    return kind
+    return float_dtype(dtype)
 
 
 def check_both_classes(dataset: TokenDataset) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tokenmargin.data import synthetic
 from tokenmargin.models import OneLayer
-from tokenmargin.models.batch_sums import BatchSums
+from tokenmargin.models.model import BatchSums
 from tokenmargin.papers.embeddings.figures._half_precision import InHalf, _in_float16
 from tokenmargin.training import SGD, train
 from tokenmargin.training.count_batches import count_batches

@@ -201,13 +201,75 @@ def test_attention_that_is_spared_is_what_the_gaps_and_the_spare_margin_allow():
     first, alone = [[1.0, 0.0], [0.0, 0.5]], [[4.0, 0.0], [9.0, 9.0]]
     keys = np.zeros((3, 2, 1))
 
-    def spared(other: float) -> np.ndarray | None:
-        tokens = np.array([first, [[3.0, 0.0], [other, 0.0]], alone])
+    def spared(other: float, unit: float = 1.0) -> np.ndarray | None:
+        tokens = unit * np.array([first, [[3.0, 0.0], [other, 0.0]], alone])
         mask = np.array([[True, True], [True, True], [True, False]])
         data = EmbeddedSequences(tokens, [1, 1, 1], [1.0, 0.0], keys=keys, mask=mask)
         return attention_spared(data, Selection.from_indices([0, 0, 0], 2))
 
     strict = 0.5 / 3 / (1 + np.hypot(1, 0.5))
-    np.testing.assert_allclose(spared(0.0), [strict, 5 / 6, 1 / 2], rtol=1e-9)
+    for unit in (1.0, 1e-3, 1e3):
+        np.testing.assert_allclose(spared(0.0, unit), [strict, 5 / 6, 1 / 2], rtol=1e-9)
     assert spared(1.0) is None
     assert spared(0.999) is not None
+
+
+def one_input(*others: list[float]) -> _Saturated:
+    """An input whose first token (1, 0) is selected, with keys 3, 2, 1, 0 in turn, at r = R = 1000."""
+    tokens = np.array([[[1.0, 0.0], *others]])
+    keys = np.arange(3.0, 2.0 - len(others), -1.0)[None, :, None]
+    mask = np.ones((1, 1 + len(others)), dtype=bool)
+    data = EmbeddedSequences(tokens, [1], [1.0, 0.0], keys=keys, mask=mask)
+    return _Saturated(data, Selection.from_indices([0], 1 + len(others)), 0.5, 1e3, np.log(1e3))
+
+
+def test_only_tokens_behind_are_bracketed():
+    """A token as good as the selected one, a better one, and none at all: there is nothing to bound."""
+    own = one_input([0.0, 0.5], [0.5, 0.0])
+    np.testing.assert_array_equal(own.rows, [[1.0], [2.0]])
+    np.testing.assert_allclose(own.gap, [1.0, 0.5])
+    assert own.bracket() is not None
+    assert one_input([1.0, 5.0]).bracket() is None
+    assert one_input([0.0, 0.5], [2.0, 0.0]).bracket() is None
+    assert one_input().bracket() is None
+
+
+@pytest.mark.parametrize("unit", [0.1, 1.0, 10.0])
+def test_margins_are_large_enough_in_units_of_outputs(unit):
+    """log(1 + e^-m) is e^-m from m = 50 on, m being r times the label margin; A has the label margin 1."""
+    data = fig3(A)
+    tokens = EmbeddedSequences(unit * data.tokens, data.labels, data.head, data.keys)
+    own = [_Saturated(tokens, OPTIMAL, 5.0 * unit, 1e3, np.log(m / unit)).bracket() for m in (49.0, 51.0)]
+    assert own[0] is None
+    assert own[1] is not None
+
+
+@pytest.mark.parametrize("xi", [1.0, 1.5, float("inf")])
+def test_a_second_order_that_takes_all_leaves_no_bracket(xi, monkeypatch):
+    assert one_input([0.0, 0.5]).bracket() is not None
+    monkeypatch.setattr(_Saturated, "_second_order", lambda *_: xi)
+    assert one_input([0.0, 0.5]).bracket() is None
+
+
+@pytest.mark.parametrize("R", [12.0, 20.0])
+def test_the_excess_from_below_loses_the_second_order_and_the_attention_outside(R):
+    """(1 - xi)(1 - max kappa) e^f, with the attention outside that the last pass left."""
+    data, log_r = fig3(A), np.log(8.0 * R)
+    found = joint_minimiser(data)
+    bracket, own = found.bracket(R, log_r), _Saturated(data, OPTIMAL, found.mixtures.clearance, R, log_r)
+    f = logsumexp(log_r + own.log_u[own.inputs] + np.log(own.gap) - own.rows @ bracket.point)
+    kappa = bracket.outside
+    xi = own._second_order(kappa)
+    expected = -np.log1p(-xi) - np.log1p(-kappa.max())
+    assert min(xi, kappa.max()) > 0.1 * expected > 0
+    assert (1 - 1e-6) * expected <= f - bracket.log_excess[0] <= 1.03 * expected  # with bounds a pass older
+
+
+def test_the_radius_allows_for_rounding_of_logits_and_of_their_sum():
+    data, R = fig3(B), 1e6
+    bracket = joint_minimiser(data).bracket(R, np.log(R))
+    own = _Saturated(data, OPTIMAL, 1.0, R, np.log(R))
+    logits = np.log(R) + own.log_u[own.inputs] + np.log(own.gap) - own.rows @ bracket.point
+    eta = float(np.exp(logits - logsumexp(logits)) @ own.rows @ bracket.point) / R**2
+    size = R * np.linalg.norm(own.rows, axis=1).max() + abs(logsumexp(logits))
+    assert eta / 2 * bracket.radius**2 >= 16 * np.finfo(float).eps * size * (1 - 1e-9)

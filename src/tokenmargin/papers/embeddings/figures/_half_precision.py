@@ -8,9 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tokenmargin.models.batch_sums import BatchSums
 from tokenmargin.models.factored_gradient import gradient_entries, is_gradient
-from tokenmargin.models.model import CompilerOptions, Model
+from tokenmargin.models.model import BatchSums, CompilerOptions, Model
 from tokenmargin.models.one_layer import OneLayer
 from tokenmargin.models.two_layer import TwoLayer
 from tokenmargin.training.batches import batch_factory

@@ -69,7 +69,9 @@ class AssumptionC(Told):
 
 
 @checked
-def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_points: ArrayLike = ()) -> AssumptionC:
+def assumption_c(
+    sequences: EmbeddedSequences, selection: Selection | ArrayLike, trial_points: ArrayLike = ()
+) -> AssumptionC:
     """Decide Assumption C for a selection, or say that it was not decided [M, Assumption C].
 
     Args:
@@ -77,8 +79,9 @@ def assumption_c(sequences: EmbeddedSequences, selection: Selection, trial_point
         selection: one token per input.
         trial_points: points p, shape (s, d), that are tried as counterexamples besides those found here.
     """
-    selection.check_fits(sequences)
-    place = OwnOrder(sequences, selection)
+    chosen = Selection.of(selection, sequences)
+    chosen.check_fits(sequences)
+    place = OwnOrder(sequences, chosen)
     points = trial_points_of(place.sequences, trial_points, place.key_unit)
     exact = ExactSelection(place.sequences, place.selection)
     label = selected_label_svm(place.sequences, place.selection)

@@ -88,10 +88,6 @@ def _unselected(limit: Limit) -> Limit:
     return replace(limit, selection=type(limit.selection)(chosen))
 
 
-def _settled(limit: Limit) -> bool:
-    return not limit.stalled
-
-
 GLOBAL: Claim[NextTokenCase, Limit] = Claim(
     key="next_token-global",
     paper="N",
@@ -107,7 +103,7 @@ GLOBAL: Claim[NextTokenCase, Limit] = Claim(
     inside=published,
     outside=on_a_line,
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 REACH: Claim[NextTokenCase, Limit] = Claim(
@@ -125,7 +121,7 @@ REACH: Claim[NextTokenCase, Limit] = Claim(
     inside=published,
     outside=on_a_line,
     mutate=lambda limit: replace(limit, velocity=-limit.velocity),
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 RETRIEVAL: Claim[NextTokenCase, Limit] = Claim(
@@ -142,7 +138,7 @@ RETRIEVAL: Claim[NextTokenCase, Limit] = Claim(
     inside=published,
     outside=on_a_line,
     mutate=_unselected,
-    settled=_settled,
+    settled=lambda limit: not limit.stalled,
 )
 
 CLAIMS: tuple[Claim, ...] = (GLOBAL, REACH, RETRIEVAL)

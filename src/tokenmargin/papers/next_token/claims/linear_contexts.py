@@ -102,10 +102,6 @@ def _dependent() -> Contexts:
     return Contexts(np.vstack([case.vectors[:2], case.vectors[0] + case.vectors[1]]), case.counts)
 
 
-def _misled(limit: Limit) -> Limit:
-    return replace(limit, finite_part=None if limit.finite_part is None else 1.5 * limit.finite_part)
-
-
 LINEAR: Claim[Contexts, Limit] = Claim(
     key="next_token-linear",
     paper="N",
@@ -120,7 +116,7 @@ LINEAR: Claim[Contexts, Limit] = Claim(
     error=_missed,
     inside=_three_contexts,
     outside=_dependent,
-    mutate=lambda limit: replace(_misled(limit), velocity=-limit.velocity),
+    mutate=lambda limit: replace(limit, velocity=-limit.velocity),
     settled=lambda limit: not limit.stalled,
 )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from tokenmargin.attention import Limit
 from tokenmargin.papers.next_token.claims.linear_contexts import LINEAR, Contexts
-from tokenmargin.theory.law import Law
+from tokenmargin.papers.next_token.laws.random_sequences import aside
+from tokenmargin.theory.law import NO_TRAINING, Law, Mutation
 
 Stream = np.random.Generator
 
@@ -42,4 +45,19 @@ DRAWS: dict[str, Callable[[Stream], Contexts]] = {
     "The same with contexts at right angles, of lengths from 1/4 to 4.": _orthogonal,
 }
 
-LAWS = tuple(Law(LINEAR.key, says, draw) for says, draw in DRAWS.items())
+
+def _even_odds(case: Contexts, limit: Limit) -> Limit | None:
+    """The limit with all tokens of a support at even odds; None where they are."""
+    if limit.finite_part is None or all(len(set(own[own > 0].tolist())) == 1 for own in case.counts):
+        return None
+    return replace(limit, finite_part=np.zeros_like(limit.finite_part))
+
+
+def _not_trained(_: Contexts, limit: Limit) -> Limit:
+    """W = 0, which nothing moves."""
+    return replace(limit, velocity=np.zeros_like(limit.velocity), finite_part=np.zeros_like(limit.point))
+
+
+MUTATIONS: dict[str, Mutation] = {"at right angles": aside, "even odds": _even_odds, NO_TRAINING: _not_trained}
+
+LAWS = tuple(Law(LINEAR.key, says, draw, MUTATIONS) for says, draw in DRAWS.items())

@@ -10,7 +10,6 @@ import numpy as np
 
 from tokenmargin.attention import Flow, Limit, NextTokenRisk, follow
 from tokenmargin.papers.next_token._instances import SHAPE, NextTokenCase
-from tokenmargin.papers.next_token.claims.global_reach_retrieval import CLAIMS
 from tokenmargin.papers.next_token.claims.squared_loss import SQUARED, SquaredCase, with_one_margin
 from tokenmargin.theory.law import NO_TRAINING, Law, Mutation, orthogonal
 
@@ -30,8 +29,9 @@ def random_risk(rng: Stream, few_lasts: bool = False, shape: tuple[int, int, int
 
 def uniform(rng: Stream) -> NextTokenCase:
     """Labels drawn among the tokens, two last tokens in half of the cases; from a normal W."""
-    d = SHAPE[3]
-    return NextTokenCase(random_risk(rng, bool(rng.integers(2))), rng.normal(size=(d, d)))
+    _, T, V, d = SHAPE
+    shape = int(rng.integers(5, 10)), T, V, d
+    return NextTokenCase(random_risk(rng, bool(rng.integers(2)), shape), rng.normal(size=(d, d)))
 
 
 def whole(rng: Stream) -> NextTokenCase:
@@ -57,14 +57,25 @@ def planted(rng: Stream) -> NextTokenCase:
     return NextTokenCase(NextTokenRisk(sequences, sequences[np.arange(n), best], E), np.zeros((d, d)))
 
 
+def far_apart(rng: Stream) -> NextTokenCase:
+    """Cases of `uniform` with queries a hundred times as long or short and embeddings far from the origin; from 0."""
+    plain = uniform(rng).risk
+    E = plain.embeddings + rng.uniform(-100.0, 100.0, size=plain.embeddings.shape[1])
+    queries = plain.embeddings * 10.0 ** rng.uniform(-2.0, 2.0, size=(len(E), 1))
+    table = np.where(plain.sequences.mask, plain.rows.padded()[0], -1)
+    return NextTokenCase(NextTokenRisk(table, plain.rows.labels, E, queries=queries), np.zeros((E.shape[1],) * 2))
+
+
 DRAWS: dict[str, Callable[[Stream], NextTokenCase]] = {
-    "Six sequences of four different tokens out of six, labels among them, unit embeddings in 8 dimensions.": uniform,
+    "Five to nine sequences of four different tokens out of six, labels among them, unit embeddings in 8 "
+    "dimensions.": uniform,
     "Tokens with repeats, one to four of them, embeddings of whole numbers from -2 to 2.": whole,
     "Labels by a planted W, one in four drawn anew, embeddings of +1 and -1.": planted,
+    "Far apart: as the first with queries 1/100 to 100 times as long, embeddings up to 100 from the origin.": far_apart,
 }
 
 
-def _aside(_: Any, limit: Limit) -> Limit | None:
+def aside(_: Any, limit: Limit) -> Limit | None:
     """The limit, turned to go at right angles; None where it goes nowhere."""
     if not limit.velocity.any():
         return None
@@ -86,11 +97,46 @@ def _backwards(_: Any, limit: Limit) -> Limit | None:
     return replace(limit, velocity=-limit.velocity) if limit.velocity.any() else None
 
 
+def _even_odds(case: NextTokenCase, limit: Limit) -> Limit | None:
+    """The limit with tokens that compete at even odds; None where they are, or none compete."""
+    if limit.finite_part is None or np.linalg.norm(case.finite.matrix) <= FAR_OFF:
+        return None
+    return replace(limit, finite_part=np.zeros_like(limit.finite_part))
+
+
+def _another_token(_: Any, limit: Limit) -> Limit | None:
+    """The limit with the places of the first input's selected tokens moved by one; None where all are selected."""
+    chosen = limit.selection.chosen.copy()
+    if limit.finite or chosen[0].all():
+        return None
+    chosen[0] = np.roll(chosen[0], 1)
+    return replace(limit, selection=type(limit.selection)(chosen))
+
+
+def _loss_before(case: NextTokenCase, _: float) -> float | None:
+    """The loss at the start; None where that is the minimum."""
+    before = case.risk.value(case.start)
+    return before if before > case.finite.floor + FAR_OFF else None
+
+
+def _loss_at_even_odds(case: NextTokenCase, loss: float) -> float | None:
+    """The loss if every token that competes had an even share; None where that is the minimum."""
+    kept, lengths = case.risk.graph.competes(case.risk.rows), case.risk.rows.lengths
+    labels = case.risk.rows.tokens == np.repeat(case.risk.rows.labels, lengths)
+    shares = [np.add.reduceat(flags.astype(float), case.risk.rows.starts) for flags in (kept & labels, kept)]
+    even = float(-np.log(shares[0] / shares[1]).mean())
+    return even if even > loss + FAR_OFF else None
+
+
+#: A loss or a part of W this near to another one is the same.
+FAR_OFF = 1e-3
+
 #: What must not pass for a claim. Few preferences may hold at right angles by chance, none of them backwards.
 MUTATIONS: dict[str, dict[str, Any]] = {
-    "next_token-global": {"at right angles": _aside, NO_TRAINING: _not_trained},
+    "next_token-global": {"at right angles": aside, "even odds": _even_odds, NO_TRAINING: _not_trained},
     "next_token-reach": {"backwards": _backwards, NO_TRAINING: _not_trained},
-    "next_token-retrieval": {NO_TRAINING: _not_trained},
+    "next_token-retrieval": {"another token": _another_token, NO_TRAINING: _not_trained},
+    "next_token-convex": {"even odds": _loss_at_even_odds, NO_TRAINING: _loss_before},
 }
 
 
@@ -111,12 +157,11 @@ def _squared(draw: Callable[[Stream], NextTokenCase]) -> Callable[[Stream], Squa
 
 _OF_SQUARED: dict[str, Mutation] = {
     "one margin for all": with_one_margin,
-    "at right angles": _aside,
+    "at right angles": aside,
     NO_TRAINING: _not_trained,
 }
 
 LAWS = (
-    *(Law(claim.key, says, draw, MUTATIONS[claim.key]) for claim in CLAIMS for says, draw in DRAWS.items()),
-    *(Law("next_token-convex", says, draw) for says, draw in DRAWS.items()),
+    *(Law(key, says, draw, own) for key, own in MUTATIONS.items() for says, draw in DRAWS.items()),
     *(Law(SQUARED.key, f"{says} The squared loss.", _squared(draw), _OF_SQUARED) for says, draw in DRAWS.items()),
 )
