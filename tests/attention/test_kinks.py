@@ -132,7 +132,7 @@ def sample():
     """Three problems of each of two laws, with their flows and the risk after 20,000 steps of descent."""
     found = {}
     for law in SAMPLED:
-        problems = drawn(law, 3, 0)
+        problems = drawn(law, range(3))
         descent = Descent(problems)
         runs = [follow(one.risk, one.start, Flow()) for one in problems]
         found[law] = runs, descent.values(descent.run(0.05, 20_000))
@@ -169,7 +169,7 @@ def test_where_a_flow_rests_on_kinks_no_direction_descends(sample):
 def test_a_law_draws_what_its_name_says():
     """A sweep over no problems would pass."""
     assert len(LAWS) == 10
-    one = drawn("repeated", 1, 0)[0]
+    one = drawn("repeated", range(1))[0]
     assert (one.tokens[:2] == one.tokens[2:]).all()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tokenmargin as tm
+from tokenmargin.attention import KinkedHead
 from tokenmargin.attention.follow import follow_all
 from tokenmargin.cli import main
 from tokenmargin.papers.maxmargin.toys import fig1b, fig8, planar
@@ -109,6 +110,89 @@ def test_margins_and_limits_are_those_of_python(page):
 @pytest.mark.long
 def test_margins_and_limits_are_those_of_python_on_many_problems(page):
     assert compared(page, 240, seed=11) >= DECIDED
+
+
+class Bent(KinkedHead):
+    """psi(z) = z - by relu(z - at) of tokens that are their scores."""
+
+    at: np.ndarray
+    by: np.ndarray
+
+    @property
+    def width(self):
+        return 1
+
+    def through(self, z, relu):
+        return z[0] - self.by * relu(z[0] - self.at)
+
+
+def bent_problems(count, seed):
+    """Two or three inputs of three tokens behind a head that falls again beyond a score that the tokens reach."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        keys, scores = rng.normal(size=(2 + k % 2, 3, 2)), rng.normal(size=(2 + k % 2, 3))
+        yield keys, scores, Bent(np.array(rng.uniform(0, 1)), np.array(rng.uniform(1.5, 4))), rng.normal(size=2)
+
+
+def bent_compared(page, count, seed):
+    """Share of flows behind a kink that both decide, and how many of these a kink holds; they must agree."""
+    problems = list(bent_problems(count, seed))
+    asked = [
+        [in_the_page(keys, scores), start.tolist(), float(head.at), float(head.by)]
+        for keys, scores, head, start in problems
+    ]
+    answers = page.evaluate(
+        """(asked) => asked.map(([inputs, start, at, by]) => {
+          const run = tokenmargin.bentFlow(inputs, start, { at, by });
+          return { ...run, path: run.path.slice(-1) };
+        })""",
+        asked,
+    )
+    risks = [
+        tm.HeadRisk(tm.EmbeddedSequences(scores[..., None], np.ones(len(keys), int), np.ones(1), keys=keys), head)
+        for keys, scores, head, _ in problems
+    ]
+    runs = follow_all(risks, [start for *_, start in problems], tm.Flow())
+    decided, held = 0, 0
+    for run, found in zip(runs, answers, strict=True):
+        limit = run.limit
+        if "stalled" in (found["kind"], limit.kind.value):
+            continue
+        decided, held = decided + 1, held + bool(found["held"])
+        assert found["kind"] == limit.kind.value
+        assert sorted(found["held"]) == sorted({kink.input for kink in limit.kinks})
+        if limit.finite:
+            assert np.linalg.norm(found["path"][0] - limit.point) <= SAME * (1 + np.linalg.norm(limit.point))
+        else:
+            assert np.linalg.norm(np.array(found["velocity"]) - limit.velocity) <= SAME
+            assert found["chosen"] == [np.flatnonzero(row).tolist() for row in limit.selection.chosen]
+    return decided / count, held
+
+
+def test_flows_behind_a_kink_are_those_of_python(page):
+    decided, held = bent_compared(page, 16, seed=3)
+    assert decided >= DECIDED - 2 / 16
+    assert held > 4
+
+
+@pytest.mark.long
+def test_flows_behind_a_kink_are_those_of_python_on_many_problems(page):
+    decided, held = bent_compared(page, 200, seed=4)
+    assert decided >= DECIDED
+    assert held > 50
+
+
+def test_the_scene_of_a_kink_says_what_holds_p_and_saves_no_other_problem(page):
+    page.get_by_role("button", name="A kink").click()
+    told = page.locator("#ends").inner_text()
+    assert "The kink of input 1 holds it" in told
+    assert page.get_by_role("button", name="Save problem.json").is_disabled()
+    page.get_by_label("score of token 1 of input 2").fill("1")
+    assert "p comes to rest" in page.locator("#ends").inner_text()
+    page.reload()
+    assert "p comes to rest" in page.locator("#ends").inner_text()
+    page.get_by_role("button", name="Two answers").click()
+    assert page.get_by_role("button", name="Save problem.json").is_enabled()
 
 
 def test_a_mixed_limit_is_told_from_a_finite_one(page):

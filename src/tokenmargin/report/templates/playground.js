@@ -17,10 +17,12 @@ const back = (px, py) => [(2 * px / SIDE - 1) * state.view, (1 - 2 * py / SIDE) 
 
 function load(scene) {
   state = {
-    view: scene.view, joint: scene.joint ?? null, starts: scene.starts.map((one) => [...one]),
+    view: scene.view, joint: scene.joint ?? null, bend: scene.bend ?? null, starts: scene.starts.map((one) => [...one]),
     inputs: scene.inputs.map((one) => Object.assign(one.map((t) => ({ ...t })), { label: one.label })),
   };
   find("scene-words").textContent = scene.words ?? "";
+  find("save").disabled = Boolean(state.bend);
+  find("save").title = state.bend ? "A file of a problem holds no head with a kink." : "";
   moment = 1;
   find("moment").value = 100;
   table();
@@ -29,8 +31,9 @@ function load(scene) {
 
 // What the picture, the sentences and the bars show.
 function solve() {
-  const margins = state.joint ? [] : localMargins(state.inputs);
+  const margins = state.joint || state.bend ? [] : localMargins(state.inputs);
   const runs = state.starts.map((start) => {
+    if (state.bend) return bentFlow(state.inputs, start, state.bend);
     if (!state.joint) return flow(state.inputs, start);
     const path = jointFlow(state.inputs, [...state.joint, ...start], 3000, 0.02);
     const [a, b, c, d] = jointForce(state.inputs, path[path.length - 1]);
@@ -111,21 +114,22 @@ function tell() {
     made("td", {}, `(${shown(one.p[0])}, ${shown(one.p[1])})`), made("td", {}, shown(one.margin, 4)),
     made("td", {}, one.isGlobal ? "best tokens" : "local")));
   find("margins").replaceChildren(...rows);
-  find("none").hidden = rows.length > 0 || Boolean(state.joint);
-  const loss = (p) => { const x = risk(state.inputs, p); return x > 0 ? x.toPrecision(3) : "below 1e-308"; };
+  find("none").hidden = rows.length > 0 || Boolean(state.joint || state.bend);
+  const loss = (p) => { const x = risk(state.inputs, p, state.bend); return x > 0 ? x.toPrecision(3) : "below 1e-308"; };
   find("ends").replaceChildren(...found.runs.map((run, k) => {
     const p = run.path[run.path.length - 1], start = `From (${shown(state.starts[k][0], 2)}, ${shown(state.starts[k][1], 2)}) `;
     const ends = {
       joint: () => `p moves along (${run.moves[0].map((x) => shown(x)).join(", ")}) and v along (${run.moves[1].map((x) => shown(x)).join(", ")}), at lengths of ${shown(Math.hypot(...p), 0)} and ${shown(Math.hypot(...run.heads.at(-1)), 0)}.`,
-      finite: () => `p comes to rest at (${shown(p[0])}, ${shown(p[1])}): nothing is selected. Loss ${loss(p)}.`,
+      finite: () => `p comes to rest at (${shown(p[0])}, ${shown(p[1])}): nothing is selected. Loss ${loss(p)}.${holds(run)}`,
       stalled: () => "nothing was decided within the steps allowed.",
-      diverges: () => `p goes to infinity along (${run.velocity.map((x) => shown(x)).join(", ")}) and selects token ${named(run.chosen)}. ${agrees(run)}`,
-      mixed: () => `part of p comes to rest and the rest goes to infinity along (${run.velocity.map((x) => shown(x)).join(", ")}): tokens ${named(run.chosen)} keep sharing attention.`,
+      diverges: () => `p goes to infinity along (${run.velocity.map((x) => shown(x)).join(", ")}) and selects token ${named(run.chosen)}. ${state.bend ? "" : agrees(run)}`,
+      mixed: () => `part of p comes to rest and the rest goes to infinity along (${run.velocity.map((x) => shown(x)).join(", ")}): tokens ${named(run.chosen)} keep sharing attention.${holds(run)}`,
     };
     return made("li", {}, start + ends[run.kind]());
   }));
 }
 
+const holds = (run) => (run.held?.length ? ` The kink of input ${run.held.map((i) => i + 1).join(" and of input ")} holds it.` : "");
 const unit = (p) => { const size = Math.hypot(...p) || 1; return p.map((x) => x / size); };
 
 // The limit of the flow beside the max-margin direction of what it selects: two computations that share no step.
@@ -165,7 +169,7 @@ function bars() {
 function basins(quickly) {
   const canvas = find("basins"), own = ++job;
   canvas.getContext("2d").clearRect(0, 0, SIDE, SIDE);
-  if (state.joint) return;
+  if (state.joint || state.bend) return;
   const rounds = quickly ? [12] : [12, 48];
   const paint = (n) => {
     const labels = new Array(n * n).fill(null);
@@ -250,7 +254,7 @@ function asProblem() {
 }
 
 const saved = () => ({
-  view: state.view, joint: state.joint, starts: state.starts,
+  view: state.view, joint: state.joint, bend: state.bend, starts: state.starts,
   inputs: state.inputs.map((one) => ({ label: one.label, tokens: one.map((t) => [t.x, t.y, t.score]) })),
 });
 
@@ -261,10 +265,11 @@ function restored(text) {
   const inputs = given.inputs.map((one) => input(one.label < 0 ? -1 : 1, ...one.tokens));
   const fits = inputs.length >= 1 && inputs.length <= 6 && inputs.every((one) => one.length >= 2 && one.length <= 10
     && one.every((t) => finite(t.x, t.y, t.score)));
-  if (!fits || !pairs(given.starts) || !finite(given.view) || given.view <= 0 || (given.joint && !finite(...given.joint))) {
+  if (!fits || !pairs(given.starts) || !finite(given.view) || given.view <= 0 || (given.joint && !finite(...given.joint))
+    || (given.bend && (!finite(given.bend.at, given.bend.by) || given.bend.by < 0))) {
     throw new Error("not a state");
   }
-  return { view: given.view, joint: given.joint ?? null, starts: given.starts, inputs };
+  return { view: given.view, joint: given.joint ?? null, bend: given.bend ?? null, starts: given.starts, inputs };
 }
 
 function pointers() {
@@ -316,5 +321,5 @@ function begin() {
   }
 }
 
-globalThis.tokenmargin = { localMargins, attSvm, flow, jointFlow, asProblem: () => asProblem() };
+globalThis.tokenmargin = { localMargins, attSvm, flow, bentFlow, jointFlow, asProblem: () => asProblem() };
 begin();

@@ -117,10 +117,11 @@ function force(inputs, p) {
 }
 
 // Mean logistic loss; 0 once it underflows.
-function risk(inputs, p) {
+function risk(inputs, p, bend = null) {
   const losses = inputs.map((input) => {
     const shares = attention(input, p);
-    return -logSigmoid(input.reduce((sum, token, t) => sum + Math.exp(shares[t]) * token.score, 0));
+    const z = input.reduce((sum, token, t) => sum + Math.exp(shares[t]) * token.score, 0);
+    return -logSigmoid(bend ? bentOutput(z, bend) : z);
   });
   return losses.reduce((sum, one) => sum + one, 0) / inputs.length;
 }
