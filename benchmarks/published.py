@@ -194,7 +194,6 @@ NO_FIGURES = (
         ),
         smoke=("python -m benchmarks.phase_diagram diagram --problems 4 --judged 1 --kept {kept} --out {out}",),
         files=("said.txt", "diagram.json", "figure.png", "manifest.json"),
-        planned="not run yet",
     ),
     Run(
         name="evidence.json",

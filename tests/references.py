@@ -132,7 +132,7 @@ def token_margins(counts, model: TokenModel) -> np.ndarray:
     return margins + model.intercept
 
 
-def penalised_token_loss(parameters, counts, targets, weights, power, ridges, start, unit=1.0):
+def penalised_token_loss(parameters, counts, targets, weights, power, ridges, start, unit=1.0, centre=0.0):
     """What `fit_tokens` makes small, densely and in JAX, so that it can be differentiated; no document is empty."""
     score, value, intercept = parameters
     logits = jnp.where(counts > 0, power * jnp.log(jnp.maximum(counts, 1e-300)) + score[None], -jnp.inf)
@@ -141,7 +141,7 @@ def penalised_token_loss(parameters, counts, targets, weights, power, ridges, st
     if margins.shape[1] == 1:
         margins = jnp.concatenate([jnp.zeros_like(margins), margins], axis=1)
     losses = jax.nn.logsumexp(margins, axis=1) - margins[jnp.arange(len(targets)), targets]
-    penalty = ridges[0] * ((value / unit) ** 2).sum() + ridges[1] * ((score - start) ** 2).sum()
+    penalty = ridges[0] * (((value - centre) / unit) ** 2).sum() + ridges[1] * ((score - start) ** 2).sum()
     return ((weights * losses).sum() + penalty / 2) / weights.sum()
 
 

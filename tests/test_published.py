@@ -81,7 +81,6 @@ FOLDED = {
     "embeddings-reading-500-slow",
     "embeddings-reading-500-slow-two",
     "optimiser_geometry-attention",
-    "planted",
     "transformers_as_svms-rank",
 }
 

@@ -136,3 +136,15 @@ def test_what_stands_in_an_intercept_or_in_the_values_does_not_matter_to_the_shi
         Documents(counts[:600], targets[:600], np.ones(600)),
     )
     np.testing.assert_allclose(found.moved.shift, found.calibration.about(mean).shift, atol=1e-12)
+
+
+@pytest.mark.parametrize("margins", [1, 3])
+@pytest.mark.parametrize("root_length", [True, False])
+def test_the_mean_sum_is_that_of_every_document_one_by_one(margins, root_length):
+    counts, targets = corpus(n=60, V=20)
+    counts = sp.csr_array(sp.vstack([counts, sp.csr_array((1, 20))]), dtype=float)
+    rng = np.random.default_rng(0)
+    model = TokenModel(5 * rng.normal(size=20), rng.normal(size=(20, margins)), np.ones(margins), 0.5, root_length)
+    weights = rng.uniform(0.5, 2, 61)
+    slow = weights @ (model.margins(counts) - model.intercept) / weights.sum()
+    np.testing.assert_allclose(mean_sums(model, Documents(counts, np.append(targets, 0), weights)), slow, atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
@@ -66,6 +67,8 @@ def damaged(saved, tmp_path, **changes):
         {"tokens": 1},
         {"tokens": -1},
         {"tokens": "many"},
+        {"is_sorted": 1},
+        {"is_sorted": None},
         {"tokens": True},
         {"power": "1"},
         {"power": True},
@@ -133,9 +136,21 @@ def test_damaged_files_are_refused_in_words(saved, tmp_path):
             load(nothing)
 
 
-def test_weights_that_are_not_finite_are_refused(saved, tmp_path):
-    import hashlib
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"awful\n", b"\xff\n", b"\nawful\n", b"same\nsame\n"])
+def test_a_vocabulary_that_contradicts_the_rest_is_refused(saved, tmp_path, content):
+    """Whoever writes digests of their own gets no other table of names either."""
+    tokens = json.loads((saved / "model.json").read_text())["tokens"]
+    lines = (saved / "vocabulary.txt").read_bytes().split(b"\n")[tokens:]
+    whole = content + b"\n".join(lines)
+    digests = json.loads((saved / "model.json").read_text())["digests"]
+    digest = hashlib.sha256(whole).hexdigest()
+    damaged(saved, tmp_path, digests=digests | {"vocabulary.txt": digest}, is_sorted=False)
+    (tmp_path / "vocabulary.txt").write_bytes(whole)
+    with pytest.raises(InvalidInputError, match="fit again"):
+        load(tmp_path)
 
+
+def test_weights_that_are_not_finite_are_refused(saved, tmp_path):
     from safetensors.numpy import load as read
     from safetensors.numpy import save as write
 

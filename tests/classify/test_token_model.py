@@ -12,7 +12,7 @@ from tokenmargin.classify import token_model as module
 from tokenmargin.classify._candidates import HELD, RIDGE_SCORE, RIDGE_VALUE, Tried, simplest
 from tokenmargin.classify._lbfgs import minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss
-from tokenmargin.classify.prior import Prior, holders
+from tokenmargin.classify.prior import Prior, holders, naive_bayes_ratios
 from tokenmargin.errors import InvalidInputError
 
 #: Sums of a few dozen terms of order one, in another order.
@@ -123,7 +123,7 @@ def test_loss_and_gradient_are_those_of_autodiff(classes, power, prior):
     objective.penalise(0.3, 2.0)
     there = Parameters(rng.normal(size=30), rng.normal(size=(30, c)), rng.normal(size=c))
     value, gradient = objective.value_and_gradient(objective.coordinates(there))
-    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), believed.start, believed.unit.T)
+    slow = (counts.toarray(), targets, weights, power, (0.3, 2.0), believed.start, believed.unit.T, believed.centre.T)
     expected, slopes = by_autodiff(tuple(there), *slow)
     by_score, by_value, by_intercept = (np.asarray(slope) for slope in slopes)
     scaled = np.concatenate(
@@ -203,6 +203,21 @@ def test_a_fit_ends_where_the_gradient_of_the_slow_loss_vanishes(classes):
     for slope in slopes:
         assert np.abs(np.asarray(slope)).max() < 1e-6
     assert fitted.converged
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_values_are_kept_near_naive_bayes_ratios_or_go_where_documents_say(classes):
+    counts, targets = corpus(classes=classes)
+    counts = sp.csr_array(sp.hstack([counts, sp.csr_array((120, 1))]))  # and one token that no document holds
+    held = holders(sp.csr_array(counts, dtype=float), targets, np.ones(120), classes)
+    ratios = naive_bayes_ratios(held).T
+    given = EXACTLY | {"prior": Prior.NEAR_NAIVE_BAYES}
+    kept = fit_tokens(counts, targets, classes, **(given | {"ridge_value": 1e9}))
+    np.testing.assert_allclose(kept.model.value[:-1], ratios[:-1], atol=1e-6)
+    assert (kept.model.value[-1] == 0).all()
+    free = fit_tokens(counts, targets, classes, **given)
+    assert np.abs(free.model.value[:-1] - ratios[:-1]).max() > 0.1
+    assert free.losses[-1] < free.losses[0]
 
 
 def test_the_order_of_tokens_and_of_documents_does_not_matter():

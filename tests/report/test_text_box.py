@@ -16,6 +16,7 @@ from tokenmargin.report import fit_files as module
 from tokenmargin.text import Alphabet, Markup, Recipe, TokenCounter, count_tokens, plain_recipe
 from tokenmargin.text._clean import cleaned
 from tokenmargin.text._words import split_words
+from tokenmargin.text.name_table import NameTable
 
 #: Largest difference to Python of a probability, a contribution and an attention: numbers have 31 bits there.
 STEPS = 1e-6
@@ -70,7 +71,9 @@ def random_model(recipe, texts, K, characters=0, seed=0):
     )
     rates = rng.dirichlet(np.ones(K))
     classes = tuple(f"class {k}" for k in range(K))
-    return TextModel(TokenCounter.trusted(counted.recipe, tuple(known)), tokens, classes, ("",) * len(known), rates)
+    return TextModel(
+        TokenCounter.trusted(counted.recipe, NameTable(tuple(known))), tokens, classes, ("",) * len(known), rates
+    )
 
 
 @pytest.fixture(scope="module")

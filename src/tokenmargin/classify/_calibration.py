@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from tokenmargin.classify._objective import Documents, Parameters, losses_and_slopes
 from tokenmargin.classify.token_model import TokenModel
@@ -66,9 +67,15 @@ class Uncalibrated(NamedTuple):
 
 
 def mean_sums(model: TokenModel, documents: Documents) -> np.ndarray:
-    """Mean sum of contributions of the documents, shape (c,)."""
-    sums = model.margins(documents.counts) - model.intercept
-    return np.asarray(documents.weights @ sums / documents.weights.sum())
+    """Mean sum of contributions of the documents, shape (c,): through their tokens, without the margin of each."""
+    counts, _, weights = documents
+    W = sp.csr_array((counts.data**model.power, counts.indices, counts.indptr), shape=counts.shape)
+    u = np.exp(model.score - model.score.max(initial=-np.inf))
+    divisors = W @ u
+    shares = weights / np.where(divisors > 0, divisors, 1.0)
+    if model.root_length:
+        shares = shares * np.sqrt(np.diff(counts.indptr))
+    return np.asarray((u * (W.T @ shares)) @ model.value / weights.sum())
 
 
 def calibrated(documents: Uncalibrated) -> tuple[Calibration, np.ndarray]:

@@ -258,9 +258,10 @@ class _Trial:
         """The parameters of a candidate, in all columns of its set: those that it has not seen where they start."""
         documents, mask, seen = self.chooser.documents, self.columns.mask, self.folds[0].seen
         counts = documents.counts if mask is None else _in_columns(documents.counts, mask)
-        start = tried.prior.belief(holders(counts, documents.targets, documents.weights, self.chooser.n_classes)).start
+        held = holders(counts, documents.targets, documents.weights, self.chooser.n_classes)
+        start, _, centre = tried.prior.belief(held)
         seen = seen if mask is None else seen[mask]
-        value = np.zeros((len(start), tried.parameters.value.shape[1]))
+        value = np.tile(centre.T, (1, tried.parameters.value.shape[1] // len(centre)))
         start[seen], value[seen] = tried.parameters.score, tried.parameters.value
         return Parameters(start, value, tried.parameters.intercept)
 

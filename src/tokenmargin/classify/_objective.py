@@ -5,7 +5,7 @@ number of distinct tokens. For slopes g = w dloss/df of the documents, H = r g /
 
     dL/dvalue_sk = u_s T_sk,      dL/dscore_s = u_s (sum_k value_sk T_sk - T_s,last).
 
-Both get a ridge: values towards 0, scores towards the log of inverse document frequency, where they start.
+Both get a ridge: values towards their centre (0, or naive-Bayes ratios), scores towards where they start.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ class _Block:
 
 
 class PenalisedLoss:
-    """Mean loss + (ridge_value |value / unit|^2 + ridge_score |score - start|^2) / 2n, in coordinates of one curvature.
+    """Mean loss + (ridge_value |(value - centre) / unit|^2 + ridge_score |score - start|^2) / 2n.
+
+    In coordinates of one curvature, in which centre and start are the origin.
 
     A ridge on scores that is infinite holds them where they start.
     """
@@ -161,7 +163,8 @@ class PenalisedLoss:
         else:
             parts = documents
             self._blocks = lambda: (_Block(part, power, False) for part in parts())
-        self.start, self.unit, self.n_margins, self.total = believed.start, believed.unit, n_margins, 0.0
+        self.start, self.unit, self.centre = believed
+        self.n_margins, self.total = n_margins, 0.0
         self._u = np.exp(self.start - self.start.max())
         curvature = np.zeros(len(self.start))
         for block in self._blocks():
@@ -186,13 +189,13 @@ class PenalisedLoss:
         return np.concatenate(
             [
                 moved / self.score_scale if self.is_free else np.zeros(0),
-                (parameters.value.T / self.value_scale).ravel(),
+                ((parameters.value.T - self.centre) / self.value_scale).ravel(),
                 parameters.intercept / self.intercept_scale,
             ]
         )
 
     def origin(self) -> np.ndarray:
-        """Coordinates of scores at their start and all else 0."""
+        """Coordinates of scores at their start, values at their centre, and intercepts 0."""
         V, c = len(self.start), self.n_margins
         return np.zeros((V if self.is_free else 0) + V * c + c)
 
@@ -204,7 +207,7 @@ class PenalisedLoss:
     def _split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scores, values with one row a margin, intercepts."""
         V, c = len(self.start), self.n_margins
-        value = x[-c * V - c : -c].reshape(c, V) * self.value_scale
+        value = self.centre + x[-c * V - c : -c].reshape(c, V) * self.value_scale
         score = self.start + x[:V] * self.score_scale if self.is_free else self.start
         return score, value, x[-c:] * self.intercept_scale
 
@@ -218,8 +221,9 @@ class PenalisedLoss:
             more, steeper, added = (block.flow if self.is_free else block.held_flow)(u, value, intercept)
             loss, slopes, flow = loss + more, slopes + steeper, flow + added
         by_value = u * flow[: len(intercept)]
-        penalty = (self.ridge_value * value**2).sum() / 2
-        gradient = [((by_value + self.ridge_value * value) * self.value_scale).ravel(), slopes * self.intercept_scale]
+        pull = self.ridge_value * (away := value - self.centre)
+        penalty = (pull * away).sum() / 2
+        gradient = [((by_value + pull) * self.value_scale).ravel(), slopes * self.intercept_scale]
         if self.is_free:
             moved = score - self.start
             by_score = (value * by_value).sum(axis=0) - u * flow[-1]

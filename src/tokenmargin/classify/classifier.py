@@ -68,7 +68,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         power: a token that occurs twice has 2^power times the weight.
-        prior: units in which values are kept small: "plain", "idf" or "naive_bayes" (see `classify.Prior`).
+        prior: where, and in which units, values are kept: "plain", "idf", "naive_bayes" or "near_naive_bayes" (see
+            `classify.Prior`).
         ridge: on values.
         ridge_score: on scores; infinite holds attention where it starts. What is None of these three is chosen on
             documents held out for that, the same ones every time.

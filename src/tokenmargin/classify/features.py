@@ -23,7 +23,8 @@ from tokenmargin.classify.token_model import checked_counts
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.text import CUT, CountedTexts, Recipe, count_tokens
 
-#: Characters help less the more texts there are: they are first tried on so many, and on all where they help there.
+#: Characters help less the more texts there are: of more than twice as many they are first tried on so many, and on all
+#: where they help there.
 CHARACTER_TEXTS = 4000
 
 #: Memory that a fit takes for each number of a token: the pairs of L-BFGS, and what they are computed with.
@@ -109,7 +110,7 @@ def choose_features(
     """
     allowed = [Features.WORDS] if base.word_piece else list(candidates.features)
     minimums = sorted(candidates.minimums)
-    is_long = len(allowed) > 1 and Features.CHARACTERS in allowed and len(texts) > CHARACTER_TEXTS
+    is_long = len(allowed) > 1 and Features.CHARACTERS in allowed and len(texts) > 2 * CHARACTER_TEXTS
     if is_long and not _characters_help(texts, targets, base, minimums[0]):
         allowed.remove(Features.CHARACTERS)
     if len(allowed) == len(minimums) == 1:

@@ -1,4 +1,4 @@
-"""Priors of tokens before they are fitted: initial scores, and the units in which values are kept small."""
+"""Priors of tokens before they are fitted: initial scores, and where, and in which units, values are kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tokenmargin._types import Scores
 
 
 class Belief(NamedTuple):
-    """Initial scores, shape (V,), and the unit of each value, shape (c, V), or (1, V) if all margins share it."""
+    """Initial scores, shape (V,), the unit of each value and where it is kept, (c, V), or (1, V) for all margins."""
 
     start: Scores
     unit: np.ndarray
+    centre: np.ndarray
 
 
 class Holders(NamedTuple):
@@ -26,25 +27,37 @@ class Holders(NamedTuple):
 
 
 class Prior(Enum):
-    """Units of the values in the ridge penalty.
+    """Units of the values in the ridge penalty, and where it keeps them: at 0 unless another place is named.
 
     Scores start at the logarithm of inverse document frequency; with naive-Bayes ratios, which weigh rare tokens
-    already, at 0.
+    already, at 0. Values kept near those ratios end, under a strong ridge, at what counting says, and leave it where
+    documents say otherwise: where tokens are independent given the class, nothing beats counting.
     """
 
     PLAIN = "all values alike"
     IDF = "values of rare tokens may be larger"
     NAIVE_BAYES = "values in units of naive-Bayes ratios"
+    NEAR_NAIVE_BAYES = "values near naive-Bayes ratios, in their units"
 
     def belief(self, holders: Holders) -> Belief:
-        """Starts and units, the units of mean square 1, from the documents that hold each token."""
+        """Starts, units of mean square 1, and centres, from the documents that hold each token."""
         start = log_idf(holders)
+        nowhere = np.zeros((1, len(start)))
         if self is Prior.PLAIN:
-            return Belief(start, np.ones((1, len(start))))
-        unit = np.exp(start)[None] if self is Prior.IDF else np.abs(naive_bayes_ratios(holders))
-        unit = unit / np.sqrt(max((unit**2).mean(), np.finfo(float).tiny)) if unit.size else unit
-        # A ratio of exactly 0 would hold its value at 0 for ever, and divide by it.
-        return Belief(start if self is Prior.IDF else np.zeros(len(start)), np.maximum(unit, LEAST_UNIT))
+            return Belief(start, np.ones((1, len(start))), nowhere)
+        if self is Prior.IDF:
+            return Belief(start, _of_mean_square_one(np.exp(start)[None]), nowhere)
+        ratios = naive_bayes_ratios(holders)
+        unit = _of_mean_square_one(np.abs(ratios))
+        if self is Prior.NEAR_NAIVE_BAYES:  # of a token that nothing is known of there is nothing to keep
+            nowhere = np.where(holders.by_token.sum(axis=0) > 0, ratios, 0.0)
+        return Belief(np.zeros(len(start)), unit, nowhere)
+
+
+def _of_mean_square_one(unit: np.ndarray) -> np.ndarray:
+    unit = unit / np.sqrt(max((unit**2).mean(), np.finfo(float).tiny)) if unit.size else unit
+    # A ratio of exactly 0 would hold its value at 0 for ever, and divide by it.
+    return np.maximum(unit, LEAST_UNIT)
 
 
 #: Units below this are as good as none.

@@ -90,13 +90,9 @@ class Explanation(Told):
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """The words and phrases that the model knows, the most deciding first."""
-        starts, ends = self._of.places.starts, self._of.places.ends
-        units = [
-            Unit(name, token, tuple([(starts[first], ends[first + size - 1]) for first, size in places]), pull, given)
-            for name, (token, places, pull, given) in self._of.said.gathered().items()
-        ]
-        units.sort(key=lambda unit: -abs(unit.contribution))
-        return tuple(units)
+        said = self._of.said
+        spans = said.spans(self._of.places)
+        return tuple(map(Unit, said.names, said.tokens, spans, said.pulls, said.attention))
 
     @cached_property
     def parts(self) -> tuple[WordPart, ...]:
@@ -160,7 +156,7 @@ class TextModel:
 
     def __post_init__(self) -> None:
         """Refuse parts of different models: a class, or a word, would be shown with the numbers of another."""
-        K, V = len(self.classes), len(self.counter.vocabulary)
+        K, V = len(self.classes), len(self.counter)
         given = self.tokens.n_classes, self.base_rate.shape, len(self.tokens.score), len(self.words)
         if given != (K, (K,), V, V):
             raise InvalidInputError(
@@ -227,20 +223,23 @@ class TextModel:
         if against is not None and against not in self.classes:
             raise InvalidInputError(f"no class is called {against!r}: there are {', '.join(self.classes)}.")
         other = None if against is None else self.classes.index(against)
+        runs = self.counter.recipe.characters > 0
         for some in _batches(texts, EXPLAINED):
             places = list(map(self.counter.places, some))
             found = Occurrences.of(places)
             rows, stored = found.rows(len(self.words))
-            told = self.tokens.contributions_of(*rows)
             attention = self.tokens.weights(*rows)
-            probabilities = self._probabilities(rows)
+            told = self.tokens.contributions_of(*rows, attention)
+            margins = told.sums() + self.tokens.intercept  # to the last bit those of a prediction
+            probabilities = self._with_base_rate(probabilities_of(margins), rows.indptr)
             order = np.argsort(-probabilities, axis=1, kind="stable")
             best, second = order[:, 0].tolist(), order[:, 1].tolist()
             pairs = [(a, b if other is None or other == a else other) for a, b in zip(best, second, strict=True)]
             pulls, constants = self._differences(told, pairs)
             sums = constants + np.bincount(np.repeat(np.arange(len(some)), np.diff(rows.indptr)), pulls, len(some))
-            shares = (np.stack([pulls, attention]) / rows.data)[:, stored]
-            said = said_in(places, found, shares, self.counter.vocabulary, has_runs=self.counter.recipe.characters > 0)
+            said = said_in(
+                places, found, (rows, stored), pulls, attention, self.counter.names_of, self._is_word if runs else None
+            )
             listed = probabilities.tolist()
             for row, text in enumerate(some):
                 own = slice(rows.indptr[row], rows.indptr[row + 1])
@@ -274,7 +273,7 @@ class TextModel:
     @checked
     def left_out(self, told: Explanation) -> tuple[Left, ...]:
         """Probability of the prediction when the words of a unit are left out of the text, for each unit."""
-        own, found, units = told._of, Occurrences.of([told._of.places]), list(told._of.said.gathered().items())
+        own, found, units = told._of, Occurrences.of([told._of.places]), told._of.said.places()
         firsts, ends = found.firsts, found.firsts + found.sizes
         occurs = np.searchsorted(own.columns, found.columns)  # the columns of a text are in their order
         order = np.argsort(occurs, kind="stable")
@@ -284,8 +283,8 @@ class TextModel:
             some = units[low : low + at_once]
             # The words that each unit needs, and the occurrences that need one of them.
             needs = np.zeros((len(some), len(own.places.words) + 1), np.int64)
-            for row, (_, unit) in enumerate(some):
-                for first, size in unit[1]:
+            for row, unit in enumerate(some):
+                for first, size in unit:
                     needs[row, first + 1 : first + size + 1] = 1
             before = np.cumsum(needs, axis=1)
             is_lost = before[:, ends] > before[:, firsts]  # (units, occurrences)
@@ -294,11 +293,11 @@ class TextModel:
             starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
             rows = Rows(starts, np.broadcast_to(own.columns, kept.shape)[kept], left[kept])
             chances += self._probabilities(rows)[:, self.classes.index(told.predicted)].tolist()
-        return tuple(Left(name, chance) for (name, _), chance in zip(units, chances, strict=True))
+        return tuple(map(Left, own.said.names, chances))
 
     def __repr__(self) -> str:
         """Sizes, not numbers."""
-        return f"TextModel({len(self.counter.vocabulary)} tokens, classes {', '.join(self.classes)})"
+        return f"TextModel({len(self.counter)} tokens, classes {', '.join(self.classes)})"
 
 
 def _parts(text: str, found: TextWords, facts: dict[int, tuple[float, float]]) -> tuple[WordPart, ...]:

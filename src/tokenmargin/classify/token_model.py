@@ -127,10 +127,12 @@ class TokenModel(Told):
             parts.append(self.contributions_of(indptr[low : high + 1] - indptr[low], indices[own], data[own]).sums())
         return np.concatenate(parts) + self.intercept
 
-    def contributions_of(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> Contributions:
-        """Contributions, one row a stored count."""
+    def contributions_of(
+        self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, weights: np.ndarray | None = None
+    ) -> Contributions:
+        """Contributions, one row a stored count; `weights` are those of the counts, where they are known."""
         lengths = np.diff(indptr)
-        loudness = self.weights(indptr, indices, data)
+        loudness = self.weights(indptr, indices, data) if weights is None else weights
         if self.root_length:
             loudness = loudness * np.repeat(np.sqrt(lengths), lengths)
         return Contributions(indptr, indices, loudness[:, None] * self.value[indices], len(self.score))

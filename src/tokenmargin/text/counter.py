@@ -5,8 +5,7 @@ NumPy is enough: nothing else is imported unless a sparse matrix is asked for, o
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +21,7 @@ from tokenmargin.text._lexicon import CUT, Spelling, ragged_take
 from tokenmargin.text._ngrams import GAP, parted
 from tokenmargin.text._occurrences import COLUMN, Occurrences, Rows, TextWords
 from tokenmargin.text._words import number_words, word_pattern
+from tokenmargin.text.name_table import NameTable
 from tokenmargin.text.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 #: Words remembered with their tokens; beyond that all are forgotten, so that a counter that runs for ever stays small.
 REMEMBERED = 2**19
-
-#: Names that are found by halving before a dictionary of all of them is made.
-PATIENCE = 5000
 
 #: Texts counted together, and how few are counted one by one: arrays pay off from some on.
 BATCH, FEW = 4096, 4
@@ -53,39 +50,6 @@ class Located(NamedTuple):
     tokens: tuple[int, ...]
 
 
-class _NameTable:
-    """Columns by name: found by halving while few are asked for, by a dictionary from then on.
-
-    A dictionary of a million names takes longer to make than a model to load; one text asks for a hundred of them.
-
-    Args:
-        names: the names, each once, in the order of their columns.
-        is_sorted: True if this is the order of strings.
-    """
-
-    def __init__(self, names: tuple[str, ...], is_sorted: bool) -> None:
-        """Make nothing yet."""
-        self.names = names
-        self._left = PATIENCE if is_sorted else 0
-
-    @cached_property
-    def table(self) -> dict[str, int]:
-        """The dictionary."""
-        return {name: column for column, name in enumerate(self.names)}
-
-    def get(self, name: str) -> int | None:
-        """The column of a name, or None."""
-        if not self._left:
-            return self.table.get(name)
-        self._left -= 1
-        place = bisect_left(self.names, name)
-        return place if place < len(self.names) and self.names[place] == name else None
-
-    def finder(self) -> Callable[[str], int | None]:
-        """The fastest function that does the same now."""
-        return self.get if self._left else self.table.get
-
-
 class TokenCounter:
     """Counts the tokens of a vocabulary in texts, as `count_tokens` with the same recipe would.
 
@@ -97,7 +61,7 @@ class TokenCounter:
     @checked
     def __init__(self, recipe: Recipe, vocabulary: Sequence[Any]) -> None:
         """Check that the recipe makes these tokens."""
-        self._set(recipe, checked_names(vocabulary, recipe))
+        self._set(recipe, NameTable(checked_names(vocabulary, recipe)))
         if self._pieces is not None:
             known = set(self._pieces.pieces)
             odd = [name for name in self.vocabulary if name not in known]
@@ -105,18 +69,30 @@ class TokenCounter:
                 raise InvalidInputError(f"{odd[0]!r} of the vocabulary is no WordPiece of the recipe's file.")
 
     @classmethod
-    def trusted(cls, recipe: Recipe, vocabulary: tuple[str, ...], is_sorted: bool = False) -> TokenCounter:
+    def trusted(cls, recipe: Recipe, names: NameTable) -> TokenCounter:
         """A counter of a vocabulary that this recipe has made, which is not checked again."""
         counter = cls.__new__(cls)
-        counter._set(recipe, vocabulary, is_sorted)
+        counter._set(recipe, names)
         return counter
 
-    def _set(self, recipe: Recipe, vocabulary: tuple[str, ...], is_sorted: bool = False) -> None:
-        self.recipe, self.vocabulary = recipe, vocabulary
-        self._names = _NameTable(vocabulary, is_sorted)
+    def _set(self, recipe: Recipe, names: NameTable) -> None:
+        self.recipe, self._names = recipe, names
         self._spelling = Spelling(recipe)
         self._pieces = self._spelling.pieces()
         self._known: dict[str, tuple[str | None, bytes]] = {}
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The names of the tokens, in the order of their columns."""
+        return self._names.names
+
+    def __len__(self) -> int:
+        """Number of tokens."""
+        return len(self._names)
+
+    def names_of(self, columns: list[int]) -> list[str]:
+        """The names of some tokens, without those of all."""
+        return self._names.of_columns(columns)
 
     @property
     def stop_words(self) -> frozenset[str]:
@@ -142,7 +118,7 @@ class TokenCounter:
         import scipy.sparse as sp
 
         found = self.rows(texts)
-        shape = (len(found.indptr) - 1, len(self.vocabulary))
+        shape = (len(found.indptr) - 1, len(self))
         return sp.csr_array((found.data, found.indices, found.indptr), shape=shape)
 
     def rows(self, texts: Iterable[Any]) -> Rows:
@@ -167,7 +143,7 @@ class TokenCounter:
         )
 
     def _few(self, texts: tuple[str, ...]) -> Rows:
-        return Occurrences.of(list(map(self.places, texts))).rows(len(self.vocabulary))[0]
+        return Occurrences.of(list(map(self.places, texts))).rows(len(self))[0]
 
     def _many(self, texts: tuple[str, ...]) -> Rows:
         batch = number_words(texts, self.recipe)
@@ -183,7 +159,7 @@ class TokenCounter:
             stems = np.fromiter(own, np.int64, len(found))[batch.ids]
             places = _ngrams.runs_at(parted(stems, batch.starts), batch.starts, grams, of_grams)
             rows, columns = np.concatenate([rows, places[0]]), np.concatenate([columns, places[1]])
-        V = len(self.vocabulary)
+        V = len(self)
         keys, data = np.unique(rows * V + columns, return_counts=True)
         indptr = np.searchsorted(keys, np.arange(len(texts) + 1) * V)
         return Rows(indptr.astype(np.int32), (keys % V).astype(np.int32), data.astype(np.int32))
@@ -240,7 +216,7 @@ class TokenCounter:
         ]
         indptr = np.cumsum([0, *map(len, own)])
         columns = np.fromiter(chain.from_iterable(own), np.int64, indptr[-1])
-        shape = (len(self.vocabulary), len(self.vocabulary))
+        shape = (len(self), len(self))
         matrix = sp.csr_array((np.ones(indptr[-1]), columns, indptr), shape=shape)
         matrix.sum_duplicates()
         return matrix
