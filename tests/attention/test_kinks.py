@@ -12,7 +12,7 @@ from tests.kinked_problems import LAWS, AbsoluteHead, Descent
 from tests.torture.kinks import drawn
 from tokenmargin import EmbeddedSequences, Flow, HeadRisk, compare, follow
 from tokenmargin.attention import KinkedHead, least_gradient
-from tokenmargin.attention._kinks import least_norm
+from tokenmargin.attention._kinks import at_pattern, least_norm, pattern_at
 from tokenmargin.attention.heads import ReLUHead
 
 #: Two tokens of one input on a line: z = tanh(p/2 . key difference) moves from one to the other.
@@ -122,8 +122,11 @@ def test_units_of_one_surface_are_one_kink(rng):
     twice = EmbeddedSequences(np.repeat(tokens, 2, axis=0), [1, 1], np.ones(2))
     head = AbsoluteHead(hidden, np.array([0.2, -0.1]), np.array([-1.0, -2.0]))
     ends = [follow(HeadRisk(data, head), [0.4, 0.2], Flow()) for data in (once, twice)]
-    assert ends[0].limit.kind == ends[1].limit.kind
-    np.testing.assert_allclose(ends[0].final, ends[1].final, atol=1e-6)
+    first, second = (run.limit for run in ends)
+    assert first.mixed
+    assert second.mixed
+    np.testing.assert_allclose(first.velocity, second.velocity, atol=1e-9)
+    np.testing.assert_allclose(first.finite_part, second.finite_part, atol=1e-9)
     assert len(ends[1].limit.kinks) == 2 * len(ends[0].limit.kinks) > 0
 
 
@@ -171,6 +174,25 @@ def test_a_law_draws_what_its_name_says():
     assert len(LAWS) == 10
     one = drawn("repeated", range(1))[0]
     assert (one.tokens[:2] == one.tokens[2:]).all()
+
+
+def test_a_unit_at_its_kink_on_a_token_keeps_its_sign_past_saturation():
+    """psi = relu(z_1) at a token of z_1 = 0: on by what is left of a token beside it, however little that is."""
+    tokens, keys = [[[0.0, 1.0], [1.0, 0.0]]], [[[1.0, 0.0], [0.0, 0.0]]]
+    head = ReLUHead([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], [0.5, 1.0])
+    field = HeadRisk(EmbeddedSequences(tokens, [1], np.ones(2), keys=keys), head).field
+    for length in (10.0, 1e3, 1e6):
+        assert pattern_at(field, np.array([length, 0.0])).tolist() == [[1.0, 1.0]]
+        assert at_pattern(field, np.array([length, 0.0])).seen(np.array([length, 0.0])).scores[0, 1] == pytest.approx(
+            -0.5
+        )
+
+
+def test_where_every_unit_turns_off_p_stays():
+    """psi = -relu(z): from z > 0 the flow reaches z = 0, beyond which nothing pulls."""
+    limit = follow(on_line([1.0], [0.0], [-1.0]), [1.0], Flow()).limit
+    assert limit.finite
+    assert abs(limit.point[0]) < 1e-9
 
 
 @pytest.mark.parametrize("p", [[0.3, -0.2], [3.0, 1.0]])

@@ -6,13 +6,15 @@ Every array has the point first, B of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tokenmargin.attention._kinks import at_pattern
 from tokenmargin.attention._lane_field import evaluated, widened
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
-from tokenmargin.attention._stacks import Stack, in_few_shapes
+from tokenmargin.attention._stacks import Stack, in_few_shapes, stacked
 from tokenmargin.attention._stationary import in_units_asked
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import tie_widths
@@ -91,6 +93,8 @@ def ends_of(risks: Sequence[Risk], found: list[Stack], points: Sequence[np.ndarr
     """The points of each stack, evaluated by programs that stacks share."""
     p = [np.stack([points[j] for j in stack.numbers.tolist()]) for stack in found]
     y = [stack.coordinates.inward(own[:, None])[:, 0] for stack, own in zip(found, p, strict=True)]
+    # A unit that is at its kink on a token is on or off by what little is attended to besides.
+    found = [_on_pieces(stack, own) if has_kinks(stack.fields) else stack for stack, own in zip(found, y, strict=True)]
     told: dict[int, tuple[np.ndarray, ...]] = {}
     for members, fields in in_few_shapes(found):
         answers = evaluated(fields, np.concatenate([widened(y[k], fields) for k in members]))
@@ -102,6 +106,10 @@ def ends_of(risks: Sequence[Risk], found: list[Stack], points: Sequence[np.ndarr
     return [
         Ends.of([risks[j] for j in stack.numbers.tolist()], stack, p[k], y[k], told[k]) for k, stack in enumerate(found)
     ]
+
+
+def _on_pieces(stack: Stack, y: np.ndarray) -> Stack:
+    return replace(stack, fields=stacked([at_pattern(stack.one(b)[0], point) for b, point in enumerate(y)]))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from tokenmargin.attention._ends import (
     ends_of,
     separation,
 )
-from tokenmargin.attention._kinked_ends import KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, kinked_split
 from tokenmargin.attention._kinked_limit import kinked_limit
 from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
@@ -211,6 +211,9 @@ def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, (system, coordinates) = ends.risks[b], ends.stack.one(b)
     parts = kinked_split(system, ends.y[b])
+    if parts == AT_REST:
+        first = _selection(risk, ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
+        return Limit(LimitKind.FINITE, risk, ends.p[b], np.zeros(len(ends.p[b])), first, AT_REST, (0.0,), np.inf)
     if not isinstance(parts, KinkedSplit) or not parts.holds:
         return parts.why_not if isinstance(parts, KinkedSplit) else parts
     rest, chosen = None, parts.kept

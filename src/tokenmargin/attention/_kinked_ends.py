@@ -18,10 +18,11 @@ import numpy as np
 
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import VANISHING, Kinks, Surface, directions, turned
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
+from tokenmargin.attention._surfaces import VANISHING, Kinks, Surface, turned
 from tokenmargin.attention.head_risk import HeadField
 from tokenmargin.attention.heads import Kink
 from tokenmargin.attention.pair_field import PairField, log_attention
@@ -34,6 +35,16 @@ RESOLVED = 1e-11
 FELT = 1e-6
 
 
+#: Why nothing is said where an input stands twice, with either label.
+OPPOSED = (
+    "Inputs of opposite labels are the same tokens, and cancel wherever the head is 0 on them: p rests on a curve of "
+    "minima, and what is left of the force along it is below rounding."
+)
+
+#: Why p stays where every input is behind units that are off.
+AT_REST = "No unit that is on pulls on p: it stays where it is."
+
+
 @dataclass(frozen=True, eq=False)
 class KinkedSplit(Split):
     """A system at a point where p rests on S: the units that hold it, and the problem beyond S."""
@@ -43,6 +54,7 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
     is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
+    is_opposed: bool  #: True if two inputs of opposite labels are the same tokens with the same keys
     at: Kinks  #: the directions of the flow there
 
     def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
@@ -51,7 +63,9 @@ class KinkedSplit(Split):
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
-        """Units that hold p with a share that tends to 0 or 1, as all that they make up for vanishes."""
+        """Units whose shares tend to 0 or 1, as all that they make up for vanishes, beside others that hold p."""
+        if self.at.is_weak:
+            return ()
         return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
 
     @property
@@ -72,6 +86,8 @@ class KinkedSplit(Split):
                 "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
                 "what is left of the force is below rounding, and may change that."
             )
+        if not self.attracts and self.is_opposed:
+            return OPPOSED
         if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
             return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
         return None
@@ -84,6 +100,8 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
     are projections.
     """
     kinks = directions(system, y)
+    if kinks.nothing_pulls:
+        return AT_REST
     differences = _held_differences(system, kinks, y)
     if not kinks.is_consistent:
         return "Kinks meet, and no pattern of units on and off was found there that its own velocity carries on."
@@ -120,10 +138,18 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
+        is_opposed=_opposed(system),
         is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
         is_whole=len(basis)
         == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),
     )
+
+
+def _opposed(system: HeadField) -> bool:
+    arrays = (system.tokens, system.keys, system.log_multiplicity)
+    flat = np.concatenate([np.asarray(one).reshape(len(system.labels), -1) for one in arrays], axis=1)
+    same = (flat[:, None] == flat[None]).all(axis=2)
+    return bool((same & (system.labels[:, None] != system.labels[None])).any())
 
 
 def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
@@ -158,14 +184,16 @@ def told_kinks(parts: KinkedSplit) -> str:
 
 def _held_differences(system: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
     """Key differences of tokens that pull on one another, on either side of the kinks that hold p, shape (k, r)."""
-    keys, found = np.asarray(system.keys), []
-    for side in (0.0, 1.0):
-        # With its share a unit may pull on nothing, whatever it holds.
-        on = turned(kinks.on, kinks.held, [side] * len(kinks.held))
-        signed = np.asarray(_pair_weights(Piece.of(system, on, np.full(4, -1)), y))
-        i, t, u = np.nonzero(signed > HELD_WEIGHT)
-        found.append(keys[i, t] - keys[i, u])
-    return np.concatenate(found)
+    keys = np.asarray(system.keys)
+    # With its share a unit may pull on nothing, whatever it holds.
+    sides = [turned(kinks.on, kinks.held, [side] * len(kinks.held)) for side in (0.0, 1.0)]
+    weights, scales = zip(*(_pair_weights(Piece.of(system, on, np.full(4, -1)), y) for on in sides), strict=True)
+    pulls = [
+        np.asarray(signed) * np.exp(float(scale) - max(map(float, scales)))
+        for signed, scale in zip(weights, scales, strict=True)
+    ]
+    i, t, u = np.nonzero(np.maximum(*pulls) > HELD_WEIGHT)
+    return np.asarray(keys[i, t] - keys[i, u])
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,4 +287,4 @@ def _equations(
     return equations(both), jax.jacfwd(equations)(both), seen
 
 
-_pair_weights = eqx.filter_jit(lambda piece, y: piece.pair_weights(y)[0])
+_pair_weights = eqx.filter_jit(lambda piece, y: piece.pair_weights(y))

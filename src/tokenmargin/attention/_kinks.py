@@ -16,16 +16,16 @@ analysis", 1983.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from tokenmargin.attention._pieces import Piece, Units, log_scale_at, units_at, units_in
+from tokenmargin.attention._pieces import Piece, Units, has_kinks, log_scale_at, units_at, units_in
+from tokenmargin.attention._surfaces import DEPENDENT, VANISHING, Kinks, Surface, jumps, turned
 from tokenmargin.attention.head_risk import HeadField
-from tokenmargin.attention.heads import Kink
 
 #: 1 - |cos| of two normals below which units share a surface: that of repeated inputs, or of relu(u) and relu(-u).
 ONE_SURFACE = 1e-12
@@ -33,11 +33,8 @@ ONE_SURFACE = 1e-12
 #: A share makes up for this part of the force at least, and leaves as much of its own, or it does not hold p.
 AT_BOUND = 1e-9
 
-#: A share this close to 0 or 1 tends there, while the force that it makes up for vanishes.
-VANISHING = 1e-5
-
-#: Normals of units that hold p are dependent where one lies in the span of the others up to this share of its length.
-DEPENDENT = 1e-8
+#: Logarithm of the share of all weights below which what still moves p is weighed by itself.
+WEAKER = 5.0
 
 #: A jump of the gradient below this share of the largest is none.
 NEUTRAL = 1e-14
@@ -48,77 +45,12 @@ LANDINGS = 2
 #: Changes of mind, for each unit, before the directions at a point are given up.
 ROUNDS = 6
 
+#: Steps of shares towards what smoothed ones tend to, and the distance from which they are Newton's.
+RELAXATIONS, NEWTON_NEAR = 400, 0.05
+
 #: A unit whose surface is nearer than this to p, in units of 1/longest key difference, is at its kink. Distances are
 #: known to rounding of logits, `SURFACE_ROUNDING` |p| eps.
 NEAR_SURFACE, SURFACE_ROUNDING = 4e-10, 64.0
-
-
-@dataclass(frozen=True)
-class Surface:
-    """Units that share one surface; the sign of each is that of its normal along the first one's."""
-
-    units: tuple[int, ...]
-    signs: tuple[int, ...]
-
-    def shares(self, theta: float) -> list[float]:
-        """Share of each unit where the first has `theta`."""
-        return [theta if sign > 0 else 1.0 - theta for sign in self.signs]
-
-
-@dataclass(frozen=True, eq=False)
-class Kinks:
-    """Directions at a point: the pattern in which the flow goes on, and the surfaces that hold it."""
-
-    on: np.ndarray  #: 0 or 1 for each unit; theta for those that hold p, shape (n, h)
-    held: tuple[Surface, ...]  #: surfaces along which the flow slides
-    theta: np.ndarray  #: share of each, strictly between 0 and 1
-    rows: np.ndarray  #: jump of the force across each, shape (k, r)
-    velocity: np.ndarray  #: minus the least-norm element in units of exp(log_scale), shape (r,)
-    log_scale: float  #: logarithm of all pair weights, the larger of units at their kinks on and off
-    spread: float  #: length of the longest of what cancels in it: rounding is relative to this
-    is_consistent: bool  #: False where units of several layers meet and no pattern is carried on by its own velocity
-
-    @property
-    def independent(self) -> list[int]:
-        """Numbers of held surfaces whose normals span all of them."""
-        return _independent(self.rows)
-
-    @property
-    def named(self) -> tuple[Kink, ...]:
-        """Every unit that holds p, with its share."""
-        h, on = self.on.shape[1], self.on.reshape(-1)
-        return tuple(Kink(unit // h, unit % h, float(on[unit])) for unit in sorted(self.members))
-
-    @property
-    def piece_units(self) -> np.ndarray:
-        """One unit of each independent surface, padded to a multiple of four, so that few sizes are compiled."""
-        first = [self.held[k].units[0] for k in self.independent]
-        return np.array(first + [-1] * (-len(first) % 4 or (4 if not first else 0)), dtype=np.int64)
-
-    @property
-    def members(self) -> list[int]:
-        """Every unit of a surface that holds p."""
-        return [unit for surface in self.held for unit in surface.units]
-
-    def piece(self, field: HeadField) -> Piece:
-        """The smooth piece along which the flow goes on.
-
-        Units that hold p are on or off, whichever is further from their share: along the surfaces the force is one,
-        and with its share an input may pull on nothing, though its weight is what the others' is to be compared with. A
-        share that vanishes does so because all other weights do: then these are the scale.
-        """
-        vanishes = np.minimum(self.theta, 1.0 - self.theta) < VANISHING
-        sides = np.where(vanishes, np.round(self.theta), self.theta < 0.5)
-        on = turned(self.on, self.held, sides.astype(float).tolist())
-        return Piece.of(field, on, self.piece_units)
-
-
-def turned(on: np.ndarray, surfaces: Sequence[Surface], shares: Sequence[float]) -> np.ndarray:
-    """The pattern with these shares of the first unit of each surface."""
-    pattern = np.array(on, dtype=float)
-    for surface, share in zip(surfaces, shares, strict=True):
-        pattern.reshape(-1)[list(surface.units)] = surface.shares(share)
-    return pattern
 
 
 def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,13 +60,13 @@ def least_norm(force: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
         force: minus the gradient with every theta 0, shape (r,).
         rows: gradient c grad u of each unit, shape (k, r); they may be dependent, and then theta is one of several.
     """
-    size = np.linalg.norm(rows, axis=1)
+    size, length = np.linalg.norm(rows, axis=1), float(np.linalg.norm(force))
     theta, moves = np.zeros(len(rows)), np.flatnonzero(size > 0)
-    if len(moves):
-        unit = rows[moves] / size[moves, None]
-        # Columns of length one: else the method takes short ones for dependent.
-        found = lsq_linear(unit.T, force, bounds=(0.0, size[moves]), method="bvls", tol=1e-15, max_iter=200)
-        theta[moves] = np.clip(found.x / size[moves], 0.0, 1.0)
+    if len(moves) and length > 0:
+        unit, most = rows[moves] / size[moves, None], size[moves] / length
+        # A force and columns of length one: else the method takes short ones for dependent, and a weak force for none.
+        found = lsq_linear(unit.T, force / length, bounds=(0.0, most), method="bvls", tol=1e-15, max_iter=200)
+        theta[moves] = np.clip(found.x / most, 0.0, 1.0)
     return theta, force - theta @ rows
 
 
@@ -176,6 +108,11 @@ def pattern_at(field: HeadField, y: np.ndarray) -> np.ndarray:
     return on
 
 
+def at_pattern(field: Any, y: np.ndarray) -> Any:
+    """The smooth piece of a field on which y is, where its head has kinks; else the field itself."""
+    return Piece.of(field, pattern_at(field, y), np.full(4, -1)) if has_kinks(field) else field
+
+
 def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = ()) -> Kinks:
     """Directions of the flow at y.
 
@@ -188,7 +125,23 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
     if on is None:
         on = pattern_at(field, y)
         at = near_surfaces(units_at(Piece.of(field, on, np.full(4, -1)), y), y)
-    return _Undecided.of(field, y, on, list(at)).decided()
+    units = list(at)
+    kinks = _Undecided.of(field, y, on, units).decided()
+    # What shares that vanish make up for is weak beside what holds p: then that is the scale to decide them on.
+    vanishes = np.minimum(kinks.theta, 1.0 - kinks.theta) < VANISHING
+    if not units or not vanishes.all():
+        return kinks
+    weak = turned(kinks.on, kinks.held, np.round(kinks.theta).tolist())
+    scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y))
+    if scale == -np.inf:
+        return replace(
+            kinks, on=weak, held=(), theta=np.zeros(0), rows=kinks.rows[:0], velocity=np.zeros(len(y)), log_scale=scale
+        )
+    if scale >= kinks.log_scale - WEAKER:
+        return kinks
+    undecided = replace(_Undecided.of(field, y, on, units), on=weak, log_scale=scale)
+    found = undecided.decided()
+    return replace(found, is_weak=True) if found.is_consistent else kinks
 
 
 def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
@@ -235,7 +188,35 @@ class _Undecided:
             found = self._held()
             if found is not None:
                 return found
-        return replace(self._kinks(*self._solved()), is_consistent=False)
+        return self._relaxed()
+
+    def _relaxed(self) -> Kinks:
+        """Shares as those of a smoothed head tend to, from one half each, where units of several layers meet."""
+        self.sides = {}
+        theta = np.full(len(self.surfaces), 0.5)
+        is_settled = False
+        for _ in range(RELAXATIONS):
+            for k, share in enumerate(theta):
+                self._set(k, share)
+            rows, unit, force = self._felt()
+            if not (np.isfinite(rows).all() and np.isfinite(force).all()):
+                break
+            slope = np.maximum(np.abs(unit @ rows.T).sum(axis=1), 1e-300)
+            after = np.clip(theta + 0.5 * (unit @ force) / slope, 0.0, 1.0)
+            inside = (after > 0.0) & (after < 1.0) & (np.abs(after - theta) < NEWTON_NEAR)
+            if inside.any():
+                more = np.linalg.lstsq(rows[inside].T, force, rcond=DEPENDENT)[0]
+                near = np.abs(more) < NEWTON_NEAR
+                after[inside] = np.clip(theta[inside] + np.where(near, more, after[inside] - theta[inside]), 0.0, 1.0)
+            is_settled = bool(np.abs(after - theta).max(initial=0.0) <= AT_BOUND)
+            theta = after
+            if is_settled:
+                break
+        jump = (rows * unit).sum(axis=1)
+        if not np.isfinite(force).all():
+            rows, force = np.zeros_like(rows), np.zeros_like(force)
+        found = self._kinks(rows, unit @ force, (theta <= 0) | (theta >= 1) | (jump <= 0), theta, force)
+        return replace(found, is_consistent=is_settled)
 
     def _held(self) -> Kinks | None:
         """One round: the answer if it changes nothing."""
@@ -258,23 +239,31 @@ class _Undecided:
             self._set(k, theta[k])
         return self._kinks(*solved) if change <= AT_BOUND else None
 
-    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
+    def _felt(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(jumps, unit normals of the surfaces, force) with the pattern as it stands."""
         units = units_in(Piece.of(self.field, self.on, np.full(4, -1)), self.y, np.asarray(self.log_scale))
         force = np.asarray(units.force)
         normal = np.asarray(units.normal).reshape(-1, len(force))
-        bend = np.asarray(units.bend).reshape(-1)
-        rows, unit = np.zeros((len(self.surfaces), len(force))), np.zeros((len(self.surfaces), len(force)))
-        for k, surface in enumerate(self.surfaces):
-            first = normal[surface.units[0]]
-            unit[k] = first / max(float(np.linalg.norm(first)), 1e-300)
-            rows[k] = sum(bend[j] * sign * normal[j] for j, sign in zip(surface.units, surface.signs, strict=True))
+        first = normal[[surface.units[0] for surface in self.surfaces]]
+        length = np.linalg.norm(first, axis=1, keepdims=True)
+        return jumps(units, self.surfaces), first / np.maximum(length, 1e-300), force
+
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
+        rows, unit, force = self._felt()
         jump = (rows * unit).sum(axis=1)
         repels = jump <= NEUTRAL * np.abs(jump).max(initial=0.0)  # what does not bend holds nothing either
         theta = np.array([self._share(k) for k in range(len(rows))])
         free = np.flatnonzero(~repels)
-        base = force + theta[free] @ rows[free]
-        theta[free], velocity = least_norm(base, rows[free])
+        # From the side that each is near: a share that nearly vanishes is no difference of two.
+        is_on = theta[free] > 0.5
+        signed, share = (
+            np.where(is_on[:, None], -rows[free], rows[free]),
+            np.where(is_on, 1.0 - theta[free], theta[free]),
+        )
+        base = force + share @ signed
+        share, velocity = least_norm(base, signed)
+        theta[free] = np.where(is_on, 1.0 - share, share)
         self.size = float(np.linalg.norm(base))
         return rows, unit @ velocity, repels, theta, velocity
 
@@ -289,7 +278,7 @@ class _Undecided:
         holds = np.flatnonzero(is_inside & ~repels).tolist()
         longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
         held = tuple(self.surfaces[k] for k in holds)
-        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, True)
+        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, False, True)
 
     def _turn(self, k: int, side: float) -> None:
         self.sides[k] = side
@@ -314,15 +303,3 @@ def _surfaces(normal: np.ndarray, at: list[int]) -> list[Surface]:
         else:
             own.append(j)
     return [Surface(tuple(at[j] for j in g), tuple(1 if rows[g[0]] @ rows[j] > 0 else -1 for j in g)) for g in groups]
-
-
-def _independent(rows: np.ndarray) -> list[int]:
-    """Numbers of rows that span all of them, by Gram and Schmidt."""
-    basis, kept = np.zeros((0, rows.shape[1])), list[int]()
-    for k, row in enumerate(rows):
-        unit = row / max(float(np.linalg.norm(row)), 1e-300)
-        rest = unit - (basis @ unit) @ basis
-        rest = rest - (basis @ rest) @ basis
-        if np.linalg.norm(rest) > DEPENDENT:
-            basis, kept = np.vstack([basis, rest / np.linalg.norm(rest)]), [*kept, k]
-    return kept

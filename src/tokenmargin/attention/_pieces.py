@@ -39,9 +39,9 @@ _STEEPEST = 300.0
 class Units(Module):
     """Units of the head on every input, at a point."""
 
-    u: UnitNumbers  #: what goes into each relu; 0 at its kink
-    normal: UnitNormals  #: grad u
-    bend: UnitNumbers  #: c_ij: the force jumps by -c_ij grad u_ij as unit j of input i turns on
+    u: UnitNumbers  #: what goes into each relu, in units of `Piece.log_reach`; 0 at its kink
+    normal: UnitNormals  #: grad u, in the same units
+    bend: UnitNumbers  #: c_ij, in one over these: the force jumps by -c_ij grad u_ij as unit j of input i turns on
     force: VectorJ  #: the force with the pattern of the piece, not projected; the scale of `bend`
 
 
@@ -93,10 +93,9 @@ class Piece(HeadField):
         return p - rows.T @ jnp.linalg.solve(gram, off)
 
     def normals(self, p: VectorJ) -> tuple[UnitNumbers, UnitNormals]:
-        """(u, grad u) of every unit on every input, correct to rounding relative to its own size."""
+        """(u, grad u) of every unit on every input, in units of `log_reach`, correct to rounding of its own size."""
         log_s = log_attention(self.keys, self.log_multiplicity, p)
-        s = jnp.exp(log_s)
-        z = jnp.einsum("nt,ntk->nk", s, self.tokens)
+        z = jnp.einsum("nt,ntk->nk", jnp.exp(log_s), self.tokens)
 
         def units(x: AnyArray, on: AnyArray) -> AnyArray:
             return self._head.piece(x, on, jnp.zeros_like(on))[1]
@@ -105,20 +104,29 @@ class Piece(HeadField):
         top = jnp.argmax(log_s, axis=-1, keepdims=True)
         apart = self.tokens - jnp.take_along_axis(self.tokens, top[:, :, None], axis=1)
         rise = jnp.einsum("ntk,nhk->nht", apart, slopes)
-        mean = jnp.sum(s[:, None] * rise, axis=-1, keepdims=True)
-        over = rise - mean
+        reach = self.log_reach(log_s)
+        share = jnp.where(jnp.arange(log_s.shape[1])[None] == top, 0.0, jnp.exp(log_s - reach))
+        ahead = jnp.sum(share[:, None] * rise, axis=-1)  # what the others add to u at the top token
+        mean = ahead * jnp.exp(reach)
         u = jax.vmap(units)(z, self.on)
         # A unit that is at its kink on the top token itself has the sign of what the others add, however little.
         size = jnp.einsum("nhk,nk->nh", jnp.abs(slopes), jnp.abs(z)) + jnp.abs(u)
-        at_top = jnp.abs(u - mean[..., 0]) <= _ROUNDED * size
-        u = jnp.where(at_top & (jnp.abs(u) <= _SMALL * size), mean[..., 0], u)
-        return u, jnp.einsum("nht,ntr->nhr", s[:, None] * over, behind(self.keys, top))
+        at_top = (jnp.abs(u - mean) <= _ROUNDED * size) & (jnp.abs(u) <= _SMALL * size)
+        u = jnp.where(at_top, ahead, u * jnp.exp(jnp.minimum(-reach, _STEEPEST)))
+        return u, jnp.einsum("nht,ntr->nhr", share[:, None] * (rise - mean[..., None]), behind(self.keys, top))
+
+    @staticmethod
+    def log_reach(log_s: AnyArray) -> AnyArray:
+        """Logarithm of the largest attention of an input beside its top token, shape (n, 1): what moves its units."""
+        top = jnp.argmax(log_s, axis=-1, keepdims=True)
+        others = jnp.max(jnp.where(jnp.arange(log_s.shape[1])[None] == top, -jnp.inf, log_s), axis=-1, keepdims=True)
+        return jnp.where(jnp.isfinite(others), others, 0.0)
 
     def units(self, p: VectorJ, log_scale: AnyArray | None = None) -> Units:
         """All that decides whether units are crossed, held or left, in units of exp(log_scale), or of all weights."""
         u, normal = self.normals(p)
-        s = jnp.exp(log_attention(self.keys, self.log_multiplicity, p))
-        z = jnp.einsum("nt,ntk->nk", s, self.tokens)
+        log_s = log_attention(self.keys, self.log_multiplicity, p)
+        z = jnp.einsum("nt,ntk->nk", jnp.exp(log_s), self.tokens)
 
         def value(lift: AnyArray, x: AnyArray, on: AnyArray) -> AnyArray:
             return self._head.piece(x, on, lift)[0]
@@ -126,8 +134,8 @@ class Piece(HeadField):
         lifted = jax.vmap(jax.grad(value))(jnp.zeros_like(self.on), z, self.on)
         log_scale = self.log_scale(p) if log_scale is None else log_scale
         slope = self.loss.log_slope(self.signed_output(z)) - jnp.log(self.n_outputs) - log_scale
-        bend = -jnp.exp(jnp.minimum(slope, _STEEPEST))[:, None] * self.labels[:, None] * lifted
-        return Units(u, normal, bend, self.pull(p, log_scale))
+        steep = jnp.exp(jnp.minimum(slope[:, None] + self.log_reach(log_s), _STEEPEST))
+        return Units(u, normal, -steep * self.labels[:, None] * lifted, self.pull(p, log_scale))
 
     def _held(self, normal: UnitNormals) -> tuple[AnyArray, AnyArray]:
         """(unit normals of the held surfaces, shape (k, r), zero where there is none; their products)."""

@@ -13,11 +13,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import Kinks, directions, landed, least_norm, near_surfaces, nearness, sided
+from tokenmargin.attention._kinks import directions, landed, least_norm, near_surfaces, nearness, sided
 from tokenmargin.attention._pieces import Piece, Units, units_at
+from tokenmargin.attention._surfaces import Kinks, jumps, turned
 from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
 from tokenmargin.attention.head_risk import HeadField
 
@@ -35,6 +37,9 @@ TRIALS = 100
 
 #: Larger distances are all one: the logarithm is to be a number.
 LARGEST = 1e300
+
+#: Newton steps for shares of units of several layers.
+NEWTON_STEPS = 6
 
 #: So many kinks in a row within this distance are no progress.
 IN_A_ROW, NO_WAY = 100, 1e-8
@@ -59,6 +64,7 @@ class _Sliding:
     def __init__(self, field: HeadField, start: np.ndarray, until: float, method: Flow) -> None:
         self.field, self.method = field, method
         self.state = replace(_fresh(start, method), until=np.asarray(until, start.dtype))
+        self.is_layered = _is_layered(field)
         self.path, self.times, self.events = [start], [0.0], [start]
         self._go_on(directions(field, start))
 
@@ -69,6 +75,8 @@ class _Sliding:
                 self.state = replace(self.state, finished=np.asarray(True))
                 break
             self._step()
+            if self.state.finished:
+                self._go_on_weakly()
         end, state = self.path[-1], self.state
         reached = bool(np.linalg.norm(end) >= float(state.until))
         path, times = np.stack(self.path), np.array(self.times)
@@ -85,6 +93,13 @@ class _Sliding:
         """Go on from the last point, as the kinks there say."""
         self.kinks, self.piece = kinks, kinks.piece(self.field)
         self.units = jax.device_get(units_at(self.piece, self.path[-1]))
+
+    def _go_on_weakly(self) -> None:
+        """Go on where p rests but for what is weak beside the kinks that hold it, on the scale of that."""
+        kinks = directions(self.field, self.path[-1], self.kinks.on, self.kinks.members)
+        if kinks.is_weak and not self.kinks.is_weak:
+            self.state = replace(self.state, finished=np.asarray(False), step=_fresh(self.path[-1], self.method).step)
+            self._go_on(kinks)
 
     def _step(self) -> None:
         """One attempted step, cut where it meets a kink."""
@@ -133,24 +148,32 @@ class _Sliding:
 
     def _room(self, units: Units, y: np.ndarray) -> float:
         """Least distance of a share from its bounds, negative beyond."""
-        force, r = units.force, y.size
-        normal, bend = units.normal.reshape(-1, r), units.bend.reshape(-1)
-        rows = np.stack(
-            [
-                sum(bend[j] * sign * normal[j] for j, sign in zip(one.units, one.signs, strict=True))
-                for one in self.kinks.held
-            ]
-        )
+        force, rows = units.force, jumps(units, self.kinks.held)
         on = np.asarray(self.piece.on).reshape(-1)
         theta = on_side = np.array([on[one.units[0]] for one in self.kinks.held])
         if len(self.kinks.independent) == len(rows):
-            size = np.linalg.norm(rows, axis=1)
+            size = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
             theta = theta + np.linalg.lstsq((rows / size[:, None]).T, force, rcond=None)[0] / size
+            if self.is_layered:
+                theta = self._settled(theta, y)
             felt = np.maximum(size / max(float(np.linalg.norm(force + on_side @ rows)), 1e-300), 1.0)
             return float((np.minimum(theta, 1.0 - theta) * felt).min())
         _, velocity = least_norm(force + theta @ rows, rows)
         across = np.abs(rows @ velocity) / (rows**2).sum(axis=1)
         return float(SHARE - across.max())
+
+    def _settled(self, theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Shares at y by Newton's method, where the jump of one unit depends on the share of another."""
+        for _ in range(NEWTON_STEPS):
+            on = turned(self.kinks.on, self.kinks.held, np.clip(theta, -1.0, 2.0).tolist())
+            units = jax.device_get(units_at(Piece.of(self.field, on, np.full(4, -1)), y))
+            rows = jumps(units, self.kinks.held)
+            size = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
+            more = np.linalg.lstsq((rows / size[:, None]).T, units.force, rcond=None)[0] / size
+            theta = np.clip(theta, -1.0, 2.0) + more
+            if np.abs(more).max() <= SHARE:
+                break
+        return theta
 
     def _dips(self, units: Units, y: np.ndarray, length: float) -> bool:
         """True if a cubic through both ends says that a unit is beyond its surface somewhere between."""
@@ -208,6 +231,14 @@ def _first_below(least: Callable[[float], tuple[float, Any]], length: float) -> 
         else:
             high, at_high, at_low, side = step, value, at_low / (2 if side == -1 else 1), -1
     return step, found
+
+
+def _is_layered(field: HeadField) -> bool:
+    """True if what goes into one unit depends on whether another is on."""
+    head: Any = field.head
+    z, h = jnp.cos(jnp.arange(head.width, dtype=float)), head.n_units
+    first, second = (np.asarray(head.piece(z, jnp.full(h, side), jnp.zeros(h))[1]) for side in (0.0, 1.0))
+    return bool((first != second).any())
 
 
 @eqx.filter_jit

@@ -6,7 +6,6 @@ token nothing cancels, as in `PairField.descent_direction`; with a linear head i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +22,7 @@ from tokenmargin._types import AnyArray, ArrayLike, InputNumbersJ, ScalarJ, Toke
 from tokenmargin.attention._excess import DIRECT_ATTENTION, NODES, WEIGHTS, log_mean_excess
 from tokenmargin.attention._outer_keys import FieldKeys, field_keys
 from tokenmargin.attention._repeats import repeats_merged
-from tokenmargin.attention.heads import Head, Kink, TokensJ, head_scores
+from tokenmargin.attention.heads import Head, TokensJ, head_scores
 from tokenmargin.attention.pair_field import KeyField, Seen, log_attention
 from tokenmargin.attention.risk import Risk, check_data_and_loss, check_decreasing
 from tokenmargin.data import EmbeddedSequences, Selection, tie_widths
@@ -185,7 +184,7 @@ class HeadRisk(Risk):
         return Selection(np.asarray(self.every_token.best))
 
     @keep_precision
-    def felt(self, p: ArrayLike, kinks: Sequence[Kink] = ()) -> EmbeddedSequences:
+    def felt(self, p: ArrayLike, on: np.ndarray | None = None) -> EmbeddedSequences:
         """The problem that p feels: the same keys, and scores to first order around what p attends to.
 
         Near a direction that saturates the softmax the flow behind the head is the flow of these scores, so it is their
@@ -193,21 +192,17 @@ class HeadRisk(Risk):
 
         Args:
             p: the point.
-            kinks: units of the head that are at their kinks there, whose gradients count by their share.
+            on: the share to which each unit of a head with kinks is on, shape (n, h); where it is on at p when absent.
         """
         point = self.point(p)
-        if not kinks:
+        if on is None:
             return self.sequences.rescored(np.asarray(_felt_scores(self.every_token, point)))
         z = np.asarray(_attended(self.every_token, point))
-        on = (np.asarray(_units(self.head, z)) > 0).astype(float)
-        for one in kinks:
-            on[one.input, one.unit] = one.share
         pulls = self.sequences.labels[:, None] * np.asarray(_piece_slopes(self.head, z, on))
         return self.sequences.rescored(np.einsum("ntk,nk->nt", self.every_token.tokens, pulls))
 
 
 _scores = eqx.filter_jit(head_scores)
-_units = eqx.filter_jit(lambda head, z: jax.vmap(head.units)(z))
 _felt_scores = eqx.filter_jit(lambda field, p: field.seen(p).scores)
 _attended = eqx.filter_jit(
     lambda field, p: jnp.einsum(

@@ -18,7 +18,9 @@ from tokenmargin._checks import checked
 from tokenmargin._notebook import Told
 from tokenmargin._precision import keep_precision
 from tokenmargin._types import Vector
+from tokenmargin.attention._kinks import pattern_at
 from tokenmargin.attention._margin_interval import margin_interval, margin_of
+from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import unit_rows
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention.blocks import Role, by_block
@@ -218,10 +220,12 @@ class Limit(LimitVerdict, Told):
         return _without_tied(felt, self.selection.chosen)
 
     def _felt(self) -> EmbeddedSequences:
-        if not self.kinks:
+        if not (isinstance(self.risk, HeadRisk) and has_kinks(self.risk.field)):
             return self.risk.felt(self.point)
-        assert isinstance(self.risk, HeadRisk)
-        return self.risk.felt(self.point, self.kinks)
+        on = pattern_at(self.risk.field, self.point)
+        for one in self.kinks:
+            on[one.input, one.unit] = one.share
+        return self.risk.felt(self.point, on)
 
     def __repr__(self) -> str:
         """The kind, the selected tokens and the reason."""
