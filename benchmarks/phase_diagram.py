@@ -2,6 +2,7 @@
 
     python -m benchmarks.phase_diagram throughput                            times as many problems a second
     python -m benchmarks.phase_diagram diagram [--problems 5000] [--kept FOLDER] [--out FOLDER] [--processes 2]
+    python -m benchmarks.phase_diagram radau --width 2 --norm 60 --seeds 47 162     the third judge, finer and finer
 
 The loop is what one writes: normalised gradient descent of all problems of a cell at once, in float64, in PyTorch where
 it is installed. Where its answer differs from the limit of the flow, a third judge is asked about some of them: SciPy's
@@ -33,6 +34,9 @@ NORMS, WIDTHS, STEPS, LR = (0, 10, 30, 60, 100), (2, 3, 4, 6, 8), 2000, 0.1
 
 #: The third judge follows p to so many times the norm of its start (and 1e4 at least), or for so long.
 FURTHER, LONGEST = 1e3, 1e8
+
+#: Its relative tolerance; the absolute one, of logits, is a thousand times that.
+RADAU_RTOL = 1e-9
 
 
 def problem(norm: float, width: int, seed: int, n: int = 2, T: int = 4):
@@ -124,7 +128,7 @@ def by_numpy(keys, scores, p):
     return np.einsum("bnt,bntd->bd", -attention * (scores - outputs) / (1 + np.exp(outputs)), keys) / keys.shape[1]
 
 
-def by_radau(data, start) -> bool | None:
+def by_radau(data, start, rtol: float = RADAU_RTOL) -> bool | None:
     """The same by SciPy's Radau on -grad L over the sum of its pairs' weights, in logarithms; None if it gives up."""
     from scipy.integrate import solve_ivp
     from scipy.special import log_softmax
@@ -146,10 +150,19 @@ def by_radau(data, start) -> bool | None:
         return float(np.linalg.norm(p) - until)
 
     reached.terminal = True
-    found = solve_ivp(field, (0.0, LONGEST), start, method="Radau", rtol=1e-9, atol=1e-6, events=reached)
+    found = solve_ivp(field, (0.0, LONGEST), start, method="Radau", rtol=rtol, atol=1e3 * rtol, events=reached)
     if found.status < 0:
         return None
     return bool(found.status == 1 and ((keys @ found.y[:, -1]).argmax(axis=1) == gamma.argmax(axis=1)).all())
+
+
+def radau_again(norm: float, width: int, seeds: list[int]) -> None:
+    """What Radau says of some problems of a cell at finer and finer tolerances, beside the flow."""
+    for seed in seeds:
+        data, start = problem(norm, width, seed)
+        flow = bool(selects_best(tm.follow(tm.AttentionRisk(data), start, tm.Flow()).limit))
+        said = {f"{rtol:.0e}": by_radau(data, start, rtol) for rtol in (RADAU_RTOL, RADAU_RTOL / 10, RADAU_RTOL / 100)}
+        print(f"width {width}, norm {norm:g}, problem {seed}: the flow says {flow}, Radau by rtol {said}", flush=True)
 
 
 def cell(norm: float, width: int, problems: int, judged: int) -> dict[str, float]:
@@ -262,16 +275,21 @@ def draw(found: PhaseDiagram, columns: dict[str, np.ndarray], path: Path) -> Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("throughput", "diagram"))
+    parser.add_argument("what", choices=("throughput", "diagram", "radau"))
     parser.add_argument("--rounds", type=int, default=5, help="of the throughput")
     parser.add_argument("--problems", type=int, default=200, help="of a cell")
     parser.add_argument("--judged", type=int, default=12, help="problems of a cell that a third judge is asked about")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--kept", type=Path, help="folder of finished cells")
+    parser.add_argument("--norm", type=float, default=60.0, help="of the cell that `radau` asks about")
+    parser.add_argument("--width", type=int, default=2, help="of the same")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[47, 162], help="its problems")
     parser.add_argument("--out", type=Path, help="folder for diagram.json and figure.png")
     given = parser.parse_args()
     if given.what == "throughput":
         throughput(given.rounds)
+    elif given.what == "radau":
+        radau_again(given.norm, given.width, given.seeds)
     else:
         diagram(given.problems, given.judged, given.processes, given.kept, given.out)
 
