@@ -249,8 +249,12 @@ class TestAll:
         from benchmarks import full_scale
 
         slow = Run(name="slow", commands=("sleep 60",), smoke=("sleep 60",), files=("said.txt",))
+        endless = tmp_path / "python"
+        endless.write_text("#!/bin/sh\nexec sleep 60\n")
+        endless.chmod(0o755)
         monkeypatch.setattr(full_scale, "LEAST", 0.0)
-        assert make_all(tmp_path, [slow], 0.01, True) == 75
+        monkeypatch.setattr(full_scale.sys, "executable", str(endless))
+        assert make_all(tmp_path, [slow], 0.03, True) == 75
         pieces = json.loads((tmp_path / "runs" / "slow" / "pieces.json").read_text())
         assert [piece["smoke"] for piece in pieces] == [True]
         assert pieces[0]["seconds"] < 30
