@@ -101,7 +101,7 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
     "a path with NUL": lambda: "a\0b.npz",
     "an endless range": lambda: range(10**12),
     "a range beyond int64": lambda: range(10**30),
-    "a vector of 10^10": lambda: np.broadcast_to(1.0, (10**10,)),
+    "a vector of 10^13": lambda: np.broadcast_to(1.0, (10**13,)),
     "a matrix of 10^12": lambda: np.broadcast_to(1.0, (10**6, 10**6)),
     "a list that holds itself": _holding_itself,
     "a deep list": _deep,
