@@ -204,3 +204,14 @@ def test_a_piece_is_the_head_itself_at_its_own_pattern(p, rng):
     assert float(value) == pytest.approx(float(head(z)), rel=1e-14)
     np.testing.assert_array_equal(u, again)
     assert head.n_units == 4
+
+
+def test_what_slides_along_a_surface_for_ever_is_not_called_finite():
+    """An input rests on top of its head, on a curve along which the loss of another falls without end."""
+    from tests.report.test_playground_page import bent_problems
+
+    chosen = (6, 49, 104, 174)
+    for number, (keys, scores, head, start) in enumerate(bent_problems(1 + max(chosen), seed=4)):
+        if number in chosen:
+            data = EmbeddedSequences(scores[..., None], np.ones(len(keys), int), np.ones(1), keys=keys)
+            assert not follow(HeadRisk(data, head), start, Flow()).limit.finite
