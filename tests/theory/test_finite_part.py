@@ -172,3 +172,14 @@ def test_what_floats_do_not_tell_is_said():
                 queries=line * 10.0 ** (7 * LENGTHS),
             )
         )
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1e3])
+def test_the_verdict_does_not_depend_on_the_units_of_embeddings(unit):
+    """A distance of W means nothing by itself: in units of 1e-6 a rounding of it is far more than 1e-6."""
+    rows = [[1, 2, 5, 4], [5, 0, 1, 2], [4, 5, 3, 1], [3, 5, 0, 2], [3, 1, 0, 4], [5, 1, 3, 0]]
+    embeddings = unit * np.random.default_rng(0).normal(size=(6, 8))
+    risk = NextTokenRisk(rows, [1, 5, 5, 0, 1, 3], embeddings)
+    told = compare(follow(risk, np.zeros((8, 8)), Flow()).limit)
+    assert told.agrees
+    assert told.finite_error < 1e-12

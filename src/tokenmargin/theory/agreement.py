@@ -35,8 +35,8 @@ from tokenmargin.theory.margin_agreement import MarginRatio, RunVerdict, is_uniq
 #: velocity of a certified limit is within 1e-12; a wrong selection is off by 1e-4 and more.
 SAME_DIRECTION = 1e-8
 
-#: Distance between the part that converges and the minimiser, relative to 1 + its length, below which they are one: a
-#: limit is stationary to 1e-7, and a wrong one is off by the log-odds of a single sequence more or less.
+#: Distance between the part that converges and the minimiser, in units of its length and a W of logit 1, below which
+#: they are one: a limit is stationary to 1e-7, and a wrong one is off by the log-odds of a single sequence.
 SAME_POINT = 1e-6
 
 
@@ -82,7 +82,7 @@ class Agreement(Told):
         return self.margins is not None and (self.margins.norm != L2() or self.limit.stalled)
 
     finite_part: FinitePart | None = None  #: where competing tokens keep finite log-odds, solved without the dynamics
-    finite_error: float = float("nan")  #: distance of the limit's part that converges from it, relative to 1 + |W_fin|
+    finite_error: float = float("nan")  #: distance of the limit's part that converges from it; see SAME_POINT
     projection_error: float = float("nan")  #: the same for the last point, projected on the span of competing tokens
 
     @property
@@ -250,9 +250,9 @@ def _of_next_tokens(limit: Limit, risk: NextTokenRisk) -> Agreement:
     part = finite_part(risk, prove=False)
     own = np.zeros_like(limit.point) if limit.diverges else limit.point if limit.finite else limit.finite_part
     assert own is not None
-    unit = 1.0 + float(np.linalg.norm(part.matrix))
-    where = part.matrix.reshape(-1)
-    errors = [float(np.linalg.norm(part.projected(one) - where)) / unit for one in (own, limit.point)]
+    apart = risk.embeddings - risk.embeddings.mean(axis=0), risk.token_queries
+    unit = float(np.linalg.norm(part.matrix) + 1 / np.prod([np.linalg.norm(x, axis=1).max() for x in apart]))
+    errors = [float(np.linalg.norm(part.projected(x) - part.matrix.ravel())) / unit for x in (own, limit.point)]
     outside = float(np.linalg.norm(own - part.projected(own))) / unit if limit.mixed else 0.0
     blocks = {}
     if not limit.finite or solution.status is not Status.TRIVIAL:
