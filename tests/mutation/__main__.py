@@ -34,7 +34,7 @@ from pathlib import Path
 from scipy.stats import binomtest
 
 from tests.mutation.mutants import Mutant, mutants, parses
-from tests.mutation.reach import note, noted_in, read_reach
+from tests.mutation.reach import ANY, note, noted_in, read_reach
 from tests.mutation.suite import Suite, first_failure_anew, in_a_child, with_suite
 from tests.mutation.swap import ROOT, SOURCE, Pairs, changes_of, live_functions, swap
 
@@ -86,7 +86,8 @@ def chosen_tests(path: str, functions: list[str], reach: tuple, budget: float = 
     """
     by_function, seconds = reach[0].get(path, {}), reach[1]
     everyone = set[str]().union(*by_function.values())
-    reaching = next((found for name in reversed(functions) if (found := by_function.get(name))), set())
+    named = next((found for name in reversed(functions) if (found := by_function.get(name))), set())
+    reaching = named | (by_function.get(ANY, set()) if functions else set())
     nearest = _within(reaching or everyone, seconds, path, budget)
     return [*nearest, *_within(everyone - reaching, seconds, path, SHARE_OF_OTHERS * budget)] if reaching else nearest
 
@@ -131,6 +132,8 @@ class Judge:
         if pairs is None:
             tests = [OF_EVERY_MODULE, *tests]
         by = self.noticed_by(mutant, pairs, tests)
+        if time.monotonic() > self.end:
+            return None
         return {**asdict(mutant), "text": _line(mutant), "tests": len(tests), "noticed_by": by}
 
     def changed(self, mutant: Mutant) -> Pairs | None:
@@ -156,7 +159,7 @@ class Judge:
             swap(pairs, self.live)
             return self.suite.first_failure(tests)
 
-        return str(in_a_child(in_child, 40 + 3 * sum(self.reach[1].get(test, 5.0) for test in tests)))
+        return str(in_a_child(in_child, 40 + 3 * sum(self.reach[1].get(test, 5.0) for test in tests), self.end))
 
 
 def in_parallel(work: Callable, things: list, jobs: int) -> Iterator:
@@ -174,13 +177,13 @@ def _worked(thing: object) -> object:
     return _work(thing)
 
 
-def reach(suite: Suite, folder: Path, jobs: int) -> int:
+def reach(suite: Suite, folder: Path, jobs: int, end: float = float("inf")) -> int:
     """Run every file of tests with its calls noted; those noted before are not run again."""
     from tests.conftest import FIRST
 
     (folder / "reach").mkdir(parents=True, exist_ok=True)
     order = sorted(suite.files, key=lambda file: FIRST.get(ROOT / file, len(FIRST)))
-    for said in in_parallel(lambda file: note(suite, file, folder / "reach"), order, jobs):
+    for said in in_parallel(lambda file: note(suite, file, folder / "reach", end), order, jobs):
         print(said, flush=True)
     return int(not all(noted_in(folder / "reach", file).exists() for file in order))
 
@@ -297,7 +300,7 @@ def main() -> int:
 
     def work(suite: Suite) -> int:
         if chosen.what == "reach":
-            return reach(suite, chosen.folder, chosen.jobs)
+            return reach(suite, chosen.folder, chosen.jobs, end)
         judge = Judge(suite, chosen.folder, end, chosen.budget)
         if chosen.what == "again":
             return again(judge, chosen.jobs)

@@ -7,20 +7,24 @@ nothing, and is left out.
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 
-from tests.mutation.suite import Suite, in_a_child
+from tests.mutation.suite import DIED, Suite, in_a_child
 from tests.mutation.swap import ROOT, SOURCE
 
 #: Seconds that a file of tests may take.
 LIMIT = 1200
+#: Stands for every function of a file, where calls could not be noted.
+ANY = "*"
 
 
 def noted_in(folder: Path, file: str) -> Path:
@@ -29,17 +33,19 @@ def noted_in(folder: Path, file: str) -> Path:
     return folder / f"{'-'.join(own)}.json.gz"
 
 
-def note(suite: Suite, file: str, folder: Path) -> str:
+def note(suite: Suite, file: str, folder: Path, end: float = float("inf")) -> str:
     """Run a file of tests by a child and leave what it calls; a sentence on it."""
     if (target := noted_in(folder, file)).exists():
         return f"{file}: noted before"
+    if time.monotonic() > end:
+        return f"{file}: no time was left"
 
-    def in_child() -> str:
+    def in_child(calls: Callable = _called) -> str:
         items = suite.items_of([file])
         reached, seconds, without = defaultdict(list), {}, 0
         for item, following in zip(items, [*items[1:], None], strict=True):
             begun = time.process_time()
-            passes, called = _called(lambda one=item, two=following: suite.passes(one, two))
+            passes, called = calls(lambda one=item, two=following: suite.passes(one, two))
             if not passes:
                 without += 1
                 continue
@@ -50,11 +56,22 @@ def note(suite: Suite, file: str, folder: Path) -> str:
         target.write_bytes(gzip.compress(json.dumps(kept).encode()))
         return f"{len(seconds)} tests, {sum(seconds.values()):.0f} s, {without} skipped or failed"
 
-    said = in_a_child(in_child, LIMIT)
+    said = in_a_child(in_child, LIMIT, end)
+    if str(said).startswith(DIED):  # who traces may bring an interpreter down that stands without
+        imported = {f"{path}:{ANY}" for path in _imported(file)}
+        said = f"{said}; without calls: {in_a_child(lambda: in_child(lambda work: (work(), imported)), LIMIT, end)}"
     return f"{file}: {said}{'' if target.exists() else ', AND NOTHING NOTED'}"
 
 
-def _called(work) -> tuple[bool, set[str]]:
+def _imported(file: str) -> set[str]:
+    """The files of the package that a file of tests names in its imports."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    paths = {name.removeprefix("tokenmargin.").replace(".", "/") for name in names if name.startswith("tokenmargin.")}
+    return {found for path in paths for found in (f"{path}.py", f"{path}/__init__.py") if (SOURCE / found).exists()}
+
+
+def _called(work: Callable[[], bool]) -> tuple[bool, set[str]]:
     """What work returns, and the functions of the package that were called meanwhile, as "file:name"."""
     seen: dict[int, CodeType] = {}
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,12 +32,13 @@ CLOCK = 8
 MEMORY = 16 * 2**30
 
 
-def in_a_child(work: Callable[[], object], seconds: float) -> object:
-    """Return what `work` returns in a process of its own, which may use the processor for so many seconds."""
+def in_a_child(work: Callable[[], object], seconds: float, end: float = float("inf")) -> object:
+    """Return what `work` returns in a process of its own, which may use the processor for so many seconds.
+
+    `DOES_NOT_END` if these are used up, or if it is later than `end` by `time.monotonic`.
+    """
     mine, theirs = multiprocessing.Pipe(duplex=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # JAX warns of its threads; it has none before it computes
-        child = os.fork()
+    child = os.fork()
     if not child:
         try:
             _alone(seconds)
@@ -46,7 +48,7 @@ def in_a_child(work: Callable[[], object], seconds: float) -> object:
     theirs.close()
     answer: object = DOES_NOT_END
     with contextlib.suppress(EOFError):
-        answer = mine.recv() if mine.poll(CLOCK * seconds) else DOES_NOT_END
+        answer = mine.recv() if mine.poll(max(0.0, min(CLOCK * seconds, end - time.monotonic()))) else DOES_NOT_END
         seconds = 0
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
@@ -68,10 +70,10 @@ def _alone(seconds: float) -> None:
 class Suite:
     """The tests of a pytest session."""
 
-    def __init__(self, session: pytest.Session, later: set[str]) -> None:
+    def __init__(self, session: pytest.Session, later: set[str], platforms: str | None) -> None:
         self.session = session
         self.items = {item.nodeid: item for item in session.items}
-        self.later = later
+        self.later, self.platforms = later, platforms
         self.files = later | {item.nodeid.split("::")[0] for item in session.items}
         self.failed = ""
         session.config.pluginmanager.register(self)
@@ -82,7 +84,7 @@ class Suite:
 
     def items_of(self, tests: Iterable[str]) -> list[pytest.Item]:
         """The tests of these names or files, in a child: what could not be collected before the fork is collected."""
-        jax.config.update("jax_platforms", None)
+        jax.config.update("jax_platforms", self.platforms)
         tests = list(tests)
         if later := sorted({test.split("::")[0] for test in tests} & self.later):
             found = self.session.perform_collect([str(ROOT / file) for file in later])
@@ -108,12 +110,14 @@ class Suite:
 
 def with_suite(tests: list[str], programs: Path, work: Callable[[Suite], int]) -> int:
     """Collect these files of tests, or all, and do the work with them; compiled programs are kept in a folder."""
-    answers, later = [], set[str]()
+    answers, later, platforms = [], set[str](), jax.config.jax_platforms
 
     class Loop:
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session):
-            answers.append(work(Suite(session, later)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of forks beside threads: JAX has none before it computes
+                answers.append(work(Suite(session, later, platforms)))
             return True
 
         def pytest_collectreport(self, report):
@@ -128,7 +132,6 @@ def with_suite(tests: list[str], programs: Path, work: Callable[[Suite], int]) -
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     options = ["-s", "-n", "0", "-p", "no:cacheprovider", "-p", "no:terminal", "--continue-on-collection-errors"]
-    options += ["-W", "ignore:os.fork:RuntimeWarning"]
     os.chdir(ROOT)
     pytest.main([*options, *(tests or ["tests"])], plugins=[Loop()])
     return answers[0] if answers else 1
