@@ -122,7 +122,7 @@ BASE, LARGE = "--seeds 1 --control-epochs 0", "--size base"
 #: Rate of DeiT at a batch of 512, where the printed one, six times it, does not train ViT-base.
 GENTLE = "--decay --lr 0.0005"
 PICTURES = (
-    *_pictures("-base-gentle", f"{BASE} {GENTLE}", f"{LARGE} --warm-up 5.0 --epochs 20 --long-epochs 20", NO_GPU),
+    *_pictures("-base-gentle", f"{BASE} {GENTLE}", f"{LARGE} --warm-up 5.0 --epochs 50 --long-epochs 50", NO_GPU),
     *_pictures("-base-decay", f"{BASE} --decay", f"{LARGE} --warm-up 5.0 --epochs 20 --long-epochs 20", NO_GPU),
     *_pictures("-decay", "--decay", "--warm-up 5.0 --epochs 120 --control-epochs 8", NO_GPU),
     *_pictures("-long", "", "--epochs 120 --control-epochs 8", NO_GPU),
