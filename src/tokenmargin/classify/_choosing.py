@@ -63,7 +63,7 @@ class Chooser:
         """Deal the documents."""
         self.documents, self.n_classes, self.power, self.progress = documents, n_classes, power, progress
         self.tried: list[Tried] = []
-        place = _places(documents.counts)
+        place = places(documents.counts)
         distinct = len(np.unique(place))
         share = min(0.8, MOST_TO_CHOOSE / max(distinct, 1))
         n_margins = 1 if n_classes == 2 else n_classes
@@ -262,7 +262,7 @@ def _in_columns(counts: sp.csr_array, mask: np.ndarray) -> sp.csr_array:
     return counts if mask.all() else sp.csr_array(counts[:, mask])
 
 
-def _places(counts: sp.csr_array) -> np.ndarray:
+def places(counts: sp.csr_array) -> np.ndarray:
     """A number in [0, 1) for each document that depends on what it holds alone, as good as random."""
     keys = np.random.default_rng(0).random(counts.shape[1])
     # The sum of keys is spread over many units: its fraction is uniform.

@@ -184,8 +184,9 @@ def _minimised(
     best, step = watch.best(found)
     used = (stage.prior, stage.ridge_value, stage.ridge_score, believed.start, stage.tried)
     model, moved = modelled(best)
-    told = (found.values, tuple(watch.losses), step, found.converged, stage.calibration, moved)
-    return Fitted(model, *used, *told), objective.parameters(best)
+    losses = tuple(watch.losses)
+    fitted = Fitted(model, *used, found.values, losses, step, found.converged, stage.calibration, moved)
+    return fitted, objective.parameters(best)
 
 
 @dataclass(frozen=True, eq=False)
