@@ -11,6 +11,7 @@ every stage and run a batch in lockstep until its slowest member is done.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -224,8 +225,10 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
     return FlowEnd(int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
 
 
-#: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`).
-COMPILER: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
+#: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`). Whoever
+#: sets the level in XLA_FLAGS has it.
+PASSES = "xla_backend_optimization_level"
+COMPILER: dict[str, Any] = {"compiler_options": {} if PASSES in os.environ.get("XLA_FLAGS", "") else {PASSES: 1}}
 
 
 @eqx.filter_jit(**COMPILER)
