@@ -151,8 +151,8 @@ def integrate(
     """Follow every system of a stack from its start; yields (index, end) as they finish."""
     count = len(starts)
     lanes = min(LANES, 1 << (count - 1).bit_length())
-    if lanes > FEW and is_small_stack(systems):  # idle lanes cost less than a program for every number of them
-        lanes = LANES
+    if lanes > 1 and is_small_stack(systems):  # idle lanes cost less than a program for every number of them
+        lanes = FEW if lanes <= FEW else LANES
     owner, following = np.full(lanes, -1), 0
     parts = [np.asarray(x) for x in jax.tree.leaves(systems)]
     system = jax.tree.map(lambda x: np.repeat(x[:1], lanes, axis=0), systems)
@@ -171,9 +171,9 @@ def integrate(
             _put(system, idle, [part[taken] for part in parts])
             _put(state, idle, first)
             state.y[idle], state.until[idle] = starts[taken], until[taken]
-        advanced, trail = _advance(system, state, record)
+        advanced, trail = _advance(system, state, record or lanes <= FEW)  # the same program, where it costs little
         state = jax.tree.map(np.array, jax.device_get(advanced))
-        if trail is not None:
+        if record and trail is not None:
             _keep(paths, owner, *map(np.asarray, trail))
         for lane in np.flatnonzero((owner >= 0) & (state.finished | (state.taken >= method.max_steps))).tolist():
             j, owner[lane] = int(owner[lane]), -1
