@@ -20,12 +20,13 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
-from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
-from tokenmargin.attention._kinks import landed
+from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split
+from tokenmargin.attention._kinks import directions, landed
 from tokenmargin.attention._lane_field import widened
 from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
+from tokenmargin.attention._rails import rails_at
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention._sliding import followed_pieces, integrate_pieces
@@ -152,21 +153,42 @@ def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float
 def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
     while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
-        parts = kinked_split(system, coordinates.inward(run.points[-1]))
-        if not isinstance(parts, KinkedSplit) or parts.is_whole or parts.why_not is not None:
+        y = coordinates.inward(run.points[-1])
+        parts = kinked_split(system, y)
+        if not isinstance(parts, KinkedSplit) or not parts.attracts:
+            onward = _along_rails(run, system, coordinates, until, method)
+            if onward is None:
+                return run
+            run = onward
+            continue
+        if parts.is_whole or parts.why_not is not None:
             return run
         end, inner = _followed_beside(parts, coordinates, run, until, method)
         path = parts.whole(end.path)
-        back = np.flatnonzero(parts.attention_beside(system, path) > FELT)
-        if not len(back) or len(path) < 2:
+        path, is_cut = parts.known_part(system, path)
+        if not is_cut or len(path) < 2:
             path[-1] = landed(system, parts.at, path[-1])
             joined = _joined(run, replace(end, path=path), coordinates)
             return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
-        cut = max(int(back[0]), 1)
-        apart = replace(end, path=path[: cut + 1], times=end.times[: cut + 1], n_steps=cut)
+        apart = replace(end, path=path, times=end.times[: len(path)], n_steps=len(path) - 1)
         run = _joined(run, apart, coordinates)
-        run = _joined(run, followed_pieces(system, path[cut], until, method), coordinates)
+        run = _joined(run, followed_pieces(system, path[-1], until, method), coordinates)
     return run
+
+
+def _along_rails(
+    run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow
+) -> Trajectory | None:
+    """A run that ended where all that pulls is still, followed along its surfaces; None where it rests there."""
+    y = coordinates.inward(run.points[-1])
+    rails = rails_at(system, directions(system, y), y)
+    if rails is None:
+        return None
+    end = followed_pieces(system, y, until, method, rails)
+    if len(end.path) < 2:
+        return None
+    run = _joined(run, end, coordinates)
+    return run if end.reached else _joined(run, followed_pieces(system, end.path[-1], until, method), coordinates)
 
 
 def _followed_beside(

@@ -38,8 +38,10 @@ from tokenmargin.attention._ends import (
 )
 from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, kinked_split
 from tokenmargin.attention._kinked_limit import kinked_limit
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
+from tokenmargin.attention._rails import rails_at, rests_on_rails
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stacks import Stack, stacks
 from tokenmargin.attention._stationary import (
@@ -215,7 +217,8 @@ def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
         first = _selection(risk, ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
         return Limit(LimitKind.FINITE, risk, ends.p[b], np.zeros(len(ends.p[b])), first, AT_REST, (0.0,), np.inf)
     if not isinstance(parts, KinkedSplit) or not parts.holds:
-        return parts.why_not if isinstance(parts, KinkedSplit) else parts
+        reason = parts.why_not if isinstance(parts, KinkedSplit) else parts
+        return _on_rails(ends, b, system) or reason
     rest, chosen = None, parts.kept
     if not parts.is_whole:
         rest = _rest(ends, b, parts.rest, coordinates.within(parts.free))
@@ -223,6 +226,29 @@ def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
     return kinked_limit(
         parts, rest, risk=risk, point=ends.p[b], finite=finite, selection=_selection(risk, chosen, ends.present[b])
+    )
+
+
+def _on_rails(ends: Ends, b: int, system: Any) -> Limit | None:
+    """The limit if p rests on surfaces on which all that pulls is still; None where it does not."""
+    y = ends.y[b]
+    rails = rails_at(system, directions(system, y), y)
+    found = None if rails is None else rests_on_rails(rails, y)
+    if rails is None or found is None:
+        return None
+    first = _selection(ends.risks[b], ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
+    return Limit(
+        LimitKind.FINITE,
+        ends.risks[b],
+        ends.p[b],
+        np.zeros(len(ends.p[b])),
+        first,
+        found.reason,
+        (0.0,),
+        np.inf,
+        newton_step=found.newton_step,
+        largest_eigenvalue=found.largest_eigenvalue,
+        kinks=rails.named(found.kinks),
     )
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import directions
+from tokenmargin.attention._kinks import directions, pattern_at
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
+from tokenmargin.attention._rails import Still, rails_at
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention._surfaces import VANISHING, Kinks, Surface, turned
 from tokenmargin.attention.head_risk import HeadField
@@ -31,19 +32,12 @@ from tokenmargin.attention.pair_field import PairField, log_attention
 #: dependent, and of directions outside S.
 RESOLVED = 1e-11
 
-#: What is left of |J| along a surface, relative to that of one side of the kink, that says nothing: it comes from
-#: inputs whose attention has all but settled. In some 70 random problems it was below 2e-10 or above 4e-6.
-FLAT = 1e-9
-
 #: Attention of a token outside the held part from which it is not felt to first order alone, nor hidden by rounding.
 FELT = 1e-6
 
 
-#: Why nothing is said where an input stands twice, with either label.
-OPPOSED = (
-    "Inputs of opposite labels are the same tokens, and cancel wherever the head is 0 on them: p rests on a curve of "
-    "minima, and what is left of the force along it is below rounding."
-)
+#: How often a step at which a unit turns on is halved.
+HALVINGS = 40
 
 #: Why p stays where every input is behind units that are off.
 AT_REST = "No unit that is on pulls on p: it stays where it is."
@@ -58,12 +52,30 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
     is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
-    is_opposed: bool  #: True if two inputs of opposite labels are the same tokens with the same keys
+    dead: np.ndarray  #: inputs that pull on nothing, as the units behind them are off, shape (n,)
     at: Kinks  #: the directions of the flow there
 
-    def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
-        """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
-        return _beside(system, self.kept, path)
+    def known_part(self, system: HeadField, path: np.ndarray) -> tuple[np.ndarray, bool]:
+        """The path of what is left up to where it is no problem of its own any more, and whether it was cut.
+
+        That is where an input of the held part attends to other tokens again, or a unit behind which one is dead is on.
+        """
+        beside = _beside(system, self.kept | self.dead[:, None], path) > FELT
+        for k in range(1, len(path)):
+            if beside[k]:
+                return path[: k + 1], True
+            if not self._is_dead(system, path[k]):
+                low, high = 0.0, 1.0
+                for _ in range(HALVINGS):
+                    middle = (low + high) / 2
+                    is_dead = self._is_dead(system, path[k - 1] + middle * (path[k] - path[k - 1]))
+                    low, high = (middle, high) if is_dead else (low, middle)
+                return np.concatenate([path[:k], [path[k - 1] + high * (path[k] - path[k - 1])]]), True
+        return path, False
+
+    def _is_dead(self, system: HeadField, y: np.ndarray) -> bool:
+        """True if the inputs that are dead here are so at y."""
+        return not self.dead.any() or bool((pattern_at(system, y) == self.at.on)[self.dead].all())
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
@@ -90,8 +102,6 @@ class KinkedSplit(Split):
                 "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
                 "what is left of the force is below rounding, and may change that."
             )
-        if not self.attracts and self.is_opposed:
-            return OPPOSED
         if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
             return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
         return None
@@ -116,12 +126,17 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
     held, free = basis.T @ basis, np.eye(len(y)) - basis.T @ basis
     flat = np.asarray(system.keys) @ free
     group = groups(flat, present)
+    rails = rails_at(system, kinks, y)
+    is_curved = rails is not None and len(rails.units) < len(basis)
     top = np.where(present, flat @ y, -np.inf).argmax(axis=1)
     kept = present & (group == np.take_along_axis(group, top[:, None], axis=1))
     found = _rested(system, kinks, held, y @ held, kept)
     if found is None:
         return None
-    log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, found.scores, group)
+    still = Still.of(system, kinks, y)
+    # What is still is so in all that it attends to, up to rounding, which is not to be felt where the others are weak.
+    scores = np.where((still.on_top | still.cancelled)[:, None], 0.0, found.scores)
+    log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, scores, group)
     n = np.arange(len(group))[:, None]
     rest = PairField(keys=flat[n, group], scores=mean, log_multiplicity=log_multiplicity, loss=system.loss)
     h = kinks.on.shape[1]
@@ -136,24 +151,17 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         found.x,
         rest,
         found.newton_step,
-        found.largest_eigenvalue,
+        0.0 if is_curved else found.largest_eigenvalue,
         group,
         kinks=tuple(sorted(shares)),
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
-        is_opposed=_opposed(system),
-        is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
+        dead=still.dead,
+        is_beside=bool(_beside(system, kept | still.dead[:, None], y[None])[0] > FELT),
         is_whole=len(basis)
         == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),
     )
-
-
-def _opposed(system: HeadField) -> bool:
-    arrays = (system.tokens, system.keys, system.log_multiplicity)
-    flat = np.concatenate([np.asarray(one).reshape(len(system.labels), -1) for one in arrays], axis=1)
-    same = (flat[:, None] == flat[None]).all(axis=2)
-    return bool((same & (system.labels[:, None] != system.labels[None])).any())
 
 
 def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
@@ -228,19 +236,13 @@ def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray
         x, theta = x + held @ move[:r], theta + move[r:]
     _, jacobian, seen = jax.device_get(_equations(alone, kinks.on, shape, x, theta))
     scores = seen.output[:, None] + np.einsum("ntk,nk->nt", system.tokens - seen.z[:, None], seen.pulls)
-    _, one_side, _ = jax.device_get(_equations(alone, kinks.on, shape, x, np.zeros_like(theta)))
-    basis, size = _spanned(held), float(np.linalg.norm(one_side[:r, :r]))
-    curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T, size)
+    basis = _spanned(held)
+    curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T)
     return _Rested(x, theta[:k], step, curvature, scores)
 
 
-def _curvature(jacobian: np.ndarray, normals: np.ndarray, one_side: float) -> float:
-    """Largest eigenvalue of J along the surfaces, relative to it; -inf where they leave no direction.
-
-    Where the sides of a kink cancel in all of J, what is left of it is rounding, which bends either way: that is told
-    by |J| of one side alone. An input that rests on top of its head pulls nowhere along its surface, and others may
-    fall there for ever.
-    """
+def _curvature(jacobian: np.ndarray, normals: np.ndarray) -> float:
+    """Largest eigenvalue of J along the surfaces, relative to it; -inf where they leave no direction."""
     along = np.eye(len(jacobian))
     if len(normals):
         _, values, right = np.linalg.svd(normals, full_matrices=True)
@@ -249,8 +251,6 @@ def _curvature(jacobian: np.ndarray, normals: np.ndarray, one_side: float) -> fl
         return -np.inf
     inner = along @ jacobian @ along.T
     size = float(np.linalg.norm(inner))
-    if size <= FLAT * one_side:
-        return 0.0
     return float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size if size > 0 else 0.0
 
 

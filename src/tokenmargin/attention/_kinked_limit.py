@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenmargin.attention._kinked_ends import OPPOSED, KinkedSplit, told_kinks
+from tokenmargin.attention._kinked_ends import KinkedSplit, told_kinks
 from tokenmargin.attention.limit import Limit, LimitKind
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection
@@ -26,8 +26,6 @@ def kinked_limit(
         selection: the tokens that share the attention in the limit.
     """
     told = told_kinks(parts)
-    if rest is not None and rest.stalled and parts.is_opposed:
-        return OPPOSED
     if rest is not None and rest.stalled:
         return f"{told or 'Pairs cancel'}, and hold part of p; of the rest: {rest.reason}"
     if rest is None or rest.finite:
