@@ -148,7 +148,7 @@ def _judged(ends: Ends) -> list[Limit]:
     kinked = has_kinks(ends.stack.fields)
     limits = []
     for b, (kind, reason) in enumerate(_verdicts(ends, along, is_far, newton, top_eigenvalue)):
-        if kind is not LimitKind.STALLED and kinked and is_held(ends.stack.one(b)[0], ends.y[b]):
+        if kind is not LimitKind.STALLED and kinked and (ends.speed[b] == 0 or is_held(ends.stack.one(b)[0], ends.y[b])):
             kind = LimitKind.STALLED  # the field was taken on one side of the kinks that hold p
         parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
         if isinstance(parts, Limit):

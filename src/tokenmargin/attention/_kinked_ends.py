@@ -234,7 +234,11 @@ def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray
         move = np.linalg.lstsq(jacobian, -residual, rcond=RESOLVED)[0]
         step = float(np.linalg.norm(move[:r])) / (1.0 + float(np.linalg.norm(x)))
         x, theta = x + held @ move[:r], theta + move[r:]
-    _, jacobian, seen = jax.device_get(_equations(alone, kinks.on, shape, x, theta))
+    # A share that vanishes does so for ever faster than what it makes up for, whatever is left of it here.
+    is_vanishing = np.minimum(theta, 1.0 - theta) < VANISHING
+    _, jacobian, seen = jax.device_get(
+        _equations(alone, kinks.on, shape, x, np.where(is_vanishing, np.round(theta), theta))
+    )
     scores = seen.output[:, None] + np.einsum("ntk,nk->nt", system.tokens - seen.z[:, None], seen.pulls)
     basis = _spanned(held)
     curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T)

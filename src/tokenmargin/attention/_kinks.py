@@ -129,7 +129,10 @@ def directions(
         on = pattern_at(field, y)
         at = near_surfaces(units_at(Piece.of(field, on, np.full(4, -1)), y), y)
     units = [k for k in at if k not in rails]
-    kinks = _Undecided.of(field, y, on, units, rails).decided()
+    begin = _Undecided.of(field, y, on, units, rails)
+    if begin.log_scale == -np.inf:
+        return _at_rest(on, begin)
+    kinks = begin.decided()
     # What shares that vanish make up for is weak beside what holds p: then that is the scale to decide them on.
     vanishes = np.minimum(kinks.theta, 1.0 - kinks.theta) < VANISHING
     if not units or not vanishes.all():
@@ -137,14 +140,19 @@ def directions(
     weak = turned(kinks.on, kinks.held, np.round(kinks.theta).tolist())
     scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y))
     if scale == -np.inf:
-        return replace(
-            kinks, on=weak, held=(), theta=np.zeros(0), rows=kinks.rows[:0], velocity=np.zeros(len(y)), log_scale=scale
-        )
+        return _at_rest(weak, begin)
     if scale >= kinks.log_scale - WEAKER:
         return kinks
     undecided = replace(_Undecided.of(field, y, on, units, rails), on=weak, log_scale=scale)
     found = undecided.decided()
     return replace(found, is_weak=True) if found.is_consistent else kinks
+
+
+def _at_rest(on: np.ndarray, begin: _Undecided) -> Kinks:
+    """Nowhere to go: no unit that is on pulls."""
+    r = len(begin.y)
+    none = np.zeros((0, r))
+    return Kinks(np.round(on), (), np.zeros(0), none, np.zeros(r), -np.inf, 0.0, False, True, begin.rails)
 
 
 def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:

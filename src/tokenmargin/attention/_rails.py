@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
@@ -126,22 +127,20 @@ class Still:
     def of(cls, system: HeadField, kinks: Kinks, y: np.ndarray) -> Still:
         """Those at y."""
         patterns = [kinks.on, *(turned(kinks.on, kinks.held, [side] * len(kinks.held)) for side in (0.0, 1.0))]
-        told = [_pulls(Piece.of(system, on, np.full(4, -1)), y) for on in patterns]
-        top = max(scale for _, scale in told)
-        own, *sides = [pull * np.exp(scale - top) if np.isfinite(scale) else pull for pull, scale in told]
-        most = np.maximum(own, np.maximum(*sides))
-        pulls = most > HELD_WEIGHT * most.max(initial=0.0)
-        h, held = kinks.on.shape[1], np.zeros(len(own), dtype=bool)
+        logs = np.stack([np.asarray(_log_pulls(Piece.of(system, on, np.full(4, -1)), y)) for on in patterns])
+        most = logs.max(axis=0)
+        pulls = (most > -np.inf) & (most > most.max() + np.log(HELD_WEIGHT))
+        h, held = kinks.on.shape[1], np.zeros(len(most), dtype=bool)
         vanishing = held.copy()
         for surface, share in zip(kinks.held, kinks.theta, strict=True):
             of = [unit // h for unit in surface.units]
             held[of] = True
             vanishing[of] |= min(share, 1.0 - share) < VANISHING
-        on_top = pulls & held & ~vanishing & (own <= STILL * most)
+        on_top = pulls & held & ~vanishing & (logs[0] <= most + np.log(STILL))
         slopes = np.asarray(_signed_slopes(Piece.of(system, kinks.on, np.full(4, -1)), y))
         same = same_inputs(system)
         left = np.abs(same @ slopes) <= STILL * (same @ np.abs(slopes))
-        return cls(on_top, pulls & ~held & left & (same.sum(axis=1) > 1), pulls, most == 0.0)
+        return cls(on_top, pulls & ~held & left & (same.sum(axis=1) > 1), pulls, most == -np.inf)
 
 
 def same_inputs(system: HeadField) -> np.ndarray:
@@ -181,21 +180,16 @@ _force_and_jacobian = eqx.filter_jit(lambda piece, y: piece.force_and_jacobian(y
 
 
 @eqx.filter_jit
-def _weights(piece: Piece, y: AnyArray) -> tuple[AnyArray, AnyArray]:
-    signed, scale = piece.pair_weights(y)
-    return abs(signed).sum(axis=(1, 2)), scale
-
-
-def _pulls(piece: Piece, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weight of the pairs of each input, in units of all, and the logarithm of these."""
-    own, scale = jax.device_get(_weights(piece, y))
-    return np.asarray(own), float(scale) if own.any() else -np.inf
+def _log_pulls(piece: Piece, y: AnyArray) -> AnyArray:
+    """Logarithm of the weight of the pairs of each input; -inf where none pulls."""
+    sign, log_w = piece.log_pair_weights(y)
+    return jax.nn.logsumexp(jnp.where(sign != 0, log_w, -jnp.inf), axis=(1, 2))
 
 
 @eqx.filter_jit
 def _signed_slopes(piece: Piece, y: AnyArray) -> AnyArray:
     slope = piece.seen(y).log_slope
-    return piece.labels * jax.numpy.exp(slope - slope.max())
+    return piece.labels * jnp.exp(slope - slope.max())
 
 
 _values = eqx.filter_jit(lambda piece, y: piece.signed_output(piece.attended(y)))
