@@ -29,7 +29,7 @@ from tokenmargin.attention._points import lengths
 from tokenmargin.attention._rails import rails_at
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
-from tokenmargin.attention._sliding import followed_pieces, integrate_pieces
+from tokenmargin.attention._sliding import NO_WAY, followed_pieces, integrate_pieces
 from tokenmargin.attention._stacks import Stack, in_few_shapes, stacked, stacks
 from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
 from tokenmargin.attention.limit import Limit
@@ -56,6 +56,9 @@ NEARER = (27, 20)
 
 #: 1 - cos between the velocities of the two runs above which they have not one limit.
 ONE_VELOCITY = 1e-10
+
+#: How often what is left beside a held part is followed as a problem of its own.
+AGAIN = 12
 
 #: Distance between two finite limits, relative to 1 + |p|, above which they are not one.
 ONE_POINT = 1e-6
@@ -152,8 +155,14 @@ def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float
 
 def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
-    while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
+    before = None
+    for _ in range(AGAIN):
+        if run.outcome is not Outcome.STATIONARY or run.n_steps >= method.max_steps:
+            return run
         y = coordinates.inward(run.points[-1])
+        if before is not None and np.abs(y - before).max() <= NO_WAY:
+            return run
+        before = y
         parts = kinked_split(system, y)
         if not isinstance(parts, KinkedSplit) or not parts.attracts:
             onward = _along_rails(run, system, coordinates, until, method)
@@ -161,18 +170,27 @@ def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until:
                 return run
             run = onward
             continue
-        if parts.is_whole or parts.why_not is not None:
+        if parts.is_whole:
             return run
-        end, inner = _followed_beside(parts, coordinates, run, until, method)
-        path = parts.whole(end.path)
-        path, is_cut = parts.known_part(system, path)
-        if not is_cut or len(path) < 2:
+        if parts.vanishing or parts.is_beside or parts.still.dead.any():
+            strong = kinked_split(system, y, parts.at.lasting)
+            if not isinstance(strong, KinkedSplit) or not strong.attracts or strong.is_whole:
+                return run
+            parts, linear, inner = strong, strong.still.pulls, None
+            end = followed_pieces(system, strong.whole(y), until, method, strong.beside(system))
+        else:
+            linear = np.ones(len(parts.kept), dtype=bool)
+            end, inner = _followed_beside(parts, coordinates, run, until, method)
+            end = replace(end, path=parts.whole(end.path))
+        path = parts.known_part(system, end.path, linear)
+        is_cut = len(path) < len(end.path)
+        if not is_cut:
             path[-1] = landed(system, parts.at, path[-1])
-            joined = _joined(run, replace(end, path=path), coordinates)
-            return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
-        apart = replace(end, path=path, times=end.times[: len(path)], n_steps=len(path) - 1)
-        run = _joined(run, apart, coordinates)
-        run = _joined(run, followed_pieces(system, path[-1], until, method), coordinates)
+        run = _joined(run, replace(end, path=path, times=end.times[: len(path)]), coordinates)
+        if is_cut:
+            run = _joined(run, followed_pieces(system, path[-1], until, method), coordinates)
+        elif inner is not None:
+            return _beyond(run, parts.rest, inner, until, method) if run.outcome is Outcome.STATIONARY else run
     return run
 
 

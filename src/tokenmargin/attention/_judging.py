@@ -36,7 +36,7 @@ from tokenmargin.attention._ends import (
     ends_of,
     separation,
 )
-from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, split_at
 from tokenmargin.attention._kinked_limit import kinked_limit
 from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import netted, overtakes, split
@@ -50,7 +50,7 @@ from tokenmargin.attention._stationary import (
     settled_velocity,
     stationarity,
 )
-from tokenmargin.attention.limit import Limit, LimitKind
+from tokenmargin.attention.limit import NOT_YET, Limit, LimitKind
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
@@ -87,11 +87,7 @@ VERDICTS = (
         LimitKind.STALLED,
         "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
     ),
-    (
-        LimitKind.STALLED,
-        "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a larger "
-        "Flow(until_norm=...) or more steps.",
-    ),
+    (LimitKind.STALLED, NOT_YET),
 )
 
 
@@ -148,7 +144,11 @@ def _judged(ends: Ends) -> list[Limit]:
     kinked = has_kinks(ends.stack.fields)
     limits = []
     for b, (kind, reason) in enumerate(_verdicts(ends, along, is_far, newton, top_eigenvalue)):
-        if kind is not LimitKind.STALLED and kinked and (ends.speed[b] == 0 or is_held(ends.stack.one(b)[0], ends.y[b])):
+        if (
+            kind is not LimitKind.STALLED
+            and kinked
+            and (ends.speed[b] == 0 or is_held(ends.stack.one(b)[0], ends.y[b]))
+        ):
             kind = LimitKind.STALLED  # the field was taken on one side of the kinks that hold p
         parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
         if isinstance(parts, Limit):
@@ -212,7 +212,7 @@ def _mixed(ends: Ends, b: int) -> Limit | str | None:
 def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, (system, coordinates) = ends.risks[b], ends.stack.one(b)
-    parts = kinked_split(system, ends.y[b])
+    parts = split_at(system, ends.y[b])
     if parts == AT_REST:
         first = _selection(risk, ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
         return Limit(LimitKind.FINITE, risk, ends.p[b], np.zeros(len(ends.p[b])), first, AT_REST, (0.0,), np.inf)

@@ -18,10 +18,10 @@ import numpy as np
 
 from tokenmargin._module import Module
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import directions, pattern_at
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
-from tokenmargin.attention._rails import Still, rails_at
+from tokenmargin.attention._rails import Rails, Still, rails_at
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention._surfaces import VANISHING, Kinks, Surface, turned
 from tokenmargin.attention.head_risk import HeadField
@@ -36,8 +36,8 @@ RESOLVED = 1e-11
 FELT = 1e-6
 
 
-#: How often a step at which a unit turns on is halved.
-HALVINGS = 40
+#: A share that vanishes is below this where the force is below 1e-12 of all weights.
+NO_SHARE = 1e-9
 
 #: Why p stays where every input is behind units that are off.
 AT_REST = "No unit that is on pulls on p: it stays where it is."
@@ -52,37 +52,40 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
     is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
-    dead: np.ndarray  #: inputs that pull on nothing, as the units behind them are off, shape (n,)
+    still: Still  #: inputs by what pulls on p
     at: Kinks  #: the directions of the flow there
 
-    def known_part(self, system: HeadField, path: np.ndarray) -> tuple[np.ndarray, bool]:
-        """The path of what is left up to where it is no problem of its own any more, and whether it was cut.
+    def known_part(self, system: HeadField, path: np.ndarray, linear: np.ndarray) -> np.ndarray:
+        """The path of what is left up to where one of the inputs felt to first order attends to other tokens again."""
+        back = np.flatnonzero(_beside(system, self.kept | ~linear[:, None], path) > FELT)
+        return path[: max(int(back[0]), 1) + 1] if len(back) else path
 
-        That is where an input of the held part attends to other tokens again, or a unit behind which one is dead is on.
+    def beside(self, system: HeadField) -> Rails:
+        """What is left beside the held part, kinks of other inputs included: the held inputs are felt to first order.
+
+        Along the rest all tokens of a group have one key, so they act as one: what they are attended to together.
         """
-        beside = _beside(system, self.kept | self.dead[:, None], path) > FELT
-        for k in range(1, len(path)):
-            if beside[k]:
-                return path[: k + 1], True
-            if not self._is_dead(system, path[k]):
-                low, high = 0.0, 1.0
-                for _ in range(HALVINGS):
-                    middle = (low + high) / 2
-                    is_dead = self._is_dead(system, path[k - 1] + middle * (path[k] - path[k - 1]))
-                    low, high = (middle, high) if is_dead else (low, middle)
-                return np.concatenate([path[:k], [path[k - 1] + high * (path[k] - path[k - 1])]]), True
-        return path, False
-
-    def _is_dead(self, system: HeadField, y: np.ndarray) -> bool:
-        """True if the inputs that are dead here are so at y."""
-        return not self.dead.any() or bool((pattern_at(system, y) == self.at.on)[self.dead].all())
+        present, tokens = np.isfinite(np.asarray(system.log_multiplicity)), np.asarray(system.tokens)
+        logits = np.asarray(system.log_multiplicity) + system.keys @ self.finite
+        each = [merged(logits, tokens[..., k], self.group) for k in range(tokens.shape[2])]
+        flat, n = np.asarray(system.keys) @ self.free, np.arange(len(present))[:, None]
+        field = replace(
+            system,
+            tokens=np.stack([mean for _, mean in each], axis=2),
+            keys=flat[n, self.group],
+            log_multiplicity=each[0][0],
+            labels=np.where(self.still.is_still, 0.0, np.asarray(system.labels)),
+        )
+        h = self.at.on.shape[1]
+        pinned = {i * h + unit for i in np.flatnonzero(self.still.pulls).tolist() for unit in range(h)}
+        return Rails(field, self.at.on, (), frozenset(pinned), frozenset())
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
         """Units whose shares tend to 0 or 1, as all that they make up for vanishes, beside others that hold p."""
         if self.at.is_weak:
             return ()
-        return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
+        return tuple(kink for kink in self.kinks if not NO_SHARE < kink.share < 1.0 - NO_SHARE)
 
     @property
     def holds(self) -> bool:
@@ -107,13 +110,38 @@ class KinkedSplit(Split):
         return None
 
 
-def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+def split_at(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+    """The same, where a share vanishes beside others that hold p: what is left beside these is split once more."""
+    parts = kinked_split(system, y)
+    if not isinstance(parts, KinkedSplit) or not parts.vanishing:
+        return parts
+    strong = kinked_split(system, y, parts.at.lasting)
+    if not isinstance(strong, KinkedSplit) or not strong.holds or strong.is_whole:
+        return parts
+    rails = strong.beside(system)
+    y = strong.whole(y)
+    found = kinked_split(rails.field, y, rails.kinks(y))
+    if not isinstance(found, KinkedSplit) or not found.holds:
+        return parts
+    return replace(
+        found,
+        held=strong.held + found.held,
+        finite=strong.finite + found.finite,
+        newton_step=max(strong.newton_step, found.newton_step),
+        largest_eigenvalue=max(strong.largest_eigenvalue, found.largest_eigenvalue),
+        group=np.take_along_axis(found.group, strong.group, axis=1),
+        kept=np.take_along_axis(found.kept, strong.group, axis=1) & np.isfinite(np.asarray(system.log_multiplicity)),
+        kinks=tuple(sorted(strong.kinks + found.kinks)),
+    )
+
+
+def kinked_split(system: HeadField, y: np.ndarray, kinks: Kinks | None = None) -> KinkedSplit | str | None:
     """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle, or why.
 
     Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free`
     are projections.
     """
-    kinks = directions(system, y)
+    kinks = directions(system, y) if kinks is None else kinks
     if kinks.nothing_pulls:
         return AT_REST
     differences = _held_differences(system, kinks, y)
@@ -135,7 +163,7 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         return None
     still = Still.of(system, kinks, y)
     # What is still is so in all that it attends to, up to rounding, which is not to be felt where the others are weak.
-    scores = np.where((still.on_top | still.cancelled)[:, None], 0.0, found.scores)
+    scores = np.where(still.is_still[:, None], 0.0, found.scores)
     log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, scores, group)
     n = np.arange(len(group))[:, None]
     rest = PairField(keys=flat[n, group], scores=mean, log_multiplicity=log_multiplicity, loss=system.loss)
@@ -157,7 +185,7 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
-        dead=still.dead,
+        still=still,
         is_beside=bool(_beside(system, kept | still.dead[:, None], y[None])[0] > FELT),
         is_whole=len(basis)
         == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),

@@ -1,9 +1,9 @@
 """Inputs that pull on nothing along a surface, and hold p there: what moves p along it, however weak that is.
 
 An input rests on top of its head where a kink holds it and the slopes of both sides cancel: then it pulls across the
-surface u = 0 alone. Inputs of opposite labels that are the same tokens cancel wherever psi has one value. Such a surface
-is curved, and it goes on for ever: once all else that pulls is weak beside what is held, p goes on along it as the
-others move it. Here these inputs are left out, and p stays on their surfaces, which are called rails.
+surface u = 0 alone. Inputs of opposite labels that are the same tokens cancel wherever psi has one value. Such a
+surface is curved, and it goes on for ever: once all else that pulls is weak beside what is held, p goes on along it as
+the others move it. Here these inputs are left out, and p stays on their surfaces, which are called rails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tokenmargin._types import AnyArray
-from tokenmargin.attention._kinks import directions, near_surfaces
+from tokenmargin.attention._kinks import directions, near_surfaces, pattern_at
 from tokenmargin.attention._mixed import HELD_WEIGHT
 from tokenmargin.attention._pieces import Piece, units_at
 from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE
@@ -30,8 +30,8 @@ STILL = 1e-9
 
 #: Why p rests on rails.
 ON_A_SURFACE = (
-    "All inputs that pull are at rest on top of their head, or cancel, on a surface of minima: along it nothing is left "
-    "that moves p."
+    "All inputs that pull are at rest on top of their head, or cancel, on a surface of minima: along it nothing "
+    "moves p."
 )
 BALANCED = (
     "Inputs at rest on top of their head, or that cancel, hold p on a surface, along which the others cancel: a strict "
@@ -68,10 +68,11 @@ class Rails:
 
     def kinks(self, y: np.ndarray) -> Kinks:
         """Directions of the flow along the rails at y."""
-        units = units_at(Piece.of(self.field, self.on, np.full(4, -1)), y)
+        on = pattern_at(self.field, y)
+        on.reshape(-1)[list(self.pinned)] = self.on.reshape(-1)[list(self.pinned)]
+        units = units_at(Piece.of(self.field, on, np.full(4, -1)), y)
         met = [k for k in near_surfaces(units, y) if k not in self.pinned | self.others]
-        return directions(self.field, y, self.on, met, self.units)
-
+        return directions(self.field, y, on, met, self.units)
 
     def named(self, kinks: Kinks) -> tuple[Kink, ...]:
         """Units of the head that hold p, these and those of the rails, each with its share."""
@@ -123,6 +124,11 @@ class Still:
     pulls: np.ndarray  #: on either side of its kinks, more than rounding
     dead: np.ndarray  #: behind units that are off: nothing pulls at all
 
+    @property
+    def is_still(self) -> np.ndarray:
+        """True for inputs that pull on nothing along the surfaces that hold p."""
+        return self.on_top | self.cancelled
+
     @classmethod
     def of(cls, system: HeadField, kinks: Kinks, y: np.ndarray) -> Still:
         """Those at y."""
@@ -136,7 +142,8 @@ class Still:
             of = [unit // h for unit in surface.units]
             held[of] = True
             vanishing[of] |= min(share, 1.0 - share) < VANISHING
-        on_top = pulls & held & ~vanishing & (logs[0] <= most + np.log(STILL))
+        rises = [np.asarray(_rises(Piece.of(system, on, np.full(4, -1)), y)) for on in patterns]
+        on_top = pulls & held & ~vanishing & (rises[0] <= STILL * np.maximum(*rises[1:]))
         slopes = np.asarray(_signed_slopes(Piece.of(system, kinks.on, np.full(4, -1)), y))
         same = same_inputs(system)
         left = np.abs(same @ slopes) <= STILL * (same @ np.abs(slopes))
@@ -154,9 +161,9 @@ def rails_at(system: HeadField, kinks: Kinks, y: np.ndarray) -> Rails | None:
     """The rails on which p rests at y, if all inputs that pull there are still; else None."""
     still = Still.of(system, kinks, y)
     on_top, cancelled = still.on_top, still.cancelled
-    if not still.pulls.any() or (still.pulls & ~on_top & ~cancelled).any() or not kinks.is_consistent:
+    if not still.pulls.any() or (still.pulls & ~still.is_still).any() or not kinks.is_consistent:
         return None
-    field = replace(system, labels=np.where(on_top | cancelled, 0.0, np.asarray(system.labels)))
+    field = replace(system, labels=np.where(still.is_still, 0.0, np.asarray(system.labels)))
     h, on = kinks.on.shape[1], kinks.on
     held = [(unit // h, unit % h) for surface in kinks.held for unit in surface.units if on_top[unit // h]]
     if cancelled.any():
@@ -184,6 +191,13 @@ def _log_pulls(piece: Piece, y: AnyArray) -> AnyArray:
     """Logarithm of the weight of the pairs of each input; -inf where none pulls."""
     sign, log_w = piece.log_pair_weights(y)
     return jax.nn.logsumexp(jnp.where(sign != 0, log_w, -jnp.inf), axis=(1, 2))
+
+
+@eqx.filter_jit
+def _rises(piece: Piece, y: AnyArray) -> AnyArray:
+    """The largest difference of scores between two tokens of each input, to first order: 0 where none can move it."""
+    scores, present = piece.seen(y).scores, jnp.isfinite(piece.log_multiplicity)
+    return jnp.max(jnp.where(present, scores, -jnp.inf), axis=1) - jnp.min(jnp.where(present, scores, jnp.inf), axis=1)
 
 
 @eqx.filter_jit

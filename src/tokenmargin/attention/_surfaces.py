@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,15 @@ class Kinks:
     def independent(self) -> list[int]:
         """Numbers of held surfaces whose normals span all of them."""
         return independent(self.rows)
+
+    @property
+    def lasting(self) -> Kinks:
+        """The same without surfaces whose shares vanish: their units are on or off."""
+        lasts = (self.theta > VANISHING) & (self.theta < 1.0 - VANISHING)
+        gone = np.flatnonzero(~lasts).tolist()
+        on = turned(self.on, [self.held[k] for k in gone], np.round(self.theta[gone]).tolist())
+        held = tuple(surface for surface, own in zip(self.held, lasts, strict=True) if own)
+        return replace(self, on=on, held=held, theta=self.theta[lasts], rows=self.rows[lasts])
 
     @property
     def named(self) -> tuple[Kink, ...]:
