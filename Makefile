@@ -43,10 +43,9 @@ test: venv
 torture: venv
 	$(BIN)/python -m tests.torture
 
-# 300 single changes of the code, each against the tests that reach it; about an hour on two cores. SEED=2: 300 others.
+# 300 single changes of the code, each against the tests that call it; about an hour on two cores. SEED=2: 300 others.
 SEED ?= 1
 mutate: venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt coverage
 	$(BIN)/python -m tests.mutation reach
 	$(BIN)/python -m tests.mutation run --count 300 --seed $(SEED)
 

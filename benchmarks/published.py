@@ -84,6 +84,7 @@ BOTH = "--names yelp imdb --others --controls"
 #: What takes longest and decides most comes first; the reading itself was trained for 500 epochs before.
 ALONE = "--names imdb yelp --others --controls --depths two one --seeds 0"
 SLOW = "--only as_printed_rate_0.001"
+OTHERS, OPEN = "--others --controls --seeds 0", "--only plain_layer_norm normal_start"
 READING = (
     _reviews("reading", "reading", f"--products tf32 --only {' '.join(CROSSED)}"),
     _reviews(
@@ -107,7 +108,8 @@ READING = (
         "--epochs 500",
         NO_GPU,
     ),
-    _reviews("reading-500-open", "reading", f"{ALONE} --only plain_layer_norm normal_start", "--epochs 500", NO_GPU),
+    _reviews("reading-500-open", "reading", f"{OTHERS} --names yelp --depths two one {OPEN}", "--epochs 500", NO_GPU),
+    _reviews("reading-500-open-imdb", "reading", f"{OTHERS} --names imdb --depths two {OPEN}", "--epochs 500", NO_GPU),
 )
 
 
@@ -122,7 +124,7 @@ BASE, LARGE = "--seeds 1 --control-epochs 0", "--size base"
 #: Rate of DeiT at a batch of 512, where the printed one, six times it, does not train ViT-base.
 GENTLE = "--decay --lr 0.0005"
 PICTURES = (
-    *_pictures("-base-gentle", f"{BASE} {GENTLE}", f"{LARGE} --warm-up 5.0 --epochs 20 --long-epochs 20", NO_GPU),
+    *_pictures("-base-gentle", f"{BASE} {GENTLE}", f"{LARGE} --warm-up 5.0 --epochs 50 --long-epochs 50"),
     *_pictures("-base-decay", f"{BASE} --decay", f"{LARGE} --warm-up 5.0 --epochs 20 --long-epochs 20", NO_GPU),
     *_pictures("-decay", "--decay", "--warm-up 5.0 --epochs 120 --control-epochs 8", NO_GPU),
     *_pictures("-long", "", "--epochs 120 --control-epochs 8", NO_GPU),

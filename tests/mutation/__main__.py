@@ -1,15 +1,17 @@
-"""`make mutate`: a sample of single changes, each against the tests that reach it.
+"""`make mutate`: a sample of single changes, each against the tests that call what it changes.
 
-    python -m tests.mutation reach                  run the suite once and note which test runs which line
+    python -m tests.mutation reach                  run the suite once and note which test calls which function
     python -m tests.mutation run --count 300 --seed 1   change, test, and say who noticed nothing
     python -m tests.mutation run --proofs           the same of what proves, certifies and judges alone
     python -m tests.mutation again                  the survivors of that: does the test of each notice it now?
 
-The sample is drawn evenly from all changes in the folders of `PARTS`. A change is *noticed* when a test fails or does
-not end, though it passes on the code as it is: that is tried too, once for each test that noticed something. First the
-tests that run the changed line, then others that run its module. Finished changes are kept in the folder, so a run goes
-on where it was stopped, and `--minutes` says when to stop it. What became of survivors is in
-`tests/mutation/survivors/`: a row has the test that notices the change now, or why nothing that is promised changes.
+The sample is drawn evenly from all changes in the folders of `PARTS`. The suite is imported once; for each change a
+child gives the changed functions their new code and runs the tests that call them, then others of their module, to the
+first that fails. What runs while the package is imported is changed in a copy, in an interpreter of its own. A change
+is *noticed* when a test fails or does not end, though the same tests in the same order pass on the code as it is.
+Finished changes are kept in the folder, so a run goes on where it was stopped, and `--minutes` says when to stop it.
+What became of survivors is in `tests/mutation/survivors/`: a row has the test that notices the change now, or why
+nothing that is promised changes.
 """
 
 from __future__ import annotations
@@ -17,17 +19,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -35,23 +34,24 @@ from pathlib import Path
 from scipy.stats import binomtest
 
 from tests.mutation.mutants import Mutant, mutants, parses
-from tests.mutation.reach import FOLDER, noted_in, read_reach
-from tests.mutation.warm import DOES_NOT_END, first_failure, warm
+from tests.mutation.reach import ANY, note, noted_in, read_reach
+from tests.mutation.suite import Suite, first_failure_anew, in_a_child, with_suite
+from tests.mutation.swap import ROOT, SOURCE, Pairs, changes_of, live_functions, swap
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "tokenmargin"
 PARTS = ("verify", "data", "attention", "margin", "models", "training", "theory", "papers")
 #: Proofs, certificates and verdicts: of these every change must be noticed, or change nothing that is promised.
 PROOFS = re.compile(
     r"^verify/|certificate|_joint_bracket|_path_bound|assumption_[bcd]|path_optimality|_judging|attention/_ends|krawczyk|_enclosures"
     r"|finite_part|margin_agreement"
 )
-#: Seconds of tests that one change is worth, of those that run its line; of the others of its module a share of that.
-BUDGET, SHARE_OF_OTHERS = 60.0, 1 / 3
+#: Seconds of tests that one change is worth, of those that call its function; of the others a share of that.
+BUDGET, SHARE_OF_OTHERS = 30.0, 1 / 3
 #: The share of a sample that tests must notice, without those written for its survivors.
 AT_FIRST_SIGHT = 0.85
-#: A test that takes longer is asked only where no quicker one runs the line.
+#: A test that takes longer is asked only where no quicker one calls the function.
 LONGEST = 20.0
+#: Asked first of what changes the import: it reads the tolerances of all modules.
+OF_EVERY_MODULE = "tests/test_tolerances.py"
 
 
 @cache
@@ -69,23 +69,27 @@ def sample(count: int, seed: int, only: re.Pattern[str] | None = None) -> list[M
     """`count` of all changes, or of those in files of these names, drawn without repetition."""
     everything = [mutant for mutant in every_change() if only is None or only.search(mutant.path)]
     random.Random(seed).shuffle(everything)
-    whole = (mutant for mutant in everything if parses(mutant, (SOURCE / mutant.path).read_text(encoding="utf-8")))
+    whole = (mutant for mutant in everything if parses(mutant, source_of(mutant)))
     return list(itertools.islice(whole, count))
 
 
-def chosen_tests(mutant: Mutant, lines: dict, seconds: dict[str, float], budget: float = BUDGET) -> list[str]:
-    """The tests that run the line, then others that run lines of its module; its own tests and quick ones first.
+def source_of(mutant: Mutant) -> str:
+    """The file as it is."""
+    return (SOURCE / mutant.path).read_text(encoding="utf-8")
 
-    Others are asked too because a line is traced once in a process: whoever comes later runs the compiled program, and
-    is not noted. A line that runs as the module is imported is every such test's.
+
+def chosen_tests(path: str, functions: list[str], reach: tuple, budget: float = BUDGET) -> list[str]:
+    """The tests that call one of the functions, or the one around it, then others that call anything in the file.
+
+    Its own tests and quick ones come first. Others are asked too because a function is traced once in a process:
+    whoever comes later runs the compiled program, and is not noted. Where no function is named, every such test counts.
     """
-    of_file = lines.get(mutant.path, {})
-    # Inside a statement of several lines only some are noted: the nearest line above stands for it.
-    noted = [line for line in of_file if line <= mutant.line and of_file[line]]
-    reaching = of_file[max(noted)] if noted else set()
-    of_module = set[str]().union(*of_file.values()) - reaching
-    nearest = _within(reaching, seconds, mutant.path, budget)
-    return [*nearest, *_within(of_module, seconds, mutant.path, SHARE_OF_OTHERS * budget if nearest else budget)]
+    by_function, seconds = reach[0].get(path, {}), reach[1]
+    everyone = set[str]().union(*by_function.values())
+    named = next((found for name in reversed(functions) if (found := by_function.get(name))), set())
+    reaching = named | (by_function.get(ANY, set()) if functions else set())
+    nearest = _within(reaching or everyone, seconds, path, budget)
+    return [*nearest, *_within(everyone - reaching, seconds, path, SHARE_OF_OTHERS * budget)] if reaching else nearest
 
 
 def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: float) -> list[str]:
@@ -111,98 +115,77 @@ def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: fl
     return chosen
 
 
-def compiling_once(folder: Path) -> dict[str, str]:
-    """The environment in which modules, and programs that a change leaves alone, are compiled in the first run only."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {
-        "JAX_COMPILATION_CACHE_DIR": str((folder / "programs").resolve()),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
-
-
 class Judge:
     """Asks the tests of each change, until no time is left."""
 
-    def __init__(self, folder: Path, end: float = float("inf"), budget: float = BUDGET) -> None:
-        self.lines, self.seconds = read_reach(folder / "reach")
+    def __init__(self, suite: Suite, folder: Path, end: float = float("inf"), budget: float = BUDGET) -> None:
+        self.suite, self.reach, self.live = suite, read_reach(folder / "reach"), live_functions()
         self.end, self.budget = end, budget
-        self.controls = folder / "controls.json"
-        self.passes: dict[str, bool] = json.loads(self.controls.read_text()) if self.controls.exists() else {}
-        self.writing = threading.Lock()
 
     def __call__(self, mutant: Mutant) -> dict | None:
         """The change and what noticed it; None where no time was left to find out."""
-        tests = chosen_tests(mutant, self.lines, self.seconds, self.budget)
-        asked, by = len(tests), ""
-        try:
-            while tests and (by := self.noticed_by(tests, mutant)):
-                if (blamed := by.removeprefix("FAILED ")) == by or self.passes_as_it_is(blamed):
-                    break
-                tests = [test for test in tests if test != blamed]
-                by = ""
-        except TimeoutError:
+        if time.monotonic() > self.end:
             return None
-        return {**asdict(mutant), "text": _line(mutant), "tests": asked, "noticed_by": by}
+        pairs = self.changed(mutant)
+        functions = [old.co_qualname for old, _ in pairs or []]
+        tests = chosen_tests(mutant.path, functions, self.reach, self.budget)
+        if pairs is None:
+            tests = [OF_EVERY_MODULE, *tests]
+        by = self.noticed_by(mutant, pairs, tests)
+        if time.monotonic() > self.end:
+            return None
+        return {**asdict(mutant), "text": _line(mutant), "tests": len(tests), "noticed_by": by}
 
-    def noticed_by(self, tests: list[str], mutant: Mutant | None) -> str:
-        """The test that fails on a copy of the package with the change in it, "" for none."""
-        left = self.end - time.monotonic()
-        limit = min(left, 60 + 4 * sum(self.seconds.get(test, 0.0) for test in tests))
-        if limit <= 0:
-            raise TimeoutError
-        with tempfile.TemporaryDirectory() as copy:
-            package = Path(copy) / "tokenmargin"
-            # With its bytecode: the times of the files are copied too, so only the changed one is compiled again.
-            shutil.copytree(SOURCE, package)
-            if mutant:
-                file = package / mutant.path
-                file.write_text(mutant.applied(file.read_text(encoding="utf-8")), encoding="utf-8")
-            by = first_failure(tests, package, ROOT, limit)
-        if by == DOES_NOT_END and limit == left:
-            raise TimeoutError
-        return by
+    def changed(self, mutant: Mutant) -> Pairs | None:
+        """The functions that the change is in, outer ones first; None where it changes what the import does."""
+        pairs = changes_of(mutant, source_of(mutant))
+        return pairs if pairs and self.live.get(pairs[0][0]) else None
 
-    def passes_as_it_is(self, test: str) -> bool:
-        """Whether the test passes here on the code without a change."""
-        if test not in self.passes:
-            passes = not self.noticed_by([test], None)
-            with self.writing:
-                self.passes[test] = passes
-                self.controls.write_text(json.dumps(self.passes, indent=1))
-        return self.passes[test]
+    def noticed_by(self, mutant: Mutant, pairs: Pairs | None, tests: list[str]) -> str:
+        """The test that fails with the change, though it and those before it pass without; "" for none."""
+        while tests and (by := self._asked(mutant, pairs, tests)):
+            asked = tests[: tests.index(by) + 1] if by in tests else tests
+            if not (blamed := self._asked(None, [] if pairs is not None else None, asked)):
+                return by
+            if blamed not in tests:
+                return ""
+            tests = [test for test in tests if test != blamed]
+        return ""
+
+    def _asked(self, mutant: Mutant | None, pairs: Pairs | None, tests: list[str]) -> str:
+        def in_child() -> str:
+            if pairs is None:
+                return first_failure_anew(tests, mutant)
+            swap(pairs, self.live)
+            return self.suite.first_failure(tests)
+
+        return str(in_a_child(in_child, 40 + 3 * sum(self.reach[1].get(test, 5.0) for test in tests), self.end))
 
 
-def reach(folder: Path, tests: list[str], jobs: int, end: float) -> None:
-    """Run the whole suite, or these tests, once with lines noted, each file in a process of its own.
+def in_parallel(work: Callable, things: list, jobs: int) -> Iterator:
+    """What work returns for each thing, in processes that are copies of this one, as they come."""
+    global _work
+    _work = work
+    with multiprocessing.get_context("fork").Pool(min(jobs, max(1, len(things)))) as pool:
+        yield from pool.imap_unordered(_worked, things)
 
-    One that dies takes no other file along. Files that were noted before are not run again.
-    """
-    from tests.conftest import FIRST  # which changes how jaxtyping checks: nothing for a process that judges
 
-    noted = folder / "reach"
-    noted.mkdir(parents=True, exist_ok=True)
-    given = [ROOT / name for name in tests or ["tests"]]
-    files = {file for place in given for file in ([place] if place.is_file() else place.rglob("test_*.py"))}
-    environment = compiling_once(folder) | {FOLDER: str(noted.resolve())}
+_work: Callable
 
-    def one(file: Path) -> str:
-        target, left = noted_in(noted, file), end - time.monotonic()
-        if target.exists() or left <= 0:
-            return f"{file.name}: {'noted before' if target.exists() else 'no time was left'}"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutation.reach", str(file)]
-        timeout = None if left == float("inf") else left
-        try:
-            ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            return f"{file.name}: no time was left"
-        said = ended.stdout.strip().splitlines() or [f"exit code {ended.returncode}"]
-        return f"{file.name}: {said[-1]}{'' if target.exists() else ', AND NOTHING NOTED'}"
 
-    order = sorted(files, key=lambda file: (FIRST.get(file, len(FIRST)), -file.stat().st_size))
-    with ThreadPoolExecutor(jobs) as pool:
-        for said in pool.map(one, order):
-            print(said, flush=True)
+def _worked(thing: object) -> object:
+    return _work(thing)
+
+
+def reach(suite: Suite, folder: Path, jobs: int, end: float = float("inf")) -> int:
+    """Run every file of tests with its calls noted; those noted before are not run again."""
+    from tests.conftest import FIRST
+
+    (folder / "reach").mkdir(parents=True, exist_ok=True)
+    order = sorted(suite.files, key=lambda file: FIRST.get(ROOT / file, len(FIRST)))
+    for said in in_parallel(lambda file: note(suite, file, folder / "reach", end), order, jobs):
+        print(said, flush=True)
+    return int(not all(noted_in(folder / "reach", file).exists() for file in order))
 
 
 def run(folder: Path, chosen: list[Mutant], jobs: int, judge: Judge, table: Path) -> int:
@@ -213,18 +196,13 @@ def run(folder: Path, chosen: list[Mutant], jobs: int, judge: Judge, table: Path
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         done = {(row["path"], row["start"], row["after"], row["text"]): row for row in rows}
     left = [mutant for mutant in chosen if _key(mutant) not in done]
-    with ThreadPoolExecutor(jobs) as pool, log.open("a") as file:
-        running = {pool.submit(judge, mutant): mutant for mutant in left}
-        for number, future in enumerate(as_completed(running), 1):
-            if (row := future.result()) is None:
-                continue
+    with log.open("a") as file:
+        for number, row in enumerate(filter(None, in_parallel(judge, left, jobs)), 1):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            done[_key(running[future])] = row
-            print(
-                f"{number} of {len(left)}: {row['noticed_by'] or 'NOT NOTICED'}: {row['path']}:{row['line']}",
-                flush=True,
-            )
+            done[row["path"], row["start"], row["after"], row["text"]] = row
+            said_by = row["noticed_by"] or f"NOT NOTICED by {row['tests']} tests"
+            print(f"{number} of {len(left)}: {said_by}: {row['path']}:{row['line']}", flush=True)
     open_ = said([done[_key(mutant)] for mutant in chosen if _key(mutant) in done], table)
     if unasked := sum(_key(mutant) not in done for mutant in chosen):
         print(f"no time was left for {unasked} of {len(chosen)} changes: the same command goes on with them")
@@ -236,7 +214,7 @@ def _key(mutant: Mutant) -> tuple[str, int, str, str]:
 
 
 def _line(mutant: Mutant) -> str:
-    return (SOURCE / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1].strip()
+    return source_of(mutant).splitlines()[mutant.line - 1].strip()
 
 
 def said(rows: list[dict], table: Path) -> int:
@@ -284,26 +262,22 @@ def found_again(row: dict) -> Mutant | None:
     return same[min(row.get("which", 0), len(same) - 1)] if same else None
 
 
-def again(folder: Path, jobs: int) -> int:
+def again(judge: Judge, jobs: int) -> int:
     """Run the test that each survivor was given on the changed code."""
-    rows, judge = survivors(), Judge(folder)
-    # An hour for each: a test that is slow beside other work has not noticed anything.
-    judge.seconds = dict.fromkeys((row["test"] for row in rows if "test" in row), 870.0)
+    rows = survivors()
 
-    def answer(row: dict) -> str:
+    def answer(row: dict) -> tuple[str, dict]:
         if "test" not in row:
-            return "explained"
-        mutant = found_again(row)
-        if mutant is None:
-            return "gone"
-        return judge.noticed_by([row["test"]], mutant) if judge.passes_as_it_is(row["test"]) else ""
+            return "explained", row
+        if (mutant := found_again(row)) is None:
+            return "gone", row
+        return judge.noticed_by(mutant, judge.changed(mutant), [row["test"]]), row
 
     counts = Counter[str]()
-    with ThreadPoolExecutor(jobs) as pool:
-        for row, by in zip(rows, pool.map(answer, rows), strict=True):
-            counts[by if by in ("explained", "gone") else "noticed" if by else "not noticed"] += 1
-            place = f"{row['path']}: {row['before']} -> {row['after'] or 'nothing'}   {row['text']}"
-            print(f"{by or 'NOT NOTICED'}: {place}" + (f"\n    {row['why']}" if "why" in row else ""), flush=True)
+    for by, row in in_parallel(answer, rows, jobs):
+        counts[by if by in ("explained", "gone") else "noticed" if by else "not noticed"] += 1
+        place = f"{row['path']}: {row['before']} -> {row['after'] or 'nothing'}   {row['text']}"
+        print(f"{by or 'NOT NOTICED'}: {place}" + (f"\n    {row['why']}" if "why" in row else ""), flush=True)
     print(f"{len(rows)} changes that no test had noticed: {', '.join(f'{n} {what}' for what, n in counts.items())}")
     return min(counts["not noticed"], 1)
 
@@ -320,19 +294,22 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests that one change is worth")
     parser.add_argument("--proofs", action="store_true", help="changes of proofs, certificates and verdicts alone")
     parser.add_argument("--only", type=re.compile, help="changes of files alone whose names this expression finds")
-    parser.add_argument("tests", nargs="*", help="of `reach`: the tests that are asked, if not all")
+    parser.add_argument("tests", nargs="*", help="the files of tests that are asked, if not all")
     chosen = parser.parse_intermixed_args()
     end = time.monotonic() + 60 * chosen.minutes
-    if chosen.what == "reach":
-        reach(chosen.folder, chosen.tests, chosen.jobs, end)
-        return 0
-    warm(compiling_once(chosen.folder))
-    if chosen.what == "again":
-        return again(chosen.folder, chosen.jobs)
-    only = chosen.only or (PROOFS if chosen.proofs else None)
-    table = chosen.folder / f"mutants-{'some-' if only else ''}{chosen.seed}.json"
-    judge = Judge(chosen.folder, end, chosen.budget)
-    return run(chosen.folder, sample(chosen.count, chosen.seed, only), chosen.jobs, judge, table)
+
+    def work(suite: Suite) -> int:
+        if chosen.what == "reach":
+            return reach(suite, chosen.folder, chosen.jobs, end)
+        judge = Judge(suite, chosen.folder, end, chosen.budget)
+        if chosen.what == "again":
+            return again(judge, chosen.jobs)
+        only = chosen.only or (PROOFS if chosen.proofs else None)
+        table = chosen.folder / f"mutants-{'some-' if only else ''}{chosen.seed}.json"
+        return run(chosen.folder, sample(chosen.count, chosen.seed, only), chosen.jobs, judge, table)
+
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    return with_suite(chosen.tests, chosen.folder / "programs", work)
 
 
 if __name__ == "__main__":

@@ -170,6 +170,7 @@ def rails_at(system: HeadField, kinks: Kinks, y: np.ndarray) -> Rails | None:
         value = np.asarray(_values(Piece.of(system, on, np.full(4, -1)), y))
         if (np.abs(value[cancelled]) > STILL).any():
             return None  # as many of either label cancel where psi is 0; others are not followed
+        assert isinstance(system.head, KinkedHead)
         field = replace(field, head=Levelled(system.head))
         on = np.concatenate([on, np.ones((len(on), 1))], axis=1)
         held += [(i, h) for i in np.flatnonzero(cancelled).tolist()]

@@ -173,6 +173,8 @@ class _Saturated:
             return None
         beta = self.log_r + self.log_u[self.inputs] + np.log(self.gap)
         present, scale = np.isfinite(beta), float(np.linalg.norm(self.rows, axis=1).max())
+        if not present.any():  # |v| beyond floats, and only inputs of one token carry the label margin
+            return None
         point, force = least_log_sum(self.rows[present], beta[present], self.R)
         eta = float(force @ point) / self.R**2
         if not eta > 0:
