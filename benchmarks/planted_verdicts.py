@@ -93,7 +93,8 @@ def _on_average(cells: Sequence[PlantedCell], words: str) -> str:
     keys = [key for key in ASKED if all(cell.row(key).found for cell in cells)]
     means = {key: float(np.mean([_mean(cell.row(key).found) for cell in cells])) for key in keys}
     first = max(means, key=lambda key: means[key])
-    return f"{words}: {ASKED[first].name} finds most, {100 * means[first]:.0f}%; {METHODS[OURS].name} {100 * means[OURS]:.0f}%."
+    ours = f"{METHODS[OURS].name} {100 * means[OURS]:.0f}%"
+    return f"{words}: {ASKED[first].name} finds most, {100 * means[first]:.0f}%; {ours}."
 
 
 def _mean(interval: Interval | None) -> float:
