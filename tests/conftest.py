@@ -4,11 +4,21 @@ import gc
 import os
 from pathlib import Path
 
-import jax
-import pytest
-from hypothesis import HealthCheck, settings
+#: What one process of the tests compiles the others load, and so does the next run: a program's name there is all that
+#: it is made of. JAX reads the settings when it is imported, and children inherit them.
+COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import tests.typechecker  # noqa: F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+import jax  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+import tests.typechecker  # noqa: E402, F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+
+#: Bytes of compiled programs beyond which they are thrown away: those of a few dozen states of the package.
+MOST_BYTES_COMPILED = 1_000_000_000
 
 #: Half of the tests' time was XLA's compiler; its older emitters without LLVM's optimisation take a sixth of it. A
 #: program so compiled is the same program, rounded elsewhere and slower to run, which at the tests' sizes costs little.
@@ -18,8 +28,9 @@ QUICK_COMPILATION = (
 )
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)  # read by XLA when JAX first compiles; children inherit it
 
-# A command that a test runs keeps nothing in the user's cache folder.
+# A command that a test runs keeps nothing in the user's cache folder, and downloads nothing, though it could.
 os.environ.setdefault("TOKENMARGIN_COMPILED", "off")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # The processes that tests start compile the package's modules to bytecode once, and not each of them again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -66,6 +77,17 @@ ON_THE_CLUSTER = tuple(
 # Modules, and what tests are made of, live to the end: to look for garbage among them, again and again while they are
 # made and whenever a program is traced, was a tenth of the tests' time.
 gc.disable()
+
+
+def pytest_sessionstart(session):
+    """Throw away programs that a killed process left empty, and all of them where they fill the disk."""
+    if hasattr(session.config, "workerinput") or not COMPILED.is_dir():
+        return
+    sizes = {file: file.stat().st_size for file in COMPILED.iterdir()}
+    too_many = sum(sizes.values()) > MOST_BYTES_COMPILED
+    for file, size in sizes.items():
+        if too_many or not size:
+            file.unlink(missing_ok=True)
 
 
 def pytest_collection_modifyitems(items):

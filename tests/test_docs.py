@@ -24,7 +24,6 @@ import pytest
 
 import tokenmargin
 from tests.test_architecture import ALLOWED
-from tokenmargin import cli
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.experiments.registry import experiments
 from tokenmargin.theory import papers
@@ -115,19 +114,6 @@ def test_the_readme_is_short_and_its_first_screen_serves_both_readers():
     first_screen = page[: page.index("![")]
     for command in ("pip install", "tokenmargin fit", "tokenmargin check"):
         assert command in first_screen
-
-
-def test_the_readme_explains_a_sentence_as_the_command_does_and_rightly(tmp_path, capsys):
-    page = (ROOT / "README.md").read_text()
-    shown = re.search(r'^\$ tokenmargin explain fit-sentence-polarity "(.*)"\n(.*?)^```', page, flags=re.M | re.S)
-    wrong = re.search(r'takes "(.*)" for (\w+)\.', page)
-    assert shown
-    assert wrong
-    assert cli.main(["fit", "--out", str(tmp_path / "fit")]) == 0
-    capsys.readouterr()
-    for sentence, said in ((shown[1], shown[2]), (wrong[1], f"{wrong[2]} (")):
-        assert cli.main(["explain", str(tmp_path / "fit"), sentence]) == 0
-        assert " ".join(said.split()) in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_documents_quote_every_loss_in_whole_sentences():

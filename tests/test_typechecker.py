@@ -82,6 +82,29 @@ def test_axes_have_their_names_for_one_call_alone(executed):
     assert [part.shape for part in found] == [(1, 1), (2, 2)]
 
 
+def scaled_by(factor: float) -> Callable:
+    """A function within another, which is defined anew at every call."""
+
+    def scaled(rows: Rows, *, plus: float = factor) -> Rows:
+        return rows * factor + plus
+
+    return jaxtyped(scaled, typechecker=check)
+
+
+def test_a_function_within_another_has_its_own_variables_and_is_checked_each_time():
+    one, ten = scaled_by(1.0), scaled_by(10.0)
+    assert (one(np.ones((1, 1))).item(), ten(np.ones((1, 1))).item(), one(np.ones((1, 1)), plus=0.0).item()) == (
+        2,
+        20,
+        1,
+    )
+    for wrong in (one, ten, scaled_by(100.0)):
+        with pytest.raises(TypeCheckError):
+            wrong(np.ones(3))
+        with pytest.raises(TypeCheckError):
+            wrong(np.ones((1, 1)), plus="much")
+
+
 def test_the_package_is_under_it():
     assert length(np.array([3.0, 4.0])) == 5.0
     with pytest.raises(TypeCheckError):

@@ -22,8 +22,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(*command: str | Path, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """As a user's shell would: without what the tests tell XLA's compiler, and without a checkout on the path."""
-    own = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "PYTHONPATH")}
+    """As a user's shell would: without what the tests tell JAX and its compiler, and without a checkout on the path."""
+    ours = ("XLA_FLAGS", "PYTHONPATH", "JAX_")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd="/", env=own)
     assert code is None or done.returncode == code, done.stdout + done.stderr
     return done

@@ -38,18 +38,39 @@ def resolved(function: types.FunctionType) -> dict[str, Any]:
     return found
 
 
+def same(function: types.FunctionType, code: types.CodeType, keywords: dict[str, Any] | None) -> types.FunctionType:
+    """A function of the same name and variables with other code and defaults of keywords."""
+    other = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    other.__kwdefaults__, other.__qualname__, other.__module__ = keywords, function.__qualname__, function.__module__
+    return other
+
+
+#: The code that checks a function, and the default values that belong to it, by the function's place: one defined
+#: within another is a new one at every call of that, and writing the code takes longer than most of what is called.
+WRITTEN: dict[tuple[str, str, types.CodeType], types.FunctionType] = {}
+
+#: The name by which such code calls what it checks.
+CHECKED = "__beartype_func"
+
+
+def checking(function: types.FunctionType) -> Callable:
+    """A function whose annotations are checked at every call; the code for that is written once for each place."""
+    place = function.__module__, function.__qualname__, function.__code__
+    plain = same(function, function.__code__, function.__kwdefaults__)
+    if (known := WRITTEN.get(place)) is not None and CHECKED in (known.__kwdefaults__ or {}):
+        return same(known, known.__code__, known.__kwdefaults__ | {CHECKED: plain})
+    plain.__annotations__ = resolved(function)
+    written = check(plain)
+    if "<locals>" in function.__qualname__ and function.__code__.co_filename != "<string>":  # as dataclasses make them
+        WRITTEN[place] = written
+    return written
+
+
 def executed(function: types.FunctionType) -> Callable:
     """A function whose annotations are checked at every call, in a context of its own for the names of axes."""
-    same = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    same.__kwdefaults__, same.__qualname__, same.__module__ = (
-        function.__kwdefaults__,
-        function.__qualname__,
-        function.__module__,
-    )
-    same.__annotations__ = resolved(function)
-    checked = check(same)
+    checked = checking(function)
 
     @functools.wraps(function)
     def called(*args, **kwargs):

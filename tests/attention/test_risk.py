@@ -181,7 +181,7 @@ def test_a_risk_without_a_span_is_followed_and_its_limit_says_what_is_missing():
     risk = TwoQueryRisk(fig1c())
     start = ([0.1, 0.0], [0.0, 0.2])
     y = risk.point(start)
-    np.testing.assert_allclose(risk.point(risk.gradient(start)), jax.grad(risk.field.value)(y), rtol=1e-10)
+    np.testing.assert_allclose(risk.point(risk.gradient(start)), jax.jit(jax.grad(risk.field.value))(y), rtol=1e-10)
     descent = follow(risk, start, NormalizedDescent(0.1), steps=50)
     assert risk.value(descent.final) < risk.value(start)
     assert descent.limit.stalled

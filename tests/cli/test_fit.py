@@ -6,9 +6,11 @@ import csv
 import gzip
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from tests.classify.corpora import texts, topics
 from tokenmargin import cli
 from tokenmargin.classify import load
 
+ROOT = Path(__file__).parents[2]
 FILES = ["manifest.json", "metrics.json", "model", "report.html", "tokens.csv", "tokens.parquet"]
 
 
@@ -248,11 +251,30 @@ def test_rows_that_are_left_out_of_a_table_to_judge_by_are_said(reviews, tmp_pat
     assert "120 rows read, 119 kept" in (tmp_path / "a" / "report.html").read_text()
 
 
-def test_without_a_file_the_corpus_in_the_package(tmp_path):
-    assert run("fit", "--out", tmp_path / "out", "--quiet", "--no-texts") == 0
-    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+@pytest.fixture(scope="module")
+def of_the_package(tmp_path_factory):
+    """What is fitted where no file is named."""
+    out = tmp_path_factory.mktemp("of the package") / "out"
+    assert run("fit", "--out", out, "--quiet") == 0
+    return out
+
+
+def test_without_a_file_the_corpus_in_the_package(of_the_package):
+    metrics = json.loads((of_the_package / "metrics.json").read_text())
     assert metrics["train_documents"] + metrics["test_documents"] == 6000
     assert metrics["accuracy"] > metrics["majority"] + 0.15
+
+
+def test_the_readme_explains_a_sentence_as_the_command_does_and_rightly(of_the_package, capsys):
+    page = (ROOT / "README.md").read_text()
+    shown = re.search(r'^\$ tokenmargin explain fit-sentence-polarity "(.*)"\n(.*?)^```', page, flags=re.M | re.S)
+    wrong = re.search(r'takes "(.*)" for (\w+)\.', page)
+    assert shown
+    assert wrong
+    for sentence, said in ((shown[1], shown[2]), (wrong[1], f"{wrong[2]} (")):
+        capsys.readouterr()
+        assert run("explain", of_the_package, sentence) == 0
+        assert " ".join(said.split()) in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

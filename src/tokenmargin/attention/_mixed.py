@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
+from tokenmargin.attention._lane_field import evaluated, widened
+from tokenmargin.attention._size_classes import in_shared_shapes
 from tokenmargin.attention._stationary import CURVATURE_TOLERANCE, NEWTON_TOLERANCE
 from tokenmargin.attention.pair_field import PairField
 
@@ -131,9 +134,12 @@ def _finite_part(
         log_multiplicity=np.where(kept, np.asarray(system.log_multiplicity), -np.inf),
         loss=system.loss,
     )
+    (wide,), m = in_shared_shapes([alone]), held.shape[1]
+    system = jax.tree.map(lambda x: np.asarray(x)[None], wide)
     y, step = start, np.inf
     for _ in range(NEWTON_STEPS):
-        force, jacobian = (np.asarray(x) for x in alone.force_and_jacobian(y))
+        force, jacobian, *_ = (part[0] for part in evaluated(system, widened(y[None], wide)))
+        force, jacobian = force[:m], jacobian[:m, :m]
         size = float(np.linalg.norm(jacobian))
         if size == 0.0 or not np.isfinite(size + np.abs(force).sum()):
             return None

@@ -126,7 +126,8 @@ def descend(
         rows = begin + np.arange(min(LANES, len(starts))) % count
         lanes, now = fields.lanes(rows), None
         for first, at_once, spacing in _spans(records, every, _steps_at_once(lanes)):
-            now, passed = _descend(lanes, starts[rows].T, now, rule, at_once, spacing, counts)
+            loop = None if spacing == 1 else np.asarray(spacing)
+            now, passed = _descend(lanes, starts[rows].T, now, rule, at_once, loop, counts)
             kept, own = slice(1 + first, 1 + first + at_once), slice(begin, begin + count)
             path[own, kept] = np.moveaxis(np.asarray(passed[0]), -1, 0)[:count]
             if passed[1] is not None:
@@ -161,15 +162,18 @@ def _descend(
     begun: tuple[Moving, AnyArray | None] | None,
     method: Method,
     records: int,
-    every: int,
+    every: AnyArray | None,
     counts: bool,
 ) -> tuple[tuple[Moving, AnyArray | None], tuple[AnyArray, AnyArray | None]]:
-    """Last point, state and weights, and those recorded, of shapes (records, r, lanes) and (records, n, T, lanes)."""
+    """Last point, state and weights, and those recorded, of shapes (records, r, lanes) and (records, n, T, lanes).
+
+    The number of steps from one record to the next, None for one, is no part of the program: all numbers share it.
+    """
 
     def in_every_lane(function: Callable[..., Any]) -> Callable[..., Any]:
         return function if method.takes_lanes else jax.vmap(function, in_axes=-1, out_axes=-1)
 
-    def step(_: AnyArray, now: tuple[Moving, AnyArray | None]) -> tuple[Moving, AnyArray | None]:
+    def step(now: tuple[Moving, AnyArray | None]) -> tuple[Moving, AnyArray | None]:
         (z, state), weights = now
         gradient, excess = fields.descent(z)
         after, state = checked_step(in_every_lane(method.step)(gradient, excess, state, z), now[0])
@@ -179,7 +183,7 @@ def _descend(
         return (after, state), weights
 
     def record(now: tuple[Moving, AnyArray | None], _: None) -> tuple[Any, tuple[AnyArray, AnyArray | None]]:
-        now = jax.lax.fori_loop(0, every, step, now)
+        now = step(now) if every is None else jax.lax.fori_loop(0, every, lambda _, so_far: step(so_far), now)
         return now, (now[0][0], now[1])
 
     if begun is None:

@@ -11,6 +11,7 @@ every stage and run a batch in lockstep until its slowest member is done.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -150,8 +151,8 @@ def integrate(
     """Follow every system of a stack from its start; yields (index, end) as they finish."""
     count = len(starts)
     lanes = min(LANES, 1 << (count - 1).bit_length())
-    if lanes > FEW and is_small_stack(systems):  # idle lanes cost less than a program for every number of them
-        lanes = LANES
+    if lanes > 1 and is_small_stack(systems):  # idle lanes cost less than a program for every number of them
+        lanes = FEW if lanes <= FEW else LANES
     owner, following = np.full(lanes, -1), 0
     parts = [np.asarray(x) for x in jax.tree.leaves(systems)]
     system = jax.tree.map(lambda x: np.repeat(x[:1], lanes, axis=0), systems)
@@ -170,9 +171,9 @@ def integrate(
             _put(system, idle, [part[taken] for part in parts])
             _put(state, idle, first)
             state.y[idle], state.until[idle] = starts[taken], until[taken]
-        advanced, trail = _advance(system, state, record)
+        advanced, trail = _advance(system, state, record or lanes <= FEW)  # the same program, where it costs little
         state = jax.tree.map(np.array, jax.device_get(advanced))
-        if trail is not None:
+        if record and trail is not None:
             _keep(paths, owner, *map(np.asarray, trail))
         for lane in np.flatnonzero((owner >= 0) & (state.finished | (state.taken >= method.max_steps))).tolist():
             j, owner[lane] = int(owner[lane]), -1
@@ -224,8 +225,10 @@ def _end(state: _Lane, lane: int, start: np.ndarray, trail: list[tuple[np.ndarra
     return FlowEnd(int(state.taken[lane]), reached, bool(state.finished[lane]), path, times)
 
 
-#: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`).
-COMPILER: dict[str, Any] = {"compiler_options": {"xla_backend_optimization_level": 1}}
+#: With more passes of LLVM a program takes longer to compile, and then a third longer to run (`docs/speed.md`). Whoever
+#: sets the level in XLA_FLAGS has it.
+PASSES = "xla_backend_optimization_level"
+COMPILER: dict[str, Any] = {"compiler_options": {} if PASSES in os.environ.get("XLA_FLAGS", "") else {PASSES: 1}}
 
 
 @eqx.filter_jit(**COMPILER)
