@@ -169,6 +169,15 @@ NO_FIGURES = (
         smoke=("python -m benchmarks.planted_verdicts --repeats 2 --seed 1 --out {out}/study",),
         files=("study/said.txt", "study/planted.json", "study/manifest.json"),
     ),
+    *(
+        Run(
+            name=f"planted-{law}",
+            commands=(f"python -m benchmarks.planted_verdicts --law {law} --repeats 20 --seed 1 --out {{out}}/study",),
+            smoke=(f"python -m benchmarks.planted_verdicts --law {law} --repeats 2 --seed 1 --out {{out}}/study",),
+            files=("study/said.txt", "study/planted.json", "study/manifest.json"),
+        )
+        for law in ("long", "uneven")
+    ),
     Run(
         name="fit-imdb",
         data=True,

@@ -188,6 +188,18 @@ def test_the_origin_is_on_the_page():
     assert found.report.manifest["files"] == {"reviews.csv": "ab"}
 
 
+def test_a_class_of_one_text_is_left_out_where_two_remain_and_is_said():
+    own = texts(n=60)
+    odd = LabelledCorpus(("only one", *own.texts), ("rare", *own.labels))
+    found = fit_texts(odd, FitSettings(PLAIN))
+    assert found.model.classes == ("bad", "good")
+    assert found.chosen[0] == (
+        "1 class with one text only is left out, as it cannot be both learnt from and judged by: 'rare'"
+    )
+    for document in found.report.documents:  # rows are still those of the file
+        assert odd.texts[document.row].startswith(document.text[:20])
+
+
 def test_what_cannot_be_learnt_is_refused():
     with pytest.raises(InvalidInputError, match="at least two classes"):
         fit_texts(LabelledCorpus(("a", "b"), ("x", "x")), FitSettings(PLAIN))

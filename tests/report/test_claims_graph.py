@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tokenmargin.report._claims_graph import COLOURS, claims_graph, rows_of, standing
+from tokenmargin.report._claims_graph import COLOURS, WIDEST, claims_graph, rows_of, standing
 from tokenmargin.theory import Evidence, claims
 from tokenmargin.theory.law import NO_TRAINING
 
@@ -64,11 +64,15 @@ def test_the_picture_has_a_box_for_each_and_a_line_for_each_use():
     every = list(claims().values())
     tree = ElementTree.fromstring(claims_graph(every, {every[0].key: [counted(refuted=1)]}))
     space = "{http://www.w3.org/2000/svg}"
-    assert len(tree.findall(f"{space}path")) == sum(len(claim.uses) for claim in every)
-    boxes = tree.findall(f"{space}a")
+    pictures = list(tree.iter(f"{space}svg"))
+    assert len(pictures) == len({claim.paper for claim in every if claim.uses})
+    assert sum(len(picture.findall(f"{space}path")) for picture in pictures) == sum(len(claim.uses) for claim in every)
+    boxes = [(k, box) for k, picture in enumerate(pictures) for box in picture.findall(f"{space}a")]
     assert len(boxes) == sum(map(len, rows_of(every)))
-    fills = {box.get("href"): box[0].get("fill") for box in boxes}
+    for _, box in boxes:  # nothing is cut at an edge
+        assert 0 <= float(box[0].get("x")) <= WIDEST - float(box[0].get("width"))
+    fills = {box.get("href"): box[0].get("fill") for _, box in boxes}
     assert fills[f"#{every[0].key}"] == COLOURS["refuted on an instance"]
-    corners = {(box[0].get("x"), box[0].get("y")) for box in boxes}
+    corners = {(k, box[0].get("x"), box[0].get("y")) for k, box in boxes}
     assert len(corners) == len(boxes)
     assert claims_graph([replace(every[0], uses=())], {}) == ""

@@ -10,6 +10,7 @@ from tokenmargin._lazy import found_on_demand
 
 if TYPE_CHECKING:
     from tokenmargin.classify.classifier import AttentionClassifier as AttentionClassifier
+    from tokenmargin.classify.doubt import doubted_labels as doubted_labels
     from tokenmargin.classify.embedding_fit import fit_embeddings as fit_embeddings
     from tokenmargin.classify.evaluation import Evaluation as Evaluation
     from tokenmargin.classify.evaluation import evaluate as evaluate

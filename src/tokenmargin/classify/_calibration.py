@@ -24,6 +24,13 @@ from tokenmargin.classify.token_model import TokenModel
 #: nothing is told; shifts by the weight of one document.
 WEIGHT_OF_SCALE, LEAST_SCALE = 1e-3, 1e-2
 
+#: Chance alone has documents that were fitted ask for values this much shorter than the calibration makes them.
+LEAST_ASKED = 0.8
+
+#: Documents say nothing about fits whose summed losses differ by less than this, in nats; where every document is told
+#: without a doubt, differences and their errors shrink together, and any of them would be decided.
+LEAST_NATS = 0.5
+
 #: Steps of Newton's method, halvings of one, and the gain in the summed loss below which it ends.
 STEPS, HALVINGS, GAIN = 30, 20, 1e-6
 
@@ -78,6 +85,15 @@ def mean_sums(model: TokenModel, documents: Documents) -> np.ndarray:
     return np.asarray((u * (W.T @ shares)) @ model.value / weights.sum())
 
 
+def uncalibrated(parameters: Parameters, power: float, fitted: Documents, judged: Documents) -> Uncalibrated:
+    """Documents under parameters that were fitted to `fitted`."""
+    plain = TokenModel(parameters.score, parameters.value, np.zeros_like(parameters.intercept), power)
+    mean = mean_sums(plain, fitted)[:, None]
+    sums = np.ascontiguousarray(plain.margins(judged.counts).T) - mean
+    intercepts = np.broadcast_to(parameters.intercept[:, None] + mean, sums.shape)
+    return Uncalibrated(sums, intercepts, judged.targets, judged.weights)
+
+
 def calibrated(documents: Uncalibrated) -> tuple[Calibration, np.ndarray]:
     """The calibration with the least loss on the documents, by Newton's method, and the loss of each under it."""
     where = np.zeros(1 + len(documents.sums))
@@ -99,6 +115,21 @@ def calibrated(documents: Uncalibrated) -> tuple[Calibration, np.ndarray]:
         if gain <= GAIN:
             break
     return Calibration(float(where[0]), where[1:]), losses
+
+
+def is_elsewhere(parameters: Parameters, power: float, calibration: Calibration | None, documents: Documents) -> bool:
+    """True if a fit ended in another minimum than those that its calibration comes from.
+
+    Documents that were fitted are told apart better than others, and ask for values at least as long as those held out.
+    Where they ask for shorter ones, attention has gathered on a few tokens, which a strong ridge on values allows.
+    """
+    if calibration is None:
+        return False
+    own = uncalibrated(parameters, power, documents, documents)
+    asked, least = calibrated(own)
+    margins = calibration.scale * own.sums + own.intercepts + calibration.shift[:, None]
+    lost = float((losses_and_slopes(margins, own.targets, own.weights)[0] - least) @ own.weights)
+    return asked.scale < LEAST_ASKED * calibration.scale and lost > LEAST_NATS
 
 
 def _around(documents: Uncalibrated, where: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:

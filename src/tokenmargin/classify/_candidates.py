@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tokenmargin.classify._calibration import Calibration
+from tokenmargin.classify._calibration import LEAST_NATS, Calibration
 from tokenmargin.classify._objective import Parameters
 from tokenmargin.classify.prior import Prior
 
@@ -18,10 +18,6 @@ HELD = float("inf")
 
 #: The ridge on values where there are too few documents to hold some out, and where the search for it begins.
 RIDGE_VALUE, RIDGE_BEGIN = 0.0625, 0.25
-
-#: Held-out documents say nothing about candidates whose summed losses differ by less than this, in nats; where every
-#: document is told without a doubt, differences and their errors shrink together, and any of them would be decided.
-LEAST_NATS = 0.5
 
 
 class Columns(NamedTuple):
@@ -67,7 +63,7 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The candidate that is taken, for all documents: its ridge is that of the held-out search, grown to their number.
+    """The candidate that is taken, for all documents: its ridges are those judged, grown to their number.
 
     Args:
         columns: index of the set of columns.

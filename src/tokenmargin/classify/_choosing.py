@@ -16,10 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from tokenmargin._progress import Progress, silent
-from tokenmargin.classify._calibration import Uncalibrated, calibrated, mean_sums
+from tokenmargin.classify._calibration import LEAST_NATS, Uncalibrated, calibrated, uncalibrated
 from tokenmargin.classify._candidates import (
     HELD,
-    LEAST_NATS,
     RIDGE_BEGIN,
     RIDGE_SCORE,
     RIDGE_VALUE,
@@ -31,7 +30,6 @@ from tokenmargin.classify._candidates import (
 from tokenmargin.classify._lbfgs import minimise
 from tokenmargin.classify._objective import Documents, Parameters, PenalisedLoss
 from tokenmargin.classify.prior import Prior, holders
-from tokenmargin.classify.token_model import TokenModel
 
 #: The search multiplies and divides the ridge by this, so often at most.
 RIDGE_FACTOR, RIDGE_STEPS = 4.0, 5
@@ -46,7 +44,8 @@ MOST_TO_CHOOSE = 20_000
 MOST_IN_TURN = {5: 4_000_000, 3: 40_000_000}
 PARTS = 5
 
-#: The ridge of n documents grows like n: the penalised mean loss, and with it the scale of values, stays what it was.
+#: The ridges of n documents grow like n: the penalised mean loss, and with it the scale of values, stays what it was.
+#: Were the ridge on scores to stay behind, a fit could end in another minimum than those that were judged.
 RIDGE_GROWTH = 1.0
 
 #: On the first part held out, a candidate this many standard errors behind the best is not judged on the others; nor
@@ -64,7 +63,7 @@ class Chooser:
         """Deal the documents."""
         self.documents, self.n_classes, self.power, self.progress = documents, n_classes, power, progress
         self.tried: list[Tried] = []
-        place = _places(documents.counts)
+        place = places(documents.counts)
         distinct = len(np.unique(place))
         share = min(0.8, MOST_TO_CHOOSE / max(distinct, 1))
         n_margins = 1 if n_classes == 2 else n_classes
@@ -98,12 +97,12 @@ class Chooser:
             columns: sets of columns, the smallest first.
             priors: to choose from.
             ridge_value: on values, for all documents; None searches it.
-            ridge_score: on scores; None learns them unless holding them is better.
+            ridge_score: on scores, for all documents; None learns them unless holding them is better.
         """
         if not self.is_able:
             given = Choice(0, priors[0])
             return replace(given, ridge_value=ridge_value or RIDGE_VALUE, ridge_score=ridge_score or RIDGE_SCORE)
-        first = HELD if ridge_score is None else ridge_score
+        first = HELD if ridge_score is None else ridge_score / self.grown
         trials = [_Trial(self, number, own) for number, own in enumerate(columns)]
         begin = dict.fromkeys(priors, RIDGE_BEGIN)
         found: list[Tried] = []
@@ -127,7 +126,7 @@ class Chooser:
             chosen,
             best.prior,
             ridge,
-            best.ridge_score,
+            best.ridge_score * self.grown if ridge_score is None else ridge_score,
             trial.warm(best),
             best.calibration,
             tuple(of_columns),
@@ -177,14 +176,7 @@ class _Fold:
         begin = objective.origin() if warm is None else objective.coordinates(warm)
         found = minimise(objective.value_and_gradient, begin, max_iter=CHOOSING_STEPS, tol=CHOOSING_TOL)
         parameters = objective.parameters(found.x)
-        centred = TokenModel(
-            parameters.score, parameters.value, np.zeros_like(parameters.intercept), self.chooser.power
-        )
-        counts, targets, weights = self.held_out
-        mean = mean_sums(centred, self.fitted)[:, None]
-        sums = np.ascontiguousarray(centred.margins(counts).T) - mean
-        intercepts = np.broadcast_to(parameters.intercept[:, None] + mean, sums.shape)
-        return parameters, Uncalibrated(sums, intercepts, targets, weights)
+        return parameters, uncalibrated(parameters, self.chooser.power, self.fitted, self.held_out)
 
 
 class _Trial:
@@ -270,7 +262,7 @@ def _in_columns(counts: sp.csr_array, mask: np.ndarray) -> sp.csr_array:
     return counts if mask.all() else sp.csr_array(counts[:, mask])
 
 
-def _places(counts: sp.csr_array) -> np.ndarray:
+def places(counts: sp.csr_array) -> np.ndarray:
     """A number in [0, 1) for each document that depends on what it holds alone, as good as random."""
     keys = np.random.default_rng(0).random(counts.shape[1])
     # The sum of keys is spread over many units: its fraction is uniform.

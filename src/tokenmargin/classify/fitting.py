@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,6 +31,9 @@ from tokenmargin.training.checkpoint import Checkpoint, Stages, computed_by
 
 #: What tables write where there is no value.
 MISSING = ("nan", "na", "n/a", "none", "null", "?")
+
+#: Classes that are left out and named.
+SHOWN = 10
 
 #: More words than there are.
 ALL = 1 << 40
@@ -102,6 +106,7 @@ def counted_parts(
     map: Map = builtins.map,
 ) -> Counted:
     """Cut the texts in two and count them; features and vocabulary are those of the texts learnt from."""
+    corpus, alone = _without_single_texts(corpus) if test is None else (corpus, ())
     classes = class_names(corpus.labels)
     if len(classes) < 2:
         raise InvalidInputError(f"all texts are of the class {classes[0]!r}: give texts of at least two classes.")
@@ -130,8 +135,23 @@ def counted_parts(
         CountedPart(texts, kept.tolist(), targets[kept], counted.counts),
         CountedPart(test_texts, rows.tolist() if own_rows is None else [own_rows[j] for j in rows], wanted, counts),
         choice,
-        (*alike_labels(classes), *said),
+        (*alone, *alike_labels(classes), *said),
     )
+
+
+def _without_single_texts(corpus: LabelledCorpus) -> tuple[LabelledCorpus, tuple[str, ...]]:
+    """The texts of classes that have two or more, if that leaves two classes; and what is said of the others."""
+    sizes = Counter(corpus.labels)
+    single = sorted(name for name, size in sizes.items() if size == 1)
+    if not single or len(sizes) - len(single) < 2:
+        return corpus, ()
+    kept = [j for j, label in enumerate(corpus.labels) if sizes[label] > 1]
+    rows = range(len(corpus.labels)) if corpus.rows is None else corpus.rows
+    texts, labels = (tuple(column[j] for j in kept) for column in (corpus.texts, corpus.labels))
+    named = ", ".join(map(repr, single[:SHOWN])) + (", ..." if len(single) > SHOWN else "")
+    are = "class with one text only is" if len(single) == 1 else "classes with one text only are"
+    said = f"{len(single)} {are} left out, as it cannot be both learnt from and judged by: {named}"
+    return LabelledCorpus(texts, labels, tuple(rows[j] for j in kept)), (said,)
 
 
 def alike_labels(classes: Sequence[str]) -> tuple[str, ...]:

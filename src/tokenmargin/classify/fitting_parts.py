@@ -107,14 +107,15 @@ def fitted_to_parts(
     Args:
         parts: called for every pass; gives counts (documents, V), targets and weights, one part after the other.
         sample: a fit to some of the documents: this fit begins at its parameters, and takes over its ridges.
-        grown: ratio of all documents to those of the sample; the ridge grows with it.
+        grown: ratio of all documents to those of the sample; the ridges grow with it.
         believed: initial scores and units of all documents, by the prior of the sample.
         progress: called as progress(steps, most, "fitting").
         keeper: keeper of the newest steps.
     """
     model = sample.model
     objective = PenalisedLoss(parts, model.value.shape[1], model.power, believed)
-    objective.penalise(sample.ridge_value * grown**RIDGE_GROWTH, sample.ridge_score)
+    more = grown**RIDGE_GROWTH
+    objective.penalise(sample.ridge_value * more, sample.ridge_score * more)
 
     def stop(step: int, _: np.ndarray) -> bool:
         progress(step, MOST_STEPS, "fitting")

@@ -13,7 +13,7 @@ from tokenmargin._checks import array_of, checked, fits_in_memory, not_negative,
 from tokenmargin._notebook import Told
 from tokenmargin._progress import Progress, silent
 from tokenmargin._types import ArrayLike
-from tokenmargin.classify._calibration import Calibration, mean_sums
+from tokenmargin.classify._calibration import Calibration, is_elsewhere, mean_sums
 from tokenmargin.classify._candidates import HELD, RIDGE_SCORE, RIDGE_VALUE, Choice
 from tokenmargin.classify._choosing import Chooser
 from tokenmargin.classify._lbfgs import Minimum, Search, minimise
@@ -108,7 +108,9 @@ def fit_tokens(
             and the candidate with the least loss on the part held out is taken; below 100 distinct documents it is
             `Prior.PLAIN` with the ridges 0.0625 and 8.
         ridge_value: on values; chosen when absent.
-        ridge_score: on scores; infinite holds attention where it starts; chosen (8, or infinite) when absent.
+        ridge_score: on scores; infinite holds attention where it starts; chosen (infinite, or one that is 8 for four
+            fifths of the documents) when absent. Where values were scaled, and this fit ends in another minimum than
+            those that the scale comes from, attention is held.
         max_iter: steps of L-BFGS at most.
         tol: the last step gained less than this share of the loss.
         validation: True for documents that are held out of the fit: the step with the least loss on them is returned,
@@ -126,7 +128,6 @@ def fit_tokens(
     not_negative(tol, "tol")
     documents, held_out = _parted(_checked(counts, targets, n_classes, sample_weight), validation)
     documents = weighty(documents)
-    n_margins = 1 if n_classes == 2 else n_classes
 
     def belongs_to() -> dict[str, str]:
         given = {"ridge_value": ridge_value, "ridge_score": ridge_score, "power": power, "tol": tol, "prior": prior}
@@ -143,26 +144,49 @@ def fit_tokens(
             stage = replace(stage, warm=stage.warm if warm is None else warm)
             stage = replace(stage, calibration=stage.calibration if calibration is None else calibration)
             keeper.after(0, stage.archived, last=True)
-        believed = stage.prior.belief(holders(*documents, n_classes))
-        objective = PenalisedLoss(documents, n_margins, power, believed)
-        objective.penalise(stage.ridge_value, stage.ridge_score)
+        own = (documents, held_out, n_classes, power, (max_iter, tol), progress, keeper)
+        fitted, parameters = _minimised(stage, *own)
+        if stage.ridge_score != HELD and is_elsewhere(parameters, power, stage.calibration, documents):
+            held = _chosen(documents, n_classes, power, (stage.prior, None, HELD), progress)
+            stage = replace(held, tried=(*stage.tried, *held.tried))
+            keeper.after(0, stage.archived, last=True)
+            fitted, _ = _minimised(stage, *own)
+    return fitted
 
-        def modelled(x: np.ndarray) -> tuple[TokenModel, Calibration | None]:
-            return _model(objective.parameters(x), power, stage.calibration, documents)
 
-        watch = _Watch(lambda x: modelled(x)[0], held_out, max_iter, progress)
-        watch.losses, watch.least = list(stage.losses), stage.least
+def _minimised(
+    stage: _Stage,
+    documents: Documents,
+    held_out: Documents | None,
+    n_classes: int,
+    power: float,
+    until: tuple[int, float],
+    progress: Progress,
+    keeper: Keeper,
+) -> tuple[Fitted, Parameters]:
+    """The fit with what was chosen, begun or gone on with, and its parameters before calibration."""
+    believed = stage.prior.belief(holders(*documents, n_classes))
+    objective = PenalisedLoss(documents, 1 if n_classes == 2 else n_classes, power, believed)
+    objective.penalise(stage.ridge_value, stage.ridge_score)
 
-        def after(search: Search) -> None:
-            now = replace(stage, search=search, losses=tuple(watch.losses), least=watch.least)
-            keeper.after(len(search.values) - 1, now.archived)
+    def modelled(x: np.ndarray) -> tuple[TokenModel, Calibration | None]:
+        return _model(objective.parameters(x), power, stage.calibration, documents)
 
-        start = stage.search or (objective.origin() if stage.warm is None else objective.coordinates(stage.warm))
-        found = minimise(objective.value_and_gradient, start, max_iter=max_iter, tol=tol, stop=watch.stop, after=after)
+    watch = _Watch(lambda x: modelled(x)[0], held_out, until[0], progress)
+    watch.losses, watch.least = list(stage.losses), stage.least
+
+    def after(search: Search) -> None:
+        now = replace(stage, search=search, losses=tuple(watch.losses), least=watch.least)
+        keeper.after(len(search.values) - 1, now.archived)
+
+    start = stage.search or (objective.origin() if stage.warm is None else objective.coordinates(stage.warm))
+    found = minimise(objective.value_and_gradient, start, max_iter=until[0], tol=until[1], stop=watch.stop, after=after)
     best, step = watch.best(found)
     used = (stage.prior, stage.ridge_value, stage.ridge_score, believed.start, stage.tried)
     model, moved = modelled(best)
-    return Fitted(model, *used, found.values, tuple(watch.losses), step, found.converged, stage.calibration, moved)
+    losses = tuple(watch.losses)
+    fitted = Fitted(model, *used, found.values, losses, step, found.converged, stage.calibration, moved)
+    return fitted, objective.parameters(best)
 
 
 @dataclass(frozen=True, eq=False)

@@ -260,7 +260,7 @@ def _read(file: Path | None, known: Arguments, progress: Progress) -> _Read:
         if not kind.is_kept
     )
     corpus, test, of_splits = _parted(chunk, known.test is None)
-    rows = str(report).splitlines()
+    rows = report.lines(said, several_labels=getattr(known, "label_separator", None) is not None)
     if report.count(Oddity.MARKUP):
         rows.append(f"  {Markup.TAGS.value} when words are read")
     return _Read(title, corpus, test, (*said, *rows, *of_splits), left_out, digests)
@@ -339,8 +339,8 @@ def _show(fitted: FittedTexts, out: Path) -> None:
     before = sum(map(_console.lines_of, (*fitted.report.reading, *told))) - sum(map(_console.lines_of, fitted.chosen))
     for sentence in told:
         _console.paragraph(sentence)
-    # A head, a rule and the page's path; with many classes the tokens that decide most, whatever their class.
-    room = max(MOST_LINES - before - 3, 4)
+    # A head, a rule, the page's path; of many classes those that decide most; none where sentences fill the lines.
+    room = max(MOST_LINES - before - 3, 0 if fitted.report.deciding else 4)
     n_classes = len(fitted.tokens.classes)
     rows = (
         fitted.tokens.shown(min(MOST_ROWS, room // n_classes)) if room >= 2 * n_classes else fitted.tokens.leading(room)

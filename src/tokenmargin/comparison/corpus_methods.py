@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from tokenmargin._notebook import Told
 from tokenmargin.classify.baseline import TfidfLogistic, fit_tfidf_logistic
+from tokenmargin.classify.doubt import doubted_labels
 from tokenmargin.classify.gathering import mean_pull
 from tokenmargin.classify.token_fit import Fitted, fit_tokens
 from tokenmargin.classify.token_model import TokenModel
@@ -87,10 +88,23 @@ def chi_squared(learnt: Learnt) -> np.ndarray:
 
     sum over classes of (observed - expected)^2 / expected, expected by the share of texts (as scikit-learn's `chi2`).
     """
-    observed = counts_by_class(learnt)
+    return _chi_squared(learnt.counts, _members(learnt))
+
+
+def doubted_chi_squared(learnt: Learnt) -> np.ndarray:
+    """Chi-squared distance of a token's counts from independence of the class that each text is believed to be of.
+
+    The label of a text is doubted as far as a fit to other texts gives reason to.
+    """
+    return _chi_squared(learnt.counts, doubted_labels(learnt.counts, learnt.targets, learnt.n_classes, learnt.fitted))
+
+
+def _chi_squared(counts: sp.csr_array, members: np.ndarray) -> np.ndarray:
+    """The same, by the share of each text that is of a class, shape (n, K)."""
+    observed = np.asarray(counts.T @ members)
     directions = _of_class(observed)
     total = observed.sum(axis=1, keepdims=True)
-    share = _of_class(np.bincount(learnt.targets, minlength=learnt.n_classes)[None] / len(learnt.targets))
+    share = _of_class(members.mean(axis=0)[None])
     expected = total * share
     excess = directions - expected
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -123,6 +137,7 @@ CORPUS_METHODS: dict[str, Callable[[Learnt], np.ndarray]] = {
     "posterior_difference": posterior_difference,
     "tfidf_coefficient": tfidf_coefficient,
     "chi_squared": chi_squared,
+    "doubted_chi_squared": doubted_chi_squared,
     "dirichlet_log_odds": dirichlet_log_odds,
 }
 
@@ -134,8 +149,11 @@ def sizes(numbers: np.ndarray) -> np.ndarray:
 
 def counts_by_class(learnt: Learnt) -> np.ndarray:
     """Number of times that each token occurs in texts of each class, shape (V, K)."""
-    member = (learnt.targets[:, None] == np.arange(learnt.n_classes)).astype(np.float64)
-    return np.asarray(learnt.counts.T @ member)
+    return np.asarray(learnt.counts.T @ _members(learnt))
+
+
+def _members(learnt: Learnt) -> np.ndarray:
+    return (learnt.targets[:, None] == np.arange(learnt.n_classes)).astype(np.float64)
 
 
 def _of_class(by_class: np.ndarray) -> np.ndarray:

@@ -39,6 +39,11 @@ METHODS: dict[str, Description] = {
         "TF-IDF + LR", "the coefficient in a logistic regression of TF-IDF weights; in a text, times its weight there"
     ),
     "chi_squared": Description("χ²", "how far a token's counts in the classes are from independence, with a sign"),
+    "doubted_chi_squared": Description(
+        "χ² of doubted labels (ours)",
+        "the same of the classes that texts are believed to be of: labels are doubted as far as a fit to other texts "
+        "gives reason to",
+    ),
     "dirichlet_log_odds": Description(
         "log-odds with Dirichlet prior",
         "log-odds ratio between the class and the others with an informative prior, in its standard errors (Monroe, "

@@ -149,6 +149,7 @@ TEXT_METHODS: dict[str, Explain] = {
     "posterior_difference": of_corpus("posterior_difference"),
     "tfidf_coefficient": coefficient_weight,
     "chi_squared": of_corpus("chi_squared"),
+    "doubted_chi_squared": of_corpus("doubted_chi_squared"),
     "dirichlet_log_odds": of_corpus("dirichlet_log_odds"),
     "occlusion": occlusion,
     "integrated_gradients": integrated_gradients,

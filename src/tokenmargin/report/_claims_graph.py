@@ -9,11 +9,14 @@ from typing import Any
 from tokenmargin.theory.claim import Claim
 from tokenmargin.theory.evidence import Evidence
 
-#: Width and height of a box, and the space between boxes and between rows.
-WIDTH, HEIGHT, BESIDE, BELOW = 96, 28, 12, 40
+#: Width of a picture, which a phone shows without making it smaller; of a letter; and what a box has beside its label.
+WIDEST, LETTER, MARGIN = 350, 6.6, 14
 
-#: Short rows are moved aside in turn, so that lines that pass them by are seen.
-ASIDE = 60.0
+#: Height of a box, and the space between boxes and between rows.
+HEIGHT, BESIDE, BELOW = 28, 10, 40
+
+#: Rows are moved aside in turn, so that lines that pass them by are seen.
+ASIDE = 18.0
 
 #: What the evidence says, as a colour that can be told from the others in grey too, and in words.
 COLOURS = {
@@ -62,56 +65,71 @@ def rows_of(claims: Sequence[Claim[Any, Any]]) -> list[list[str]]:
 
 
 def claims_graph(claims: Sequence[Claim[Any, Any]], evidence: Mapping[str, Sequence[Evidence]]) -> str:
-    """SVG: a box for each claim, those that a proof rests on below it; empty where no proof rests on another claim."""
-    place: dict[str, tuple[float, float]] = {}
-    wide = 0.0
-    for paper in dict.fromkeys(claim.paper for claim in claims):
-        found = _places([claim for claim in claims if claim.paper == paper], wide)
-        place |= found
-        wide = max([wide, *(x + WIDTH + 3 * BESIDE for x, _ in found.values())])
-    if not place:
+    """HTML: a picture for each paper, a box for each claim, those that a proof rests on below it; or nothing."""
+    own = {
+        paper: [claim for claim in claims if claim.paper == paper] for paper in dict.fromkeys(c.paper for c in claims)
+    }
+    pictures = "".join(_picture(paper, some, evidence) for paper, some in own.items() if any(rows_of(some)))
+    if not pictures:
         return ""
-    high = max(y for _, y in place.values()) + HEIGHT + 20
-    lines = [
-        f'<path d="M{x + WIDTH / 2} {y + HEIGHT} L{place[below][0] + WIDTH / 2} {place[below][1]}" stroke="#888"/>'
-        for claim in claims
-        if claim.key in place
+    legend = "".join(
+        f'<li><span style="display:inline-block;width:1em;height:1em;margin-right:.5em;border:1px solid #555;'
+        f'vertical-align:-.15em;background:{colour}"></span>{escape(words)}</li>'
+        for words, colour in COLOURS.items()
+    )
+    return (
+        f'<div><div style="display:flex;flex-wrap:wrap;gap:1em">{pictures}</div>'
+        f'<ul style="list-style:none;margin-left:0;padding-left:0">{legend}</ul></div>\n'
+    )
+
+
+def _picture(paper: str, claims: Sequence[Claim[Any, Any]], evidence: Mapping[str, Sequence[Evidence]]) -> str:
+    """SVG of the claims of one paper, each a link to its section."""
+    rows = rows_of(claims)
+    there = {key for keys in rows for key in keys}
+    boxes = [claim for claim in claims if claim.key in there]
+    width = max(len(claim.label) for claim in boxes) * LETTER + MARGIN
+    place = _places(rows, boxes, width)
+    lines = "".join(
+        f'<path d="M{x + width / 2:.0f} {y + HEIGHT:.0f} L{place[below][0] + width / 2:.0f} {place[below][1]:.0f}" '
+        'stroke="#888"/>'
+        for claim in boxes
         for below in claim.uses
         if below in place
         for x, y in (place[claim.key],)
-    ]
-    boxes = [_box(claim, place[claim.key], standing(evidence.get(claim.key))) for claim in claims if claim.key in place]
-    legend = "".join(
-        f'<g transform="translate(4 {high + 22 * k})"><rect width="16" height="16" fill="{colour}" stroke="#555"/>'
-        f'<text x="24" y="13">{escape(words)}</text></g>'
-        for k, (words, colour) in enumerate(COLOURS.items())
     )
-    tall = high + 22 * len(COLOURS)
+    drawn = "".join(_box(claim, place[claim.key], width, standing(evidence.get(claim.key))) for claim in boxes)
+    tall = max(y for _, y in place.values()) + HEIGHT + 6
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" width="{wide}" role="img" '
-        'style="max-width:100%;height:auto;background:#fff" font-family="sans-serif" font-size="12" fill="#111">'
-        f"<title>What the proofs of the claims rest on</title>{''.join(lines)}{''.join(boxes)}{legend}</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDEST} {tall:.0f}" width="{WIDEST}" role="group" '
+        f'aria-label="What the proofs of [{escape(paper)}] rest on" font-family="sans-serif" font-size="12" '
+        'fill="#111" style="max-width:100%;height:auto;background:#fff;border:1px solid #ddd">'
+        f'<text x="6" y="18" font-weight="bold">[{escape(paper)}]</text>{lines}{drawn}</svg>'
     )
 
 
-def _places(claims: Sequence[Claim[Any, Any]], left: float) -> dict[str, tuple[float, float]]:
-    """Corners of the boxes of one paper: each row in the middle, in the order of what rests on it."""
-    rows = rows_of(claims)
-    whole = max((len(keys) for keys in rows), default=0) * (WIDTH + BESIDE)
+def _places(
+    rows: Sequence[Sequence[str]], claims: Sequence[Claim[Any, Any]], width: float
+) -> dict[str, tuple[float, float]]:
+    """Corners of boxes: rows in the middle, in the order of what rests on them; long ones are cut into equal parts."""
     place: dict[str, tuple[float, float]] = {}
-    for row, keys in enumerate(rows):
+    most, line = int((WIDEST - 2 * ASIDE + BESIDE) // (width + BESIDE)), 0
+    for keys in rows:
         above = {key: [place[one.key][0] for one in claims if key in one.uses and one.key in place] for key in keys}
         ordered = sorted(keys, key=lambda key: sum(above[key]) / len(above[key]) if above[key] else 0.0)
-        turned = (row % 3 - 1) * ASIDE if len(keys) < max(map(len, rows)) else 0.0
-        start = left + (whole - len(keys) * (WIDTH + BESIDE)) / 2 + turned + 4
-        place |= {key: (start + k * (WIDTH + BESIDE), row * (HEIGHT + BELOW) + 4.0) for k, key in enumerate(ordered)}
+        parts = -(-len(ordered) // most)
+        for part in range(parts):
+            some = ordered[part::parts]
+            start = (WIDEST - len(some) * (width + BESIDE) + BESIDE) / 2 + (line % 3 - 1) * ASIDE
+            place |= {key: (start + k * (width + BESIDE), line * (HEIGHT + BELOW) + 28.0) for k, key in enumerate(some)}
+            line += 1
     return place
 
 
-def _box(claim: Claim[Any, Any], place: tuple[float, float], words: str) -> str:
+def _box(claim: Claim[Any, Any], place: tuple[float, float], width: float, words: str) -> str:
     x, y = place
     return (
-        f'<a href="#{escape(claim.key)}"><rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="4" '
-        f'fill="{COLOURS[words]}" stroke="#555"/><text x="{x + WIDTH / 2}" y="{y + 19}" text-anchor="middle">'
-        f"[{escape(claim.paper)}, {escape(claim.label)}]</text></a>"
+        f'<a href="#{escape(claim.key)}"><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HEIGHT}" rx="4" '
+        f'fill="{COLOURS[words]}" stroke="#555"/><text x="{x + width / 2:.1f}" y="{y + 19:.1f}" text-anchor="middle">'
+        f"{escape(claim.label)}</text></a>"
     )

@@ -100,7 +100,7 @@ def _section(claim: Claim[Any, Any], evidence: Sequence[Evidence] | None) -> str
     if evidence and all(one.is_vacuous for one in evidence):
         badge += ", **vacuous**"
     lines = [
-        f"\n## `{claim.key}` [{claim.paper}, {claim.label}]: {badge}\n",
+        f'\n<a id="{claim.key}"></a>\n\n## `{claim.key}` [{claim.paper}, {claim.label}]: {badge}\n',
         f"{claim.statement}\n",
         f"Checked in `{_file_of(claim)}`, tolerance {claim.tolerance:g} ({claim.tolerance_reason}).\n",
     ]

@@ -51,6 +51,7 @@ def probe_page(probe: TextProbe, origin: ProbeOrigin) -> str:
         origin=origin,
         told=text_verdicts(probe),
         matrices=_matrices(probe),
+        is_turned=probe.shape[0] < probe.shape[1],
         layers=[_layer(probe, layer) for layer in range(probe.shape[0])],
         words=[_word(row) for row in probe.words],
         texts=[_text(each) for each in probe.shown],
@@ -120,7 +121,7 @@ def _plain(probe: TextProbe) -> Iterator[_Measure]:
 
 
 def _rows(own: _Measure) -> list[list[tuple[str, str, str]]]:
-    """(number, what stands below it, look) of each head, a row a layer."""
+    """(number, what stands below it, look) of each head; the longer of layers and heads goes down, for phones."""
     finite = np.abs(own.values[np.isfinite(own.values)])
     largest = float(finite.max()) if finite.size else 1.0
 
@@ -131,6 +132,8 @@ def _rows(own: _Measure) -> list[list[tuple[str, str, str]]]:
         return _form(value, own.form, own.signed), joined.join(ends), shade(value, largest, has_sides=own.signed)
 
     layers, heads = own.values.shape
+    if layers < heads:
+        return [[cell(layer, head) for layer in range(layers)] for head in range(heads)]
     return [[cell(layer, head) for head in range(heads)] for layer in range(layers)]
 
 

@@ -80,11 +80,22 @@ class RowsRead(Told):
 
     def __str__(self) -> str:
         """One line for the sizes, one for each problem, one for each note."""
+        return "\n".join(self.lines())
+
+    def lines(self, said: Iterable[str] = (), *, several_labels: bool = False) -> list[str]:
+        """The same as a list; classes are not counted again where what was said before ends in their counts.
+
+        Args:
+            said: sentences said before.
+            several_labels: True if a row has several labels, so that no class is that of a row.
+        """
         classes = sizes(self.classes)
-        lines = [f"{self.rows_read:,} rows read, {self.rows_kept:,} kept ({classes or 'none'})"]
+        lines = [f"{self.rows_read:,} rows read, {self.rows_kept:,} kept"]
+        if not several_labels and not any(sentence.endswith(f": {classes}") for sentence in said):
+            lines[0] += f" ({classes or 'none'})"
         for kind, count in self.problems.items():
             lines.append(f"  {count:,} with {kind.value}: {some(self.places[kind])}")
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return [*lines, *(f"  {note}" for note in self.notes)]
 
 
 def total(reports: Iterable[RowsRead]) -> RowsRead:

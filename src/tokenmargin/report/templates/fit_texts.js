@@ -116,7 +116,7 @@ function decidersOf(text, place) {
     const pull = text.pulls[j], known = typeof text.tokens[j] === "number";
     const size = two ? `${fixed(Math.abs(pull) / 1000, 2)} ${directionIn(text, pull)}` : fixed(pull / 1000, 2, true);
     const button = make(known ? "button" : "span", { className: `decider ${sideIn(text, pull)}` }, make("bdi", {}, nameIn(text, j)),
-      make("small", {}, `${size} (${fixed(100 * Math.abs(pull) / total, 0)}%) · ${withoutIt(text, j)}`));
+      make("small", {}, `${size} (${fixed(100 * Math.abs(pull) / total, 0)}%) · `), make("small", { className: "left" }, withoutIt(text, j)));
     if (known) {
       button.type = "button";
       button.onclick = () => (button.getAttribute("aria-expanded") === "true" ? close() : keep(text.tokens[j], place, button));
@@ -156,8 +156,9 @@ function drawTexts() {
 
 /** A text of many lines is folded; a button unfolds it. */
 function foldIfLong(words) {
+  const whole = words.clientHeight; // Not scrollHeight: lines under phrases reach below the last words.
   words.classList.add("folded");
-  if (words.scrollHeight <= words.clientHeight + 1) return words.classList.remove("folded");
+  if (whole <= words.clientHeight) return words.classList.remove("folded");
   const button = make("button", { type: "button", className: "quiet" }, "Read on");
   button.onclick = () => { button.textContent = words.classList.toggle("folded") ? "Read on" : "Fold"; };
   words.after(button);
