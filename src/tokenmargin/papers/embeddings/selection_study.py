@@ -25,7 +25,7 @@ from tokenmargin.data import Selection, TokenDataset, signed_frequency, single_r
 from tokenmargin.errors import InvalidInputError
 from tokenmargin.first_step.bounds import initial_events, theorem_log10_d
 from tokenmargin.margin import Status, att_svm_batch
-from tokenmargin.papers.embeddings.case import EmbeddingCase, least_step, limits
+from tokenmargin.papers.embeddings.case import FAR, EmbeddingCase, least_step, limits
 from tokenmargin.theory.agreement import one_minus_cosine
 
 #: Columns of the table, one row a case.
@@ -51,9 +51,8 @@ SIZES = ((2, 2), (4, 4), (6, 4), (8, 4))
 #: Cases decided together: several times the lanes of a flow, few enough for many machines to share a study.
 BLOCK = 512
 
-#: Norms to which p is followed, the later ones only while a case is undecided: with a large eta0 p starts far out.
-#: Beyond 1e8 logits carry rounding errors of order one.
-NORMS = (1e6, 1e8)
+#: Norms to which p is followed, the later ones only while a case is undecided.
+NORMS = (FAR,)
 
 
 @checked

@@ -18,7 +18,7 @@ from tokenmargin.theory.law import orthogonal
 #: 1 - cos between the velocity of the flow and the max-margin direction. In the regime (10) both are found to 1e-16;
 #: the nearest other selection is off by 1e-2.
 SAME_VELOCITY = 1e-10
-SAME_VELOCITY_REASON = "the velocity settles exponentially; the two agree to 1e-16 and another selection is 1e-2 away"
+SAME_VELOCITY_REASON = "at norm 1e8 the two agree to 1e-13, and another selection is 1e-2 away"
 
 #: Logits along the unit velocity, in units of the largest, that count as a tie: far above rounding, far below a margin.
 TIED_LOGITS = 1e-9
