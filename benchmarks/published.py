@@ -106,10 +106,18 @@ READING = (
         "reading",
         f"--names imdb --others --controls --depths two --seeds 0 {SLOW}",
         "--epochs 500",
+    ),
+    _reviews("reading-500-open", "reading", f"{OTHERS} --names yelp --depths two one {OPEN}", "--epochs 500"),
+    _reviews(
+        "reading-500-open-imdb", "reading", f"{OTHERS} --names imdb --depths two --only normal_start", "--epochs 500"
+    ),
+    _reviews(
+        "reading-500-plain-imdb",
+        "reading",
+        f"{OTHERS} --names imdb --depths two --only plain_layer_norm",
+        "--epochs 500",
         NO_GPU,
     ),
-    _reviews("reading-500-open", "reading", f"{OTHERS} --names yelp --depths two one {OPEN}", "--epochs 500", NO_GPU),
-    _reviews("reading-500-open-imdb", "reading", f"{OTHERS} --names imdb --depths two {OPEN}", "--epochs 500", NO_GPU),
 )
 
 

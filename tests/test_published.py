@@ -80,7 +80,6 @@ FOLDED = {
     "embeddings-reading-500",
     "embeddings-reading-500-slow",
     "embeddings-reading-500-slow-two",
-    "optimiser_geometry-attention",
     "transformers_as_svms-rank",
 }
 
