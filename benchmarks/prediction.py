@@ -1,7 +1,7 @@
 """Prediction beside scikit-learn's CountVectorizer and LogisticRegression: ours and theirs in turns, in one process.
 
     python -m benchmarks.prediction                  models of 6,000 sentences: words, pairs, characters
-    python -m benchmarks.prediction --load FOLDER    also how long a model that `tokenmargin fit` wrote takes to load
+    python -m benchmarks.prediction --load FOLDER    also how long a larger model, of `tokenmargin fit`, takes to load
 
 CPU time of one core, as the machine may be shared: a ratio is the peer's time over ours, round by round. Explanations
 are timed with their units (words and phrases, with places and contributions); scikit-learn has none.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,7 @@ from sklearn.pipeline import make_pipeline, make_union
 
 import tokenmargin as tm
 from benchmarks.alternating import Ratio
+from tokenmargin.classify import save
 from tokenmargin.sources import sentence_polarity
 
 ROUNDS = 7
@@ -69,6 +71,9 @@ def compared(features: str, texts: list[str], labels: list[str]) -> None:
     short = [" ".join(text.split()[:SHORT]) for text in texts]
     short = (short * (SHORT_TEXTS // len(short) + 1))[:SHORT_TEXTS]
     print(f"\n{features}: {len(model.words):,} tokens")
+    with tempfile.TemporaryDirectory() as folder:
+        save(model, folder)
+        loaded(Path(folder))
     for name, some in ((f"short texts ({SHORT} words)", short), ("sentences", texts)):
         ratio = in_turns(name, lambda some=some: model.predict(some), lambda some=some: peer.predict(some))  # type: ignore[misc]
         told = f"ours {len(some) / np.median(ratio.ours):,.0f} texts/s, peer {len(some) / np.median(ratio.peer):,.0f}"
@@ -101,7 +106,7 @@ def loaded(folder: Path) -> None:
     load, first = np.median(numbers[:, 0]), np.median(numbers[:, 1])
     spread = f"rounds {numbers[:, 0].min():.2f} to {numbers[:, 0].max():.2f}"
     print(
-        f"\n{int(numbers[0, 2]):,} tokens: {load:.2f} s CPU from the start of Python to a loaded model ({spread}), "
+        f"{int(numbers[0, 2]):,} tokens: {load:.2f} s CPU from the start of Python to a loaded model ({spread}), "
         f"{1e3 * first:.0f} ms for the first text"
     )
 

@@ -76,6 +76,21 @@ def test_frames_and_data_sets_are_read(package, found):
     assert again.predict(["dull"]).tolist() == ["bad"]
 
 
+def test_what_people_give_first_is_taken_and_labels_come_back_as_they_were_given(found):
+    corpus = texts(n=300)
+    own, labels = list(corpus.texts), list(corpus.labels)
+    rows = [{"text": text, "label": label} for text, label in zip(own, labels, strict=True)]
+    assert json.dumps(tm.fit(own, labels).metrics) == json.dumps(tm.fit(rows).metrics) == json.dumps(found.metrics)
+    stars = tm.fit(own, [5 if label == "good" else 1 for label in labels])
+    assert stars.predict(["a superb film", "dull"]).tolist() == [5, 1]
+    assert stars.explain("a superb film", against=1).predicted == "5"
+    assert stars.plot(1) is not None
+    with pytest.raises(InvalidInputError, match="give its column"):
+        found.predict({"review": own})
+    with pytest.raises(InvalidInputError, match="of several labels a text each needs a fit"):
+        tm.fit(own, [[label] for label in labels])
+
+
 def test_seventy_seven_classes_and_chinese_are_fitted_like_any_other():
     kinds = [f"class {k}" for k in range(77)]
     many = tm.fit(
@@ -129,7 +144,7 @@ def test_features_are_forced_by_name():
         (["a", None], ["x", "y"], "text 1 is missing"),
         (["a", 7], ["x", "y"], "text 1 is a int"),
         (["a", "b"], ["x", None], "label 1 is missing"),
-        (["a", "b"], ["x", ["y"]], "label 1 is a list: give strings or numbers"),
+        (["a", "b"], ["x", ["y"]], "label 1 is a list: of several labels a text each needs a fit"),
         (["a", "b"], ["x", b"y"], "label 1 is a bytes"),
         (["a", "b"], [1, "1"], "the label '1' is a string in some rows and not in others"),
         (["a", "b"], ["x", "\ud800"], "holds half a character"),

@@ -41,10 +41,12 @@ class TextFit:
     Args:
         fitted: the model, the table of its tokens, how it was judged, and the content of its page.
         frames: the package whose frames `tokens` is given in, "pandas" or "polars"; "" gives a dictionary of arrays.
+        labels: the label of each class, as it was given: 1, of the class "1".
     """
 
     fitted: FittedTexts
     frames: str
+    labels: Mapping[str, Any]
 
     @property
     def model(self) -> TextModel:
@@ -68,14 +70,17 @@ class TextFit:
         return import_module(self.frames).DataFrame(columns) if self.frames else columns
 
     def predict(self, texts: Iterable[Any]) -> np.ndarray:
-        """The class of each text, shape (n,)."""
-        return self.model.predict(texts)
+        """The label of each text, of the type that was given, shape (n,)."""
+        named = self.model.predict(texts)
+        if all(isinstance(own, str) for own in self.labels.values()):
+            return named
+        return np.array([self.labels[name] for name in named], np.array(list(self.labels.values())).dtype)
 
-    def explain(self, text: str, against: str | None = None) -> Explanation:
+    def explain(self, text: str, against: Any = None) -> Explanation:
         """The words and phrases that decided a text."""
-        return self.model.explain(text, against)
+        return self.model.explain(text, None if against is None else str(against))
 
-    def plot(self, towards: str | None = None) -> Any:
+    def plot(self, towards: Any = None) -> Any:
         """Draw the tokens that decide most, with their pulls and intervals: a matplotlib figure.
 
         Args:
@@ -84,7 +89,7 @@ class TextFit:
         from tokenmargin.plots.tokens import draw_pulls
 
         table = self.fitted.tokens
-        name = table.classes[-1] if towards is None else towards
+        name = table.classes[-1] if towards is None else str(towards)
         column = 0 if len(table.classes) == 2 else table.classes.index(name)
         sign = -1.0 if len(table.classes) == 2 and name == table.classes[0] else 1.0
         rows = [*table.towards(name, SHOWN)]
@@ -130,7 +135,8 @@ def fit(
 
     Args:
         data: a frame of pandas or polars, a table of Arrow, a data set of Hugging Face `datasets`, a dictionary of
-            columns; or the texts themselves (a list, a Series), with their labels as `label`.
+            columns, a list of rows that are dictionaries; or the texts themselves (a list, a Series), with their
+            labels as `label`, or second, as in scikit-learn: fit(texts, labels).
         text: the column of texts.
         label: the column of labels; or the labels themselves.
         test_share: share of the texts to hold out for the test.
@@ -154,21 +160,27 @@ def fit(
     known = {own.name.lower(): own for own in Features}
     if features is not None and features not in known:
         raise InvalidInputError(f"features={features!r}: give None, or one of {', '.join(map(repr, known))}.")
-    corpus = LabelledCorpus(*_columns(data, text, label))
+    texts, labels = _columns(data, text, label)
+    corpus = LabelledCorpus(texts, tuple(map(str, labels)))
     free = Candidates()
     candidates = Candidates(free.features if features is None else (known[features],), free.minimums)
     settings = FitSettings(plain_recipe(language), test_share, seed, bootstrap, True, candidates)
-    return TextFit(fit_texts(corpus, settings, progress=progress), _frames_of(data))
+    given = {str(own): own for own in labels}
+    return TextFit(fit_texts(corpus, settings, progress=progress), _frames_of(data), given)
 
 
-def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts and labels as strings; what is missing is refused by its row."""
+def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Texts, and labels as they were given; what is missing is refused by its row."""
     data = data.collect() if hasattr(data, "collect") else data  # a lazy frame of polars
     if isinstance(data, str | bytes | Path):
         raise InvalidInputError(
             f"{shown(data)} is one text, or a path: give a frame, as pandas.read_csv makes it, or a list of texts."
         )
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
+        data = {name: [row.get(name) for row in data] for name in dict.fromkeys(name for row in data for name in row)}
     is_table = isinstance(data, Mapping) or hasattr(data, "columns") or hasattr(data, "column_names")
+    if not is_table and isinstance(label, str | int) and not isinstance(text, str | int):
+        label = text
     if not is_table and isinstance(label, str | int):
         raise InvalidInputError("texts without a table need their labels: fit(texts, label=labels).")
     is_named = is_table and isinstance(label, str | int)
@@ -184,12 +196,17 @@ def _columns(data: Any, text: Any, label: Any) -> tuple[tuple[str, ...], tuple[s
     for row, own in enumerate(labels):
         if is_missing(own):
             raise InvalidInputError(f"label {row} is missing: give one, or leave the row out.")
+        if isinstance(own, list | tuple | set | frozenset | np.ndarray):
+            raise InvalidInputError(
+                f"label {row} is a {type(own).__name__}: of several labels a text each needs a fit, such as "
+                "fit(texts, label=['billing' in own for own in labels]); `tokenmargin fit --label-separator` does all."
+            )
         if not isinstance(own, str | int | float | np.number | np.bool_):
             raise InvalidInputError(f"label {row} is a {type(own).__name__}: give strings or numbers.")
     both = {own for own in labels if isinstance(own, str)} & {str(own) for own in labels if not isinstance(own, str)}
     if both:
         raise InvalidInputError(f"the label {min(both)!r} is a string in some rows and not in others: make them one.")
-    return tuple(texts), tuple(map(str, labels))
+    return tuple(texts), tuple(labels)
 
 
 def _column(table: Any, name: Any) -> list[Any]:

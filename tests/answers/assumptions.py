@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from tests.answers._drawn import drawn, whole
 from tests.instances import fig3
 from tests.papers.maxmargin.claims.test_assumption_d import drawn as bent
+from tests.torture.assumption_c import LAWS as c_laws
+from tests.torture.assumption_d import LAWS as d_laws
 from tokenmargin.attention.head_risk import HeadRisk
 from tokenmargin.attention.heads import LinearHead, QuadraticHead, ReLUHead
 from tokenmargin.data import EmbeddedSequences, Selection
@@ -68,7 +71,7 @@ def padded() -> EmbeddedSequences:
 
 MATRIX = np.array([[0.1, 0.05, 0.0], [0.05, -0.1, 0.0], [0.0, 0.0, 0.02]])
 HEADS = {"linear": LinearHead(np.array([2.0, 0.0, 0.0])), "bent": QuadraticHead(MATRIX, np.array([2.0, 0.0, 0.0]))}
-STEEP = ReLUHead(np.eye(3), np.full(3, 4.0), np.array([2.0, 0.3, 0.1]))
+STEEP = ReLUHead(np.eye(3)[[0, 1]] * [[1.0], [0.0]], np.full(2, 4.0), np.array([2.0, -2.0]))
 
 
 def problems() -> dict[str, Callable[[], Any]]:
@@ -81,8 +84,28 @@ def problems() -> dict[str, Callable[[], Any]]:
     found |= {f"C fig3 {x:g}": lambda x=x: of_c(fig3((0.5, x)), one) for x in (1.0, 1.5)}
     found |= {f"D padded {name}": lambda head=head: of_d(HeadRisk(padded(), head)) for name, head in HEADS.items()}
     found |= {f"D bent {number}": lambda number=number: of_d(bent(number)) for number in range(8)}
+    laws = [(law, number) for number in range(8) for law in c_laws]
+    found |= {f"C {law} {number}": partial(of_law, c_laws[law], number, short_c) for law, number in laws}
+    laws = [(law, number) for number in range(6) for law in d_laws if law != "cancelling"]
+    found |= {f"D {law} {number}": partial(of_law, d_laws[law], number, short_d) for law, number in laws}
     found["D without a constant"] = lambda: of_d(HeadRisk(padded(), STEEP))
     return found | {"D with a constant": lambda: of_d(HeadRisk(padded(), STEEP), 0.5)}
+
+
+def of_law(draw: Callable[[np.random.Generator], Any], number: int, answer: Callable[[Any], Any]) -> Any:
+    """The answer to a problem that torture draws."""
+    return answer(draw(np.random.default_rng([40, number])))
+
+
+def short_c(problem: tuple[EmbeddedSequences, Selection]) -> dict[str, Any]:
+    """What does not depend on the number of tokens."""
+    told, long = of_c(*problem), ("twins", "leads", "order", "free", "level", "costly", "carries", "violation")
+    return {key: value for key, value in told.items() if key not in long}
+
+
+def short_d(risk: HeadRisk) -> dict[str, Any]:
+    """Without the points."""
+    return {key: value for key, value in of_d(risk).items() if key != "points"}
 
 
 def halved() -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def problems() -> dict[str, Callable[[], Any]]:
         found[f"bounds {name}"] = partial(bounds, name)
     found |= {f"values {name}": partial(values, name) for name in ("fig1b", "drawn 0")}
     found |= {f"look {name}": partial(looked, name) for name in ("line", "fig1b", "drawn 0")}
-    return found | {"search": searched, "levels": levels}
+    return found | {"search": searched, "levels": levels, "misses": misses, "each from": from_each}
 
 
 def nothing() -> tuple[EmbeddedSequences, None]:
@@ -105,3 +105,25 @@ def searched() -> list[Any]:
 def levels() -> list[Any]:
     """Which levels are known."""
     return [module.known_levels(tilted_path(), some) for some in ((1e2, 1e6), (1e2, 1e9, 1e12))]
+
+
+def misses() -> list[float]:
+    """Of a point that is as good as the competitor but for rounding, of one that is better than best, of none known."""
+    one, level = np.ones(2), np.array([100.0, 1000.0])
+    seen = module.PathSeen(
+        level, np.eye(2), True, bounds=np.array([0.01, 0.001]), off=np.array([0.005, 0.0005]), excess=-level,
+        competitor=-level, probe_levels=level, probe_off=np.array([0.005, 0.0025]), probe_sign=one, probe_excess=-level,
+        probe_q=-level,
+    )  # fmt: skip
+    rounded = replace(seen, excess=seen.competitor + module.SAME_LOG_EXCESS)
+    cases = [seen, rounded, replace(seen, probe_sign=0 * one), replace(seen, probe_sign=np.array([1.0, np.nan]))]
+    cases += [replace(seen, probe_q=seen.probe_q + x) for x in (-0.5, 0.5)]
+    cases += [replace(seen, probe_excess=seen.probe_excess + np.array([0.0, x])) for x in (1e-7, 1e-5)]
+    return [case.miss(0.9, 1.2) for case in cases]
+
+
+def from_each() -> list[Any]:
+    """The search from the max-margin directions, where what was found before is worse, and where it is better."""
+    path, goals = PATHS["drawn 0"](), np.array([50.0, 200.0])
+    axes = path.solution.minimisers * path.solution.margin
+    return [module._each_from(path, goals, axes, (np.ones((2, 3)), np.full(2, x))) for x in (1e3, -1e3)]

@@ -380,7 +380,7 @@ def test_a_file_is_explained_as_csv_and_html(folder, tmp_path):
 
 
 def test_a_file_is_predicted(reviews, folder, tmp_path, capsys):
-    assert run("predict", folder, reviews, "--column", "review") == 0
+    assert run("predict", folder, reviews, "--text", "review") == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert len(rows) == 301
     with reviews.open(newline="", encoding="utf-8") as file:
@@ -405,9 +405,7 @@ def test_a_row_that_cannot_be_read_is_said_beside_the_predictions(folder, tmp_pa
     assert "1 of 2 rows have no text" in captured.err
 
 
-@pytest.mark.parametrize(
-    "given", [("new.cvs.csv",), ("folder/new.txt",), ("new.jsonl.gz",), ("new", "--column", "text")]
-)
+@pytest.mark.parametrize("given", [("new.cvs.csv",), ("folder/new.txt",), ("new.jsonl.gz",), ("new", "--text", "text")])
 def test_a_file_that_is_not_there_is_not_explained_as_a_text(folder, tmp_path, capsys, given):
     assert run("explain", folder, *given, "--html", tmp_path / "a.html") == 2
     assert f"{given[0]} is not there" in capsys.readouterr().err

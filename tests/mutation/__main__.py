@@ -52,6 +52,8 @@ AT_FIRST_SIGHT = 0.85
 LONGEST = 20.0
 #: Asked first of what changes the import: it reads the tolerances of all modules.
 OF_EVERY_MODULE = "tests/test_tolerances.py"
+#: Quick and precise: what proofs, certificates and verdicts answer.
+ANSWERS = "tests/test_answers.py"
 
 
 @cache
@@ -102,7 +104,9 @@ def _within(tests: set[str], seconds: dict[str, float], changed: str, budget: fl
 
     def order(test: str) -> tuple[int, float, str, float, str]:
         file = test.split("::")[0]
-        nearness = 0 if name in file else 1 if file.startswith(f"tests/{Path(changed).parent}") else 2
+        nearness = (
+            0 if name in file or file == ANSWERS else 1 if file.startswith(f"tests/{Path(changed).parent}") else 2
+        )
         return nearness, of_file[file], file, seconds.get(test, 0.0), test
 
     chosen, spent = list[str](), 0.0
@@ -121,6 +125,7 @@ class Judge:
     def __init__(self, suite: Suite, folder: Path, end: float = float("inf"), budget: float = BUDGET) -> None:
         self.suite, self.reach, self.live = suite, read_reach(folder / "reach"), live_functions()
         self.end, self.budget = end, budget
+        self.controls: dict[tuple, str] = {}  #: what fails without a change, by the tests and the way they were run
 
     def __call__(self, mutant: Mutant) -> dict | None:
         """The change and what noticed it; None where no time was left to find out."""
@@ -145,7 +150,10 @@ class Judge:
         """The test that fails with the change, though it and those before it pass without; "" for none."""
         while tests and (by := self._asked(mutant, pairs, tests)):
             asked = tests[: tests.index(by) + 1] if by in tests else tests
-            if not (blamed := self._asked(None, [] if pairs is not None else None, asked)):
+            how = pairs is not None, *asked
+            if how not in self.controls:
+                self.controls[how] = self._asked(None, [] if pairs is not None else None, asked)
+            if not (blamed := self.controls[how]):
                 return by
             if blamed not in tests:
                 return ""

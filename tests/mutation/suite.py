@@ -91,7 +91,7 @@ class Suite:
             self.items |= {item.nodeid: item for item in found}
         whole = {test for test in tests if "::" not in test}
         in_them = [item for name, item in self.items.items() if name.split("::")[0] in whole]
-        return [self.items[test] for test in tests if "::" in test] + in_them
+        return [self.items[test] for test in tests if test in self.items] + in_them
 
     def passes(self, item: pytest.Item, following: pytest.Item | None) -> bool:
         """Run a test, in a child; the one after it says which fixtures are kept."""

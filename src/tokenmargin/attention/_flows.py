@@ -20,15 +20,16 @@ import numpy as np
 
 from tokenmargin.attention._coordinates import Coordinates
 from tokenmargin.attention._exact_logits import SATURATED, is_clear
-from tokenmargin.attention._kinked_ends import FELT, KinkedSplit, kinked_split
-from tokenmargin.attention._kinks import landed
+from tokenmargin.attention._kinked_ends import KinkedSplit, kinked_split
+from tokenmargin.attention._kinks import directions, landed
 from tokenmargin.attention._lane_field import widened
 from tokenmargin.attention._mixed import Split, split
 from tokenmargin.attention._pieces import has_kinks
 from tokenmargin.attention._points import lengths
+from tokenmargin.attention._rails import rails_at
 from tokenmargin.attention._several_blocks import block_flow
 from tokenmargin.attention._size_classes import in_shared_shapes
-from tokenmargin.attention._sliding import followed_pieces, integrate_pieces
+from tokenmargin.attention._sliding import NO_WAY, followed_pieces, integrate_pieces
 from tokenmargin.attention._stacks import Stack, in_few_shapes, stacked, stacks
 from tokenmargin.attention.flow import AWAY, Flow, FlowEnd, integrate
 from tokenmargin.attention.limit import Limit
@@ -55,6 +56,9 @@ NEARER = (27, 20)
 
 #: 1 - cos between the velocities of the two runs above which they have not one limit.
 ONE_VELOCITY = 1e-10
+
+#: How often what is left beside a held part is followed as a problem of its own.
+AGAIN = 12
 
 #: Distance between two finite limits, relative to 1 + |p|, above which they are not one.
 ONE_POINT = 1e-6
@@ -151,22 +155,58 @@ def _beyond(run: Trajectory, system: Any, coordinates: Coordinates, until: float
 
 def _beyond_kinks(run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow) -> Trajectory:
     """The same behind a head with kinks: the rest is a problem of its own until another token regains attention."""
-    while run.outcome is Outcome.STATIONARY and run.n_steps < method.max_steps:
-        parts = kinked_split(system, coordinates.inward(run.points[-1]))
-        if not isinstance(parts, KinkedSplit) or parts.is_whole or parts.why_not is not None:
+    before = None
+    for _ in range(AGAIN):
+        if run.outcome is not Outcome.STATIONARY or run.n_steps >= method.max_steps:
             return run
-        end, inner = _followed_beside(parts, coordinates, run, until, method)
-        path = parts.whole(end.path)
-        back = np.flatnonzero(parts.attention_beside(system, path) > FELT)
-        if not len(back) or len(path) < 2:
+        y = coordinates.inward(run.points[-1])
+        if before is not None and np.abs(y - before).max() <= NO_WAY:
+            return run
+        before = y
+        parts = kinked_split(system, y)
+        if not isinstance(parts, KinkedSplit) or not parts.attracts:
+            onward = _along_rails(run, system, coordinates, until, method)
+            if onward is None:
+                return run
+            run = onward
+            continue
+        if parts.is_whole:
+            return run
+        if parts.vanishing or parts.is_beside or parts.still.dead.any():
+            strong = kinked_split(system, y, parts.at.lasting)
+            if not isinstance(strong, KinkedSplit) or not strong.attracts or strong.is_whole:
+                return run
+            parts, linear, inner = strong, strong.still.pulls, None
+            end = followed_pieces(system, strong.whole(y), until, method, strong.beside(system))
+        else:
+            linear = np.ones(len(parts.kept), dtype=bool)
+            end, inner = _followed_beside(parts, coordinates, run, until, method)
+            end = replace(end, path=parts.whole(end.path))
+        path = parts.known_part(system, end.path, linear)
+        is_cut = len(path) < len(end.path)
+        if not is_cut:
             path[-1] = landed(system, parts.at, path[-1])
-            joined = _joined(run, replace(end, path=path), coordinates)
-            return _beyond(joined, parts.rest, inner, until, method) if joined.outcome is Outcome.STATIONARY else joined
-        cut = max(int(back[0]), 1)
-        apart = replace(end, path=path[: cut + 1], times=end.times[: cut + 1], n_steps=cut)
-        run = _joined(run, apart, coordinates)
-        run = _joined(run, followed_pieces(system, path[cut], until, method), coordinates)
+        run = _joined(run, replace(end, path=path, times=end.times[: len(path)]), coordinates)
+        if is_cut:
+            run = _joined(run, followed_pieces(system, path[-1], until, method), coordinates)
+        elif inner is not None:
+            return _beyond(run, parts.rest, inner, until, method) if run.outcome is Outcome.STATIONARY else run
     return run
+
+
+def _along_rails(
+    run: Trajectory, system: Any, coordinates: Coordinates, until: float, method: Flow
+) -> Trajectory | None:
+    """A run that ended where all that pulls is still, followed along its surfaces; None where it rests there."""
+    y = coordinates.inward(run.points[-1])
+    rails = rails_at(system, directions(system, y), y)
+    if rails is None:
+        return None
+    end = followed_pieces(system, y, until, method, rails)
+    if len(end.path) < 2:
+        return None
+    run = _joined(run, end, coordinates)
+    return run if end.reached else _joined(run, followed_pieces(system, end.path[-1], until, method), coordinates)
 
 
 def _followed_beside(

@@ -36,10 +36,12 @@ from tokenmargin.attention._ends import (
     ends_of,
     separation,
 )
-from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, kinked_split
+from tokenmargin.attention._kinked_ends import AT_REST, KinkedSplit, is_held, split_at
 from tokenmargin.attention._kinked_limit import kinked_limit
+from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import netted, overtakes, split
 from tokenmargin.attention._pieces import has_kinks
+from tokenmargin.attention._rails import rails_at, rests_on_rails
 from tokenmargin.attention._repeats import same_key
 from tokenmargin.attention._stacks import Stack, stacks
 from tokenmargin.attention._stationary import (
@@ -48,7 +50,7 @@ from tokenmargin.attention._stationary import (
     settled_velocity,
     stationarity,
 )
-from tokenmargin.attention.limit import Limit, LimitKind
+from tokenmargin.attention.limit import NOT_YET, Limit, LimitKind
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection, tie_widths
 from tokenmargin.errors import InvalidInputError
@@ -85,11 +87,7 @@ VERDICTS = (
         LimitKind.STALLED,
         "The gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction.",
     ),
-    (
-        LimitKind.STALLED,
-        "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a larger "
-        "Flow(until_norm=...) or more steps.",
-    ),
+    (LimitKind.STALLED, NOT_YET),
 )
 
 
@@ -146,7 +144,11 @@ def _judged(ends: Ends) -> list[Limit]:
     kinked = has_kinks(ends.stack.fields)
     limits = []
     for b, (kind, reason) in enumerate(_verdicts(ends, along, is_far, newton, top_eigenvalue)):
-        if kind is not LimitKind.STALLED and kinked and is_held(ends.stack.one(b)[0], ends.y[b]):
+        if (
+            kind is not LimitKind.STALLED
+            and kinked
+            and (ends.speed[b] == 0 or is_held(ends.stack.one(b)[0], ends.y[b]))
+        ):
             kind = LimitKind.STALLED  # the field was taken on one side of the kinks that hold p
         parts = _mixed(ends, b) if kind is LimitKind.STALLED else None
         if isinstance(parts, Limit):
@@ -210,12 +212,13 @@ def _mixed(ends: Ends, b: int) -> Limit | str | None:
 def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     """The limit behind a head with kinks, if p rests on all or part of the span of the differences; else why not."""
     risk, (system, coordinates) = ends.risks[b], ends.stack.one(b)
-    parts = kinked_split(system, ends.y[b])
+    parts = split_at(system, ends.y[b])
     if parts == AT_REST:
         first = _selection(risk, ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
         return Limit(LimitKind.FINITE, risk, ends.p[b], np.zeros(len(ends.p[b])), first, AT_REST, (0.0,), np.inf)
     if not isinstance(parts, KinkedSplit) or not parts.holds:
-        return parts.why_not if isinstance(parts, KinkedSplit) else parts
+        reason = parts.why_not if isinstance(parts, KinkedSplit) else parts
+        return _on_rails(ends, b, system) or reason
     rest, chosen = None, parts.kept
     if not parts.is_whole:
         rest = _rest(ends, b, parts.rest, coordinates.within(parts.free))
@@ -223,6 +226,29 @@ def _on_kinks(ends: Ends, b: int) -> Limit | str | None:
     finite = coordinates.velocity(parts.held @ parts.finite) / coordinates.kappa
     return kinked_limit(
         parts, rest, risk=risk, point=ends.p[b], finite=finite, selection=_selection(risk, chosen, ends.present[b])
+    )
+
+
+def _on_rails(ends: Ends, b: int, system: Any) -> Limit | None:
+    """The limit if p rests on surfaces on which all that pulls is still; None where it does not."""
+    y = ends.y[b]
+    rails = rails_at(system, directions(system, y), y)
+    found = None if rails is None else rests_on_rails(rails, y)
+    if rails is None or found is None:
+        return None
+    first = _selection(ends.risks[b], ends.logits[b] >= ends.logits[b].max(axis=1, keepdims=True), ends.present[b])
+    return Limit(
+        LimitKind.FINITE,
+        ends.risks[b],
+        ends.p[b],
+        np.zeros(len(ends.p[b])),
+        first,
+        found.reason,
+        (0.0,),
+        np.inf,
+        newton_step=found.newton_step,
+        largest_eigenvalue=found.largest_eigenvalue,
+        kinks=rails.named(found.kinks),
     )
 
 

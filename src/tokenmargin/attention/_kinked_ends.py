@@ -21,6 +21,7 @@ from tokenmargin._types import AnyArray
 from tokenmargin.attention._kinks import directions
 from tokenmargin.attention._mixed import HELD_WEIGHT, NEWTON_STEPS, SPAN_TOLERANCE, Split, groups, merged
 from tokenmargin.attention._pieces import Piece, has_kinks
+from tokenmargin.attention._rails import Rails, Still, rails_at
 from tokenmargin.attention._stationary import NEWTON_TOLERANCE
 from tokenmargin.attention._surfaces import VANISHING, Kinks, Surface, turned
 from tokenmargin.attention.head_risk import HeadField
@@ -31,19 +32,12 @@ from tokenmargin.attention.pair_field import PairField, log_attention
 #: dependent, and of directions outside S.
 RESOLVED = 1e-11
 
-#: What is left of |J| along a surface, relative to that of one side of the kink, that says nothing: it comes from
-#: inputs whose attention has all but settled. In some 70 random problems it was below 2e-10 or above 4e-6.
-FLAT = 1e-9
-
 #: Attention of a token outside the held part from which it is not felt to first order alone, nor hidden by rounding.
 FELT = 1e-6
 
 
-#: Why nothing is said where an input stands twice, with either label.
-OPPOSED = (
-    "Inputs of opposite labels are the same tokens, and cancel wherever the head is 0 on them: p rests on a curve of "
-    "minima, and what is left of the force along it is below rounding."
-)
+#: A share that vanishes is below this where the force is below 1e-12 of all weights.
+NO_SHARE = 1e-9
 
 #: Why p stays where every input is behind units that are off.
 AT_REST = "No unit that is on pulls on p: it stays where it is."
@@ -58,19 +52,40 @@ class KinkedSplit(Split):
     kept: np.ndarray  #: tokens that share the attention of their input, shape (n, T)
     is_whole: bool  #: True if S is the whole span: nothing is left to diverge
     is_beside: bool  #: True if an input attends to tokens that pull on nothing, beside those that it is held by
-    is_opposed: bool  #: True if two inputs of opposite labels are the same tokens with the same keys
+    still: Still  #: inputs by what pulls on p
     at: Kinks  #: the directions of the flow there
 
-    def attention_beside(self, system: HeadField, path: np.ndarray) -> np.ndarray:
-        """Largest attention of an input to other tokens than it shares its own among here, at each point of a path."""
-        return _beside(system, self.kept, path)
+    def known_part(self, system: HeadField, path: np.ndarray, linear: np.ndarray) -> np.ndarray:
+        """The path of what is left up to where one of the inputs felt to first order attends to other tokens again."""
+        back = np.flatnonzero(_beside(system, self.kept | ~linear[:, None], path) > FELT)
+        return path[: max(int(back[0]), 1) + 1] if len(back) else path
+
+    def beside(self, system: HeadField) -> Rails:
+        """What is left beside the held part, kinks of other inputs included: the held inputs are felt to first order.
+
+        Along the rest all tokens of a group have one key, so they act as one: what they are attended to together.
+        """
+        present, tokens = np.isfinite(np.asarray(system.log_multiplicity)), np.asarray(system.tokens)
+        logits = np.asarray(system.log_multiplicity) + system.keys @ self.finite
+        each = [merged(logits, tokens[..., k], self.group) for k in range(tokens.shape[2])]
+        flat, n = np.asarray(system.keys) @ self.free, np.arange(len(present))[:, None]
+        field = replace(
+            system,
+            tokens=np.stack([mean for _, mean in each], axis=2),
+            keys=flat[n, self.group],
+            log_multiplicity=each[0][0],
+            labels=np.where(self.still.is_still, 0.0, np.asarray(system.labels)),
+        )
+        h = self.at.on.shape[1]
+        pinned = {i * h + unit for i in np.flatnonzero(self.still.pulls).tolist() for unit in range(h)}
+        return Rails(field, self.at.on, (), frozenset(pinned), frozenset())
 
     @property
     def vanishing(self) -> tuple[Kink, ...]:
         """Units whose shares tend to 0 or 1, as all that they make up for vanishes, beside others that hold p."""
         if self.at.is_weak:
             return ()
-        return tuple(kink for kink in self.kinks if not VANISHING < kink.share < 1.0 - VANISHING)
+        return tuple(kink for kink in self.kinks if not NO_SHARE < kink.share < 1.0 - NO_SHARE)
 
     @property
     def holds(self) -> bool:
@@ -90,20 +105,43 @@ class KinkedSplit(Split):
                 "An input attends to tokens that pull on nothing, as no unit behind them is on, while others hold p: "
                 "what is left of the force is below rounding, and may change that."
             )
-        if not self.attracts and self.is_opposed:
-            return OPPOSED
         if not self.attracts and self.newton_step <= NEWTON_TOLERANCE:
             return "The least-norm gradient vanishes, but not at a strict local minimum: a saddle, or a flat direction."
         return None
 
 
-def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+def split_at(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
+    """The same, where a share vanishes beside others that hold p: what is left beside these is split once more."""
+    parts = kinked_split(system, y)
+    if not isinstance(parts, KinkedSplit) or not parts.vanishing:
+        return parts
+    strong = kinked_split(system, y, parts.at.lasting)
+    if not isinstance(strong, KinkedSplit) or not strong.holds or strong.is_whole:
+        return parts
+    rails = strong.beside(system)
+    y = strong.whole(y)
+    found = kinked_split(rails.field, y, rails.kinks(y))
+    if not isinstance(found, KinkedSplit) or not found.holds:
+        return parts
+    return replace(
+        found,
+        held=strong.held + found.held,
+        finite=strong.finite + found.finite,
+        newton_step=max(strong.newton_step, found.newton_step),
+        largest_eigenvalue=max(strong.largest_eigenvalue, found.largest_eigenvalue),
+        group=np.take_along_axis(found.group, strong.group, axis=1),
+        kept=np.take_along_axis(found.kept, strong.group, axis=1) & np.isfinite(np.asarray(system.log_multiplicity)),
+        kinks=tuple(sorted(strong.kinks + found.kinks)),
+    )
+
+
+def kinked_split(system: HeadField, y: np.ndarray, kinks: Kinks | None = None) -> KinkedSplit | str | None:
     """The two parts at y; None where no tokens pull on one another, or Newton's method does not settle, or why.
 
     Both parts keep the r coordinates of the system, so that nothing is compiled for their numbers: `held` and `free`
     are projections.
     """
-    kinks = directions(system, y)
+    kinks = directions(system, y) if kinks is None else kinks
     if kinks.nothing_pulls:
         return AT_REST
     differences = _held_differences(system, kinks, y)
@@ -116,12 +154,17 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
     held, free = basis.T @ basis, np.eye(len(y)) - basis.T @ basis
     flat = np.asarray(system.keys) @ free
     group = groups(flat, present)
+    rails = rails_at(system, kinks, y)
+    is_curved = rails is not None and len(rails.units) < len(basis)
     top = np.where(present, flat @ y, -np.inf).argmax(axis=1)
     kept = present & (group == np.take_along_axis(group, top[:, None], axis=1))
     found = _rested(system, kinks, held, y @ held, kept)
     if found is None:
         return None
-    log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, found.scores, group)
+    still = Still.of(system, kinks, y)
+    # What is still is so in all that it attends to, up to rounding, which is not to be felt where the others are weak.
+    scores = np.where(still.is_still[:, None], 0.0, found.scores)
+    log_multiplicity, mean = merged(np.asarray(system.log_multiplicity) + system.keys @ found.x, scores, group)
     n = np.arange(len(group))[:, None]
     rest = PairField(keys=flat[n, group], scores=mean, log_multiplicity=log_multiplicity, loss=system.loss)
     h = kinks.on.shape[1]
@@ -136,24 +179,17 @@ def kinked_split(system: HeadField, y: np.ndarray) -> KinkedSplit | str | None:
         found.x,
         rest,
         found.newton_step,
-        found.largest_eigenvalue,
+        0.0 if is_curved else found.largest_eigenvalue,
         group,
         kinks=tuple(sorted(shares)),
         are_dependent=len(kinks.independent) < len(kinks.held),
         kept=kept,
         at=kinks,
-        is_opposed=_opposed(system),
-        is_beside=bool(_beside(system, kept, y[None])[0] > FELT),
+        still=still,
+        is_beside=bool(_beside(system, kept | still.dead[:, None], y[None])[0] > FELT),
         is_whole=len(basis)
         == len(_spanned(np.where(present[..., None], np.asarray(system.keys), 0.0).reshape(-1, len(y)))),
     )
-
-
-def _opposed(system: HeadField) -> bool:
-    arrays = (system.tokens, system.keys, system.log_multiplicity)
-    flat = np.concatenate([np.asarray(one).reshape(len(system.labels), -1) for one in arrays], axis=1)
-    same = (flat[:, None] == flat[None]).all(axis=2)
-    return bool((same & (system.labels[:, None] != system.labels[None])).any())
 
 
 def _beside(system: HeadField, kept: np.ndarray, path: np.ndarray) -> np.ndarray:
@@ -226,21 +262,19 @@ def _rested(system: HeadField, kinks: Kinks, held: np.ndarray, start: np.ndarray
         move = np.linalg.lstsq(jacobian, -residual, rcond=RESOLVED)[0]
         step = float(np.linalg.norm(move[:r])) / (1.0 + float(np.linalg.norm(x)))
         x, theta = x + held @ move[:r], theta + move[r:]
-    _, jacobian, seen = jax.device_get(_equations(alone, kinks.on, shape, x, theta))
+    # A share that vanishes does so for ever faster than what it makes up for, whatever is left of it here.
+    is_vanishing = np.minimum(theta, 1.0 - theta) < VANISHING
+    _, jacobian, seen = jax.device_get(
+        _equations(alone, kinks.on, shape, x, np.where(is_vanishing, np.round(theta), theta))
+    )
     scores = seen.output[:, None] + np.einsum("ntk,nk->nt", system.tokens - seen.z[:, None], seen.pulls)
-    _, one_side, _ = jax.device_get(_equations(alone, kinks.on, shape, x, np.zeros_like(theta)))
-    basis, size = _spanned(held), float(np.linalg.norm(one_side[:r, :r]))
-    curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T, size)
+    basis = _spanned(held)
+    curvature = _curvature(basis @ jacobian[:r, :r] @ basis.T, jacobian[r : r + k, :r] @ basis.T)
     return _Rested(x, theta[:k], step, curvature, scores)
 
 
-def _curvature(jacobian: np.ndarray, normals: np.ndarray, one_side: float) -> float:
-    """Largest eigenvalue of J along the surfaces, relative to it; -inf where they leave no direction.
-
-    Where the sides of a kink cancel in all of J, what is left of it is rounding, which bends either way: that is told
-    by |J| of one side alone. An input that rests on top of its head pulls nowhere along its surface, and others may
-    fall there for ever.
-    """
+def _curvature(jacobian: np.ndarray, normals: np.ndarray) -> float:
+    """Largest eigenvalue of J along the surfaces, relative to it; -inf where they leave no direction."""
     along = np.eye(len(jacobian))
     if len(normals):
         _, values, right = np.linalg.svd(normals, full_matrices=True)
@@ -249,8 +283,6 @@ def _curvature(jacobian: np.ndarray, normals: np.ndarray, one_side: float) -> fl
         return -np.inf
     inner = along @ jacobian @ along.T
     size = float(np.linalg.norm(inner))
-    if size <= FLAT * one_side:
-        return 0.0
     return float(np.linalg.eigvalsh((inner + inner.T) / 2).max()) / size if size > 0 else 0.0
 
 

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from tokenmargin.attention._kinked_ends import OPPOSED, KinkedSplit, told_kinks
-from tokenmargin.attention.limit import Limit, LimitKind
+from tokenmargin.attention._kinked_ends import KinkedSplit, told_kinks
+from tokenmargin.attention.limit import NOT_YET, Limit, LimitKind
 from tokenmargin.attention.risk import Risk
 from tokenmargin.data import Selection
+
+#: Why nothing is said where a part is held, and what is left has not settled.
+UNSETTLED = (
+    "what still moves p is below 1e-12 of what holds it, and where that goes is not certified: kinks that hold p "
+    "there, or tokens that held inputs attend to on the way, are below the rounding of what is held"
+)
 
 
 def kinked_limit(
@@ -26,10 +32,9 @@ def kinked_limit(
         selection: the tokens that share the attention in the limit.
     """
     told = told_kinks(parts)
-    if rest is not None and rest.stalled and parts.is_opposed:
-        return OPPOSED
     if rest is not None and rest.stalled:
-        return f"{told or 'Pairs cancel'}, and hold part of p; of the rest: {rest.reason}"
+        why = UNSETTLED if rest.reason == NOT_YET else rest.reason
+        return f"{told or 'Pairs cancel'}, and hold part of p; of the rest: {why}"
     if rest is None or rest.finite:
         return Limit(
             LimitKind.FINITE,

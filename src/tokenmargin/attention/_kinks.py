@@ -16,7 +16,7 @@ analysis", 1983.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from tokenmargin.attention._pieces import Piece, Units, has_kinks, log_scale_at, units_at, units_in
-from tokenmargin.attention._surfaces import DEPENDENT, VANISHING, Kinks, Surface, jumps, turned
+from tokenmargin.attention._surfaces import DEPENDENT, VANISHING, Kinks, Surface, along_rails, jumps, turned
 from tokenmargin.attention.head_risk import HeadField
 
 #: 1 - |cos| of two normals below which units share a surface: that of repeated inputs, or of relu(u) and relu(-u).
@@ -113,7 +113,9 @@ def at_pattern(field: Any, y: np.ndarray) -> Any:
     return Piece.of(field, pattern_at(field, y), np.full(4, -1)) if has_kinks(field) else field
 
 
-def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = ()) -> Kinks:
+def directions(
+    field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at: Iterable[int] = (), rails: Sequence[int] = ()
+) -> Kinks:
     """Directions of the flow at y.
 
     Args:
@@ -121,12 +123,16 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
         y: the point, shape (r,).
         on: the pattern of units that are not at their kinks; that at y when absent.
         at: units at their kinks; those whose surface is near when absent.
+        rails: units on whose surfaces p stays whatever pulls on it, with normals that are independent.
     """
     if on is None:
         on = pattern_at(field, y)
         at = near_surfaces(units_at(Piece.of(field, on, np.full(4, -1)), y), y)
-    units = list(at)
-    kinks = _Undecided.of(field, y, on, units).decided()
+    units = [k for k in at if k not in rails]
+    begin = _Undecided.of(field, y, on, units, rails)
+    if begin.log_scale == -np.inf:
+        return _at_rest(on, begin)
+    kinks = begin.decided()
     # What shares that vanish make up for is weak beside what holds p: then that is the scale to decide them on.
     vanishes = np.minimum(kinks.theta, 1.0 - kinks.theta) < VANISHING
     if not units or not vanishes.all():
@@ -134,21 +140,26 @@ def directions(field: HeadField, y: np.ndarray, on: np.ndarray | None = None, at
     weak = turned(kinks.on, kinks.held, np.round(kinks.theta).tolist())
     scale = float(log_scale_at(Piece.of(field, weak, np.full(4, -1)), y))
     if scale == -np.inf:
-        return replace(
-            kinks, on=weak, held=(), theta=np.zeros(0), rows=kinks.rows[:0], velocity=np.zeros(len(y)), log_scale=scale
-        )
+        return _at_rest(weak, begin)
     if scale >= kinks.log_scale - WEAKER:
         return kinks
-    undecided = replace(_Undecided.of(field, y, on, units), on=weak, log_scale=scale)
+    undecided = replace(_Undecided.of(field, y, on, units, rails), on=weak, log_scale=scale)
     found = undecided.decided()
     return replace(found, is_weak=True) if found.is_consistent else kinks
 
 
+def _at_rest(on: np.ndarray, begin: _Undecided) -> Kinks:
+    """Nowhere to go: no unit that is on pulls."""
+    r = len(begin.y)
+    none = np.zeros((0, r))
+    return Kinks(np.round(on), (), np.zeros(0), none, np.zeros(r), -np.inf, 0.0, False, True, begin.rails)
+
+
 def landed(field: HeadField, kinks: Kinks, y: np.ndarray) -> np.ndarray:
     """The point next to y on the surfaces that hold it, by Newton's method."""
-    if not kinks.held:
+    first = [*(surface.units[0] for surface in kinks.held), *kinks.rails]
+    if not first:
         return y
-    first = [surface.units[0] for surface in kinks.held]
     piece = kinks.piece(field)
     for _ in range(LANDINGS):
         units = units_at(piece, y)
@@ -169,10 +180,13 @@ class _Undecided:
     surfaces: list[Surface]
     log_scale: float
     sides: dict[int, float]  #: surfaces that repel, with the side to which p leaves
+    rails: tuple[int, ...] = ()  #: units on whose surfaces p stays
     size: float = 1.0  #: length of the force with every share 0
 
     @classmethod
-    def of(cls, field: HeadField, y: np.ndarray, on: np.ndarray, at: list[int]) -> _Undecided:
+    def of(
+        cls, field: HeadField, y: np.ndarray, on: np.ndarray, at: list[int], rails: Sequence[int] = ()
+    ) -> _Undecided:
         start = np.array(on, dtype=float)
         start.reshape(-1)[at] = 0.5
         units = units_at(Piece.of(field, start, np.full(4, -1)), y)
@@ -180,7 +194,7 @@ class _Undecided:
         sides = [turned(start, surfaces, [side] * len(surfaces)) for side in (0.0, 1.0)]
         # With their shares they may pull on nothing at all.
         scale = max(float(log_scale_at(Piece.of(field, on, np.full(4, -1)), y)) for on in sides)
-        return cls(field, y, start, surfaces, scale, {})
+        return cls(field, y, start, surfaces, scale, {}, tuple(rails))
 
     def decided(self) -> Kinks:
         """Settle repelling surfaces one by one, and shares of the others by least squares, until nothing changes."""
@@ -243,10 +257,11 @@ class _Undecided:
         """(jumps, unit normals of the surfaces, force) with the pattern as it stands."""
         units = units_in(Piece.of(self.field, self.on, np.full(4, -1)), self.y, np.asarray(self.log_scale))
         force = np.asarray(units.force)
+        along = along_rails(units, self.rails)
         normal = np.asarray(units.normal).reshape(-1, len(force))
-        first = normal[[surface.units[0] for surface in self.surfaces]]
+        first = normal[[surface.units[0] for surface in self.surfaces]] @ along
         length = np.linalg.norm(first, axis=1, keepdims=True)
-        return jumps(units, self.surfaces), first / np.maximum(length, 1e-300), force
+        return jumps(units, self.surfaces) @ along, first / np.maximum(length, 1e-300), along @ force
 
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
@@ -278,7 +293,9 @@ class _Undecided:
         holds = np.flatnonzero(is_inside & ~repels).tolist()
         longest = max([float(np.linalg.norm(velocity)), *np.linalg.norm(rows, axis=1)])
         held = tuple(self.surfaces[k] for k in holds)
-        return Kinks(self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, False, True)
+        return Kinks(
+            self.on.copy(), held, theta[holds], rows[holds], velocity, self.log_scale, longest, False, True, self.rails
+        )
 
     def _turn(self, k: int, side: float) -> None:
         self.sides[k] = side

@@ -158,4 +158,10 @@ def has_kinks(field: object) -> bool:
 
 units_at = eqx.filter_jit(lambda piece, y: piece.units(y))
 units_in = eqx.filter_jit(lambda piece, y, log_scale: piece.units(y, log_scale))
-log_scale_at = eqx.filter_jit(lambda piece, y: piece.log_scale(y))
+
+
+@eqx.filter_jit
+def log_scale_at(piece: Piece, y: AnyArray) -> AnyArray:
+    """Logarithm of the weight of all pairs; -inf where none pulls."""
+    signed, log_scale = piece.pair_weights(y)
+    return jnp.where(jnp.any(signed != 0), log_scale, -jnp.inf)

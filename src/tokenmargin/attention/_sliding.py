@@ -19,7 +19,8 @@ import numpy as np
 from tokenmargin._types import AnyArray
 from tokenmargin.attention._kinks import directions, landed, least_norm, near_surfaces, nearness, sided
 from tokenmargin.attention._pieces import Piece, Units, units_at
-from tokenmargin.attention._surfaces import Kinks, jumps, turned
+from tokenmargin.attention._rails import Rails
+from tokenmargin.attention._surfaces import Kinks, along_rails, jumps, turned
 from tokenmargin.attention.flow import Flow, FlowEnd, _attempt, _fresh, _Lane
 from tokenmargin.attention.head_risk import HeadField
 
@@ -53,25 +54,33 @@ def integrate_pieces(
         yield j, followed_pieces(jax.tree.map(lambda x, j=j: x[j], systems), start, float(until[j]), method)
 
 
-def followed_pieces(system: HeadField, start: np.ndarray, until: float, method: Flow) -> FlowEnd:
-    """The end of the flow of one system from its start."""
-    return _Sliding(system, start, until, method).followed()
+def followed_pieces(
+    system: HeadField, start: np.ndarray, until: float, method: Flow, rails: Rails | None = None
+) -> FlowEnd:
+    """The end of the flow of one system from its start, along rails until an input that they are of meets a kink."""
+    return _Sliding(system if rails is None else rails.field, start, until, method, rails).followed()
 
 
 class _Sliding:
     """One flow under way."""
 
-    def __init__(self, field: HeadField, start: np.ndarray, until: float, method: Flow) -> None:
+    def __init__(
+        self, field: HeadField, start: np.ndarray, until: float, method: Flow, rails: Rails | None = None
+    ) -> None:
         self.field, self.method = field, method
+        none: frozenset[int] = frozenset()
+        self.rails, self.pinned = (rails.units, rails.pinned) if rails is not None else ((), none)
+        self.still = rails.others if rails is not None else none
         self.state = replace(_fresh(start, method), until=np.asarray(until, start.dtype))
         self.is_layered = _is_layered(field)
         self.path, self.times, self.events = [start], [0.0], [start]
-        self._go_on(directions(field, start))
+        self._go_on(rails.kinks(start) if rails is not None else directions(field, start))
 
     def followed(self) -> FlowEnd:
         """The end of the flow, with the points passed."""
         while not self.state.finished and self.state.taken < self.method.max_steps:
-            if len(self.kinks.independent) == self.path[0].size or not self._progresses():
+            n_held = len(self.kinks.independent) + len(self.rails)
+            if n_held == self.path[0].size or self.kinks.nothing_pulls or not self._progresses():
                 self.state = replace(self.state, finished=np.asarray(True))
                 break
             self._step()
@@ -96,7 +105,7 @@ class _Sliding:
 
     def _go_on_weakly(self) -> None:
         """Go on where p rests but for what is weak beside the kinks that hold it, on the scale of that."""
-        kinks = directions(self.field, self.path[-1], self.kinks.on, self.kinks.members)
+        kinks = directions(self.field, self.path[-1], self.kinks.on, self.kinks.members, self.rails)
         if kinks.is_weak and not self.kinks.is_weak:
             self.state = replace(self.state, finished=np.asarray(False), step=_fresh(self.path[-1], self.method).step)
             self._go_on(kinks)
@@ -129,18 +138,21 @@ class _Sliding:
 
         step, (y, units) = _first_below(least, length)
         at = sorted({*near_surfaces(units, y), *self.kinks.members})
-        kinks = directions(self.field, y, self.kinks.on, at)
+        met = [k for k in at if k not in self.pinned]
+        kinks = directions(self.field, y, self.kinks.on, met, self.rails)
         y = landed(self.field, kinks, y)
         time = np.asarray(float(self.state.time) + step)
         self.events.append(y)
         after = replace(self.state, y=y, time=time, step=np.asarray(length), taken=state.taken)
         self._pass(after, units)
         self._go_on(kinks)
+        if not self.still.isdisjoint(met):
+            self.state = replace(self.state, finished=np.asarray(True))
 
     def _least(self, units: Units, y: np.ndarray) -> float:
         """Positive while no unit is beyond its surface and no share beyond its bounds: least of all, in their units."""
         inside = sided(units, self.kinks.on)
-        inside[self.kinks.members] = np.inf
+        inside[[*self.kinks.members, *self.pinned]] = np.inf
         least = float(inside.min(initial=np.inf)) / nearness(y) + 0.5
         if not self.kinks.held:
             return least
@@ -148,7 +160,8 @@ class _Sliding:
 
     def _room(self, units: Units, y: np.ndarray) -> float:
         """Least distance of a share from its bounds, negative beyond."""
-        force, rows = units.force, jumps(units, self.kinks.held)
+        along = along_rails(units, self.rails)
+        force, rows = along @ units.force, jumps(units, self.kinks.held) @ along
         on = np.asarray(self.piece.on).reshape(-1)
         theta = on_side = np.array([on[one.units[0]] for one in self.kinks.held])
         if len(self.kinks.independent) == len(rows):
@@ -167,9 +180,10 @@ class _Sliding:
         for _ in range(NEWTON_STEPS):
             on = turned(self.kinks.on, self.kinks.held, np.clip(theta, -1.0, 2.0).tolist())
             units = jax.device_get(units_at(Piece.of(self.field, on, np.full(4, -1)), y))
-            rows = jumps(units, self.kinks.held)
+            along = along_rails(units, self.rails)
+            rows = jumps(units, self.kinks.held) @ along
             size = np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
-            more = np.linalg.lstsq((rows / size[:, None]).T, units.force, rcond=None)[0] / size
+            more = np.linalg.lstsq((rows / size[:, None]).T, along @ units.force, rcond=None)[0] / size
             theta = np.clip(theta, -1.0, 2.0) + more
             if np.abs(more).max() <= SHARE:
                 break
@@ -189,7 +203,7 @@ class _Sliding:
             ends.append(sided(one, self.kinks.on))
             slopes.append(length * sides * (normal @ speed) / size)
         seen = (slopes[0] < 0) & (slopes[1] > 0) & np.isfinite(ends[0]) & np.isfinite(ends[1])
-        seen[self.kinks.members] = False
+        seen[[*self.kinks.members, *self.pinned]] = False
         if not seen.any():
             return False
         x = _INSIDE[:, None]
@@ -199,10 +213,11 @@ class _Sliding:
 
     def _along(self, units: Units) -> np.ndarray:
         """The force along the held surfaces."""
-        rows = units.normal.reshape(-1, units.force.size)[[one.units[0] for one in self.kinks.held]]
+        first = [*(self.kinks.held[k].units[0] for k in self.kinks.independent), *self.rails]
+        rows = units.normal.reshape(-1, units.force.size)[first]
         if not len(rows):
             return np.asarray(units.force)
-        basis = np.linalg.qr(rows[self.kinks.independent].T)[0]
+        basis = np.linalg.qr((rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)).T)[0]
         return np.asarray(units.force - basis @ (basis.T @ units.force))
 
 
@@ -235,7 +250,7 @@ def _first_below(least: Callable[[float], tuple[float, Any]], length: float) -> 
 
 def _is_layered(field: HeadField) -> bool:
     """True if what goes into one unit depends on whether another is on."""
-    head: Any = field.head
+    head: Any = getattr(field.head, "inner", field.head)
     z, h = jnp.cos(jnp.arange(head.width, dtype=float)), head.n_units
     first, second = (np.asarray(head.piece(z, jnp.full(h, side), jnp.zeros(h))[1]) for side in (0.0, 1.0))
     return bool((first != second).any())

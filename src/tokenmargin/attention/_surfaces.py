@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,11 +43,21 @@ class Kinks:
     spread: float  #: length of the longest of what cancels in it: rounding is relative to this
     is_weak: bool  #: True if the scale is that of what held surfaces make up for, far below that of beyond them
     is_consistent: bool  #: False where units of several layers meet and no pattern is carried on by its own velocity
+    rails: tuple[int, ...] = ()  #: units on whose surfaces p stays, whatever pulls on it
 
     @property
     def independent(self) -> list[int]:
         """Numbers of held surfaces whose normals span all of them."""
-        return _independent(self.rows)
+        return independent(self.rows)
+
+    @property
+    def lasting(self) -> Kinks:
+        """The same without surfaces whose shares vanish: their units are on or off."""
+        lasts = (self.theta > VANISHING) & (self.theta < 1.0 - VANISHING)
+        gone = np.flatnonzero(~lasts).tolist()
+        on = turned(self.on, [self.held[k] for k in gone], np.round(self.theta[gone]).tolist())
+        held = tuple(surface for surface, own in zip(self.held, lasts, strict=True) if own)
+        return replace(self, on=on, held=held, theta=self.theta[lasts], rows=self.rows[lasts])
 
     @property
     def named(self) -> tuple[Kink, ...]:
@@ -58,13 +68,13 @@ class Kinks:
     @property
     def piece_units(self) -> np.ndarray:
         """One unit of each independent surface, padded to a multiple of four, so that few sizes are compiled."""
-        first = [self.held[k].units[0] for k in self.independent]
+        first = [*(self.held[k].units[0] for k in self.independent), *self.rails]
         return np.array(first + [-1] * (-len(first) % 4 or (4 if not first else 0)), dtype=np.int64)
 
     @property
     def members(self) -> list[int]:
-        """Every unit of a surface that holds p."""
-        return [unit for surface in self.held for unit in surface.units]
+        """Every unit of a surface that holds p, and rails."""
+        return [*(unit for surface in self.held for unit in surface.units), *self.rails]
 
     @property
     def nothing_pulls(self) -> bool:
@@ -100,7 +110,17 @@ def jumps(units: Units, surfaces: Sequence[Surface]) -> np.ndarray:
     return np.stack(found) if found else np.zeros((0, r))
 
 
-def _independent(rows: np.ndarray) -> list[int]:
+def along_rails(units: Units, rails: Sequence[int]) -> np.ndarray:
+    """The projection on what is orthogonal to the normals of the rails, shape (r, r)."""
+    r = len(units.force)
+    if not len(rails):
+        return np.eye(r)
+    normal = np.asarray(units.normal).reshape(-1, r)[list(rails)]
+    basis = np.linalg.qr((normal / np.linalg.norm(normal, axis=1, keepdims=True)).T)[0]
+    return np.asarray(np.eye(r) - basis @ basis.T)
+
+
+def independent(rows: np.ndarray) -> list[int]:
     """Numbers of rows that span all of them, by Gram and Schmidt."""
     basis, kept = np.zeros((0, rows.shape[1])), list[int]()
     for k, row in enumerate(rows):

@@ -53,10 +53,13 @@ class HeadField(KeyField):
         """psi'(z_i), shape (n, k)."""
         return jax.vmap(jax.grad(self.head))(z)
 
+    def attended(self, p: VectorJ) -> AttendedJ:
+        """z_i = X_i's_i, shape (n, k)."""
+        return jnp.einsum("nt,ntk->nk", jnp.exp(log_attention(self.keys, self.log_multiplicity, p)), self.tokens)
+
     def value(self, p: VectorJ) -> ScalarJ:
         """L(p) = (1/n) sum_i l(Y_i psi(X_i's_i)) [M, (83)]."""
-        s = jnp.exp(log_attention(self.keys, self.log_multiplicity, p))
-        return jnp.mean(self.loss.value(self.signed_output(jnp.einsum("nt,ntk->nk", s, self.tokens))))
+        return jnp.mean(self.loss.value(self.signed_output(self.attended(p))))
 
     def seen(self, p: VectorJ) -> Seen:
         """Attention and slopes at p, and scores to first order around what is attended to: Y psi'(z)'x_t."""
@@ -204,11 +207,7 @@ class HeadRisk(Risk):
 
 _scores = eqx.filter_jit(head_scores)
 _felt_scores = eqx.filter_jit(lambda field, p: field.seen(p).scores)
-_attended = eqx.filter_jit(
-    lambda field, p: jnp.einsum(
-        "nt,ntk->nk", jnp.exp(log_attention(field.keys, field.log_multiplicity, p)), field.tokens
-    )
-)
+_attended = eqx.filter_jit(lambda field, p: field.attended(p))
 
 
 @eqx.filter_jit

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 #: A run whose margin is within this share of the largest goes to it: steps of .1 are so near after some 20,000 of them.
 MARGIN_TOLERANCE = 5e-3
 
+#: Why nothing is said of a run that may only have to go on.
+NOT_YET = (
+    "Neither a common separation speed nor a stationary point was reached yet: follow it further, with a larger "
+    "Flow(until_norm=...) or more steps."
+)
+
 #: The norm in which the flow moves, and most methods.
 EUCLIDEAN = L2()
 

@@ -6,7 +6,7 @@ a word: "not good" contributes what the pair does, beside what "not" and "good" 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
@@ -329,6 +329,8 @@ def _batches(texts: Iterable[Any], size: int) -> Iterator[tuple[str, ...]]:
     """Some texts at a time; what is no text is refused by its place."""
     if isinstance(texts, str | bytes):
         raise InvalidInputError("one text was given where several are expected: put it into a list.")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names"):
+        raise InvalidInputError("a table was given where texts are expected: give its column, such as frame['text'].")
     left, place = iter(texts), 0
     while some := tuple(islice(left, size)):
         for row, text in enumerate(some, start=place):

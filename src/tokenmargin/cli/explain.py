@@ -53,7 +53,9 @@ def add_to(commands: Commands) -> None:
     predict.add_argument("file", type=Path, metavar="FILE", help="a table, or a file with a text a line")
     predict.add_argument("--out", type=Path, metavar="FILE", help="write there instead of printing")
     for parser in (explain, predict):
-        parser.add_argument("--column", metavar="COL", help="the column of texts in a table (default: guessed)")
+        parser.add_argument(
+            "--text", metavar="COL", dest="column", help="the column of texts in a table (default: guessed)"
+        )
     predict.set_defaults(run=_predict)
 
 

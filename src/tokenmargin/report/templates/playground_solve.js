@@ -74,20 +74,22 @@ function attention(input, p) {
 const logSigmoid = (x) => (x > 0 ? -Math.log1p(Math.exp(-x)) : x - Math.log1p(Math.exp(x)));
 
 // Pairs of tokens that pull on p, each with the logarithm of its weight, so that no weight underflows before its
-// direction does, and with the gradient of that logarithm.
-function pull(inputs, p) {
+// direction does, and with the gradient of that logarithm. Behind a bend each input is on the side that `on` says.
+function pull(inputs, p, bend = null, on = []) {
   const pairs = [];
-  inputs.forEach((input) => {
+  inputs.forEach((input, i) => {
     const shares = attention(input, p), mean = (of) => input.reduce((sum, token, t) => sum + Math.exp(shares[t]) * of(token), 0);
-    const x = mean((token) => token.x), y = mean((token) => token.y), output = mean((token) => token.score);
-    const loss = logSigmoid(-output), share = Math.exp(logSigmoid(output));
+    const x = mean((token) => token.x), y = mean((token) => token.y), z = mean((token) => token.score);
+    const rises = bend && on[i] ? 1 - bend.by : 1, output = z - (1 - rises) * (z - (bend ? bend.at : 0));
+    if (rises === 0) return;
+    const loss = logSigmoid(-output) + Math.log(Math.abs(rises)), share = Math.exp(logSigmoid(output)) * rises;
     const rise = [mean((token) => token.score * (token.x - x)), mean((token) => token.score * (token.y - y))];
     for (let s = 0; s < input.length; s++) {
       for (let t = 0; t < s; t++) {
         const a = input[s], b = input[t], gap = a.score - b.score;
         if (gap !== 0 && (a.x !== b.x || a.y !== b.y)) {
           pairs.push({
-            log: shares[s] + shares[t] + loss + Math.log(Math.abs(gap)), sign: Math.sign(gap), row: [a.x - b.x, a.y - b.y],
+            log: shares[s] + shares[t] + loss + Math.log(Math.abs(gap)), sign: Math.sign(gap * rises), row: [a.x - b.x, a.y - b.y],
             slope: [a.x + b.x - 2 * x - share * rise[0], a.y + b.y - 2 * y - share * rise[1]],
           });
         }
@@ -97,10 +99,10 @@ function pull(inputs, p) {
   return pairs;
 }
 
-// Velocity of the flow, minus the gradient over the sum of its weights, of order one however saturated attention is; and
-// its derivative, row by row.
-function force(inputs, p) {
-  const pairs = pull(inputs, p), top = pairs.reduce((most, one) => Math.max(most, one.log), -Infinity);
+// Velocity of the flow, minus the gradient over the sum of its weights, of order one however saturated attention is; its
+// derivative, row by row; and the logarithm of that sum.
+function force(inputs, p, bend = null, on = []) {
+  const pairs = pull(inputs, p, bend, on), top = pairs.reduce((most, one) => Math.max(most, one.log), -Infinity);
   let total = 0;
   const f = [0, 0], mean = [0, 0], product = [0, 0, 0, 0];
   for (const one of pairs) {
@@ -111,9 +113,11 @@ function force(inputs, p) {
       for (let k = 0; k < 2; k++) product[2 * j + k] += weight * one.sign * one.row[j] * one.slope[k];
     }
   }
-  if (!total) return { velocity: [0, 0], derivative: [0, 0, 0, 0] };
+  if (!total) return { velocity: [0, 0], derivative: [0, 0, 0, 0], log: -Infinity };
   const velocity = f.map((one) => one / total);
-  return { velocity, derivative: product.map((one, c) => one / total - velocity[c >> 1] * mean[c & 1] / total) };
+  return {
+    velocity, derivative: product.map((one, c) => one / total - velocity[c >> 1] * mean[c & 1] / total), log: top + Math.log(total),
+  };
 }
 
 // Mean logistic loss; 0 once it underflows.
