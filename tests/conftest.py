@@ -50,17 +50,25 @@ LONGEST = (
     "test_contracts.py",
     "test_docs.py",
     "parallel/test_cluster.py",
-    "test_wheel.py",
-    "training/test_document_batches.py",
     "models/test_kernels.py",
+    "experiments/test_false_models.py",
+    "test_notebook.py",
     "theory/test_evidence.py",
+    "cli/test_fit.py",
+    "attention/test_kinks.py",
+    "report/test_playground_page.py",
+    "training/test_document_batches.py",
+    "test_wheel.py",
+    "test_bad_input.py",
     "papers/maxmargin/claims/test_thm1_4_7_paths.py",
     "report/test_fit_page_browser.py",
+    "attention/test_runs.py",
+    "attention/test_flow.py",
+    "experiments/test_same_bytes.py",
+    "theory/test_krawczyk.py",
     "parallel/test_mesh.py",
     "training/test_train.py",
     "models/test_one_layer.py",
-    "test_bad_input.py",
-    "experiments/test_same_bytes.py",
     "training/test_kills.py",
     "training/test_checkpoint.py",
     "papers/maxmargin/vit/test_image_training.py",
@@ -135,7 +143,7 @@ def rng():
 
 #: Memory maps of a process after which compiled programs are dropped; Linux allows 65,530 unless told otherwise, and a
 #: file of tests makes a few thousand. Dropping takes seconds, and what is still needed is compiled again.
-MANY_MAPS = 40_000
+MANY_MAPS = 50_000
 
 
 @pytest.fixture(scope="module", autouse=True)
