@@ -100,7 +100,8 @@ def searched() -> list[Any]:
     """Newton's method on spheres of two and three dimensions, from points that are no minimisers."""
     rng = np.random.default_rng(2)
     plane = [module._on_sphere(tilted_path(), rng.normal(size=(3, 2)), R) for R in (0.7, 5.0)]
-    return plane + [module._on_sphere(PATHS["drawn 0"](), rng.normal(size=(3, 3)), R) for R in (0.7, 5.0)]
+    # In space the values alone: where they are nearly level, points are known to half the digits.
+    return plane + [module._on_sphere(PATHS["drawn 0"](), rng.normal(size=(3, 3)), R)[1] for R in (0.7, 5.0)]
 
 
 def levels() -> list[Any]:
