@@ -206,12 +206,43 @@ def test_a_piece_is_the_head_itself_at_its_own_pattern(p, rng):
     assert head.n_units == 4
 
 
-def test_what_slides_along_a_surface_for_ever_is_not_called_finite():
-    """An input rests on top of its head, on a curve along which the loss of another falls without end."""
+@pytest.mark.parametrize("number", [6, 104, 139, 174])
+def test_what_slides_along_a_curved_surface_for_ever_is_a_mixed_limit(number):
+    """An input rests on top of its head, on a curve: two of its tokens stay level for ever, the rest is a margin."""
     from tests.report.test_playground_page import bent_problems
 
-    chosen = (6, 49, 104, 174)
-    for number, (keys, scores, head, start) in enumerate(bent_problems(1 + max(chosen), seed=4)):
-        if number in chosen:
-            data = EmbeddedSequences(scores[..., None], np.ones(len(keys), int), np.ones(1), keys=keys)
-            assert not follow(HeadRisk(data, head), start, Flow()).limit.finite
+    *_, (keys, scores, head, start) = bent_problems(number + 1, seed=4)
+    data = EmbeddedSequences(scores[..., None], np.ones(len(keys), int), np.ones(1), keys=keys)
+    limit = follow(HeadRisk(data, head), start, Flow()).limit
+    assert limit.mixed
+    (kink,) = limit.kinks
+    assert kink.share == pytest.approx(1.0 / head.by, abs=1e-6)
+    held = limit.selection.chosen[kink.input]
+    assert held.sum() == 2
+    low, high = sorted(scores[kink.input][held])
+    assert low < head.at < high
+    assert abs(limit.velocity @ np.diff(keys[kink.input][held], axis=0)[0]) < 1e-9
+    assert compare(limit).velocity_error < 1e-9
+
+
+def test_inputs_of_opposite_labels_hold_p_where_the_head_is_zero():
+    """psi = z from -1 to 1 and the same input with either label: p rests where z = 0, as nothing else pulls."""
+    head = ReLUHead([[1.0], [-1.0]], [2.0, 2.0], [0.5, -0.5])
+    data = EmbeddedSequences(np.repeat(LINE, 2, axis=0), [1, -1], [1.0])
+    limit = follow(HeadRisk(data, head), [1.3], Flow()).limit
+    assert limit.finite
+    assert abs(limit.point[0]) < 1e-9
+
+
+def test_a_head_that_bends_nowhere_may_be_a_kinked_head():
+    class Smooth(KinkedHead):
+        @property
+        def width(self):
+            return 1
+
+        def through(self, z, relu):
+            return jnp.tanh(z[0])
+
+    limit = follow(HeadRisk(EmbeddedSequences(LINE, [1], [1.0]), Smooth()), [-0.3], Flow()).limit
+    assert limit.diverges
+    assert limit.kinks == ()

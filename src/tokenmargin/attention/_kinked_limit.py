@@ -13,8 +13,8 @@ from tokenmargin.data import Selection
 
 #: Why nothing is said where a part is held, and what is left has not settled.
 UNSETTLED = (
-    "what still moves p is below 1e-12 of what holds it, and it has not settled: on its way inputs of the held part "
-    "attend to other tokens, so that it is no problem of its own yet"
+    "what still moves p is below 1e-12 of what holds it, and where that goes is not certified: kinks that hold p "
+    "there, or tokens that held inputs attend to on the way, are below the rounding of what is held"
 )
 
 

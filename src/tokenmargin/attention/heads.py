@@ -75,6 +75,10 @@ class Kink:
 Relu = Callable[[AnyArray], AnyArray]
 
 
+#: What goes into the one unit of a head that asks for none: it is never at a kink.
+_NEVER = np.ones(1)
+
+
 class KinkedHead(Head):
     """A piecewise smooth head, to subclass: smooth operations, and `relu` wherever there is a kink.
 
@@ -99,7 +103,7 @@ class KinkedHead(Head):
             return jax.nn.relu(u)
 
         self.through(z, relu)
-        return jnp.concatenate(felt) if felt else jnp.zeros(0)
+        return jnp.concatenate(felt) if felt else _NEVER
 
     @property
     def n_units(self) -> int:
@@ -117,7 +121,7 @@ class KinkedHead(Head):
             return jnp.reshape(on[here] * felt[-1] + lift[here], jnp.shape(u))
 
         value = self.through(z, relu)
-        return value, jnp.concatenate(felt) if felt else jnp.zeros(0)
+        return value, jnp.concatenate(felt) if felt else _NEVER
 
 
 class LinearHead(Head):
