@@ -248,7 +248,8 @@ def publish(out: Path, docs: Path) -> None:
             elif place.name == "manifest.json":
                 write_json(place, placeless(json.loads(source.read_text()), run) | told(folder, made))
             else:
-                write_text(place, source.read_text())
+                lines = source.read_text().splitlines()  # a terminal's lines are filled up with blanks
+                write_text(place, "".join(f"{line.rstrip()}\n".replace(str(folder), "{out}") for line in lines))
         print(target)
 
 

@@ -76,7 +76,6 @@ def by_parts(file: tuple[str, str]) -> list[str]:
 #: Runs of commits that were folded into one later: its tree is not theirs, and their manifests say so. None comes in:
 #: a run that is made again leaves this list.
 FOLDED = {
-    "classifier",
     "embeddings-reading-500",
     "embeddings-reading-500-slow",
     "embeddings-reading-500-slow-two",

@@ -18,6 +18,7 @@ from tests.theory.test_finite_part import random_risk
 from tokenmargin import AttentionRisk
 from tokenmargin.attention import Risk, _ends, _judging, limits_of, logistic
 from tokenmargin.attention._stacks import stacks
+from tokenmargin.data import tie_widths
 from tokenmargin.theory import finite_part
 from tokenmargin.theory._certificate_limits import content_of_limit
 
@@ -98,12 +99,15 @@ def ends(name: str) -> list[Any]:
     said = [own.norm, own.most_spread, own.order, own.present, own.scores]
     other = np.random.default_rng(38).normal(size=own.force.shape)
     unit = own.force / np.where(own.speed > 0, own.speed, 1.0)[:, None]
-    for u in (unit, other):
-        found = _ends.separation(own, own.signed, u)
+    # Scores that tie but for rounding, and just beyond; velocities at which all gaps are small.
+    tie = tie_widths(np.ones_like(own.scores))[:, :, None] * np.array([0.0, 0.5, 1.5, -0.5, -1.5])
+    tied = replace(own, scores=1.0 + tie[:, :, : own.scores.shape[2]])
+    for some, u in ((own, unit), (own, other), (own, 1e-7 * other), (tied, other)):
+        found = _ends.separation(some, some.signed, u)
         kept = {one.name: getattr(found, one.name) for one in fields(found)}
         said.append({key: np.where(np.abs(value) > NOTHING, value, 0.0) for key, value in kept.items()})
         said.append([found.support(b, own.order[b]) for b in range(len(u)) if found.held_back[b].any()])
-        said.append(_judging._come_back(own, found))
+        said.append(_judging._come_back(some, found))
     return said
 
 
@@ -170,4 +174,4 @@ def finite(seed: int) -> dict[str, Any]:
         "odds": part.log_odds(risk, 1, 2, 3),
         "rank": len(part.basis),
     }
-    return told | {"steps": len(steps), "proven": part.proof is not None and part.proof.is_proven}
+    return told | {"steps": steps, "proven": part.proof is not None and part.proof.is_proven}

@@ -73,7 +73,7 @@ def bounds(name: str) -> dict[str, Any]:
     said["bounds"] = [path.bound(level) for level in levels]
     axes = path.solution.minimisers * path.solution.margin
     if len(axes) == 1 or name == "tilted":
-        said["probes"] = module._probes(np.random.default_rng(1), axes, 7.0, 0.05)
+        said["probes"] = [module._probes(np.random.default_rng(1), axes, 7.0, bound) for bound in (0.05, 1.0)]
     return said
 
 
@@ -97,14 +97,17 @@ def looked(name: str) -> dict[str, Any]:
 
 
 def searched() -> list[Any]:
-    """Newton's method on spheres, from points that are no minimisers."""
-    start = np.random.default_rng(2).normal(size=(3, 2))
-    return [module._on_sphere(tilted_path(), start, R) for R in (0.7, 5.0)]
+    """Newton's method on spheres of two and three dimensions, from points that are no minimisers."""
+    rng = np.random.default_rng(2)
+    plane = [module._on_sphere(tilted_path(), rng.normal(size=(3, 2)), R) for R in (0.7, 5.0)]
+    # In space the values alone: where they are nearly level, points are known to half the digits.
+    return plane + [module._on_sphere(PATHS["drawn 0"](), rng.normal(size=(3, 3)), R)[1] for R in (0.7, 5.0)]
 
 
 def levels() -> list[Any]:
     """Which levels are known."""
-    return [module.known_levels(tilted_path(), some) for some in ((1e2, 1e6), (1e2, 1e9, 1e12))]
+    asked = ((tilted_path(), (1e2, 1e6)), (tilted_path(), (1e2, 1e9, 1e12)), (PATHS["drawn 0"](), (1e2, 7e7, 1e8)))
+    return [module.known_levels(path, some) for path, some in asked]
 
 
 def misses() -> list[float]:

@@ -274,7 +274,8 @@ def test_the_readme_explains_a_sentence_as_the_command_does_and_rightly(of_the_p
     for sentence, said in ((shown[1], shown[2]), (wrong[1], f"{wrong[2]} (")):
         capsys.readouterr()
         assert run("explain", of_the_package, sentence) == 0
-        assert " ".join(said.split()) in " ".join(capsys.readouterr().out.split())
+        begin = " ".join(said.split()).removesuffix("...")  # which says that the command goes on
+        assert begin in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ AT_FIRST_SIGHT = 0.85
 #: A test that takes longer is asked only where no quicker one calls the function.
 LONGEST = 20.0
 #: Asked first of what changes the import: it reads the tolerances of all modules.
-OF_EVERY_MODULE = "tests/test_tolerances.py"
+OF_EVERY_MODULE = "tests/test_tolerances.py::test_every_tolerance_is_the_one_in_the_ledger"
 #: Quick and precise: what proofs, certificates and verdicts answer.
 ANSWERS = "tests/test_answers.py"
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -30,6 +31,8 @@ DOES_NOT_END, DIED = "does not end", "dies"
 CLOCK = 8
 #: Bytes that a child may ask for beyond what it begins with: a changed size must not take the machine along.
 MEMORY = 16 * 2**30
+#: Characters of what a child said last that are told of one that died.
+MOST_SAID = 300
 
 
 def in_a_child(work: Callable[[], object], seconds: float, end: float = float("inf")) -> object:
@@ -38,30 +41,36 @@ def in_a_child(work: Callable[[], object], seconds: float, end: float = float("i
     `DOES_NOT_END` if these are used up, or if it is later than `end` by `time.monotonic`.
     """
     mine, theirs = multiprocessing.Pipe(duplex=False)
-    child = os.fork()
-    if not child:
-        try:
-            _alone(seconds)
-            theirs.send(work())
-        finally:
-            os._exit(0)  # threads of XLA need not be waited for
-    theirs.close()
-    answer: object = DOES_NOT_END
-    with contextlib.suppress(EOFError):
-        answer = mine.recv() if mine.poll(max(0.0, min(CLOCK * seconds, end - time.monotonic()))) else DOES_NOT_END
-        seconds = 0
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    mine.close()
-    return f"{DIED}: {status}" if seconds and status != -signal.SIGXCPU else answer
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        child = os.fork()
+        if not child:
+            try:
+                _alone(seconds, errors.fileno())
+                theirs.send(work())
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                os._exit(0)  # threads of XLA need not be waited for
+        theirs.close()
+        answer: object = DOES_NOT_END
+        with contextlib.suppress(EOFError):
+            answer = mine.recv() if mine.poll(max(0.0, min(CLOCK * seconds, end - time.monotonic()))) else DOES_NOT_END
+            seconds = 0
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        mine.close()
+        errors.seek(0)
+        last = errors.read().strip()[-MOST_SAID:]
+    return f"{DIED}: {status} {last}".strip() if seconds and status != -signal.SIGXCPU else answer
 
 
-def _alone(seconds: float) -> None:
+def _alone(seconds: float, errors: int) -> None:
     os.setsid()  # what the tests start is ended with them
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
+    for stream, place in enumerate((nowhere, nowhere, errors)):
+        os.dup2(place, stream)
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 10))
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY, now + MEMORY))

@@ -125,6 +125,7 @@ def test_what_is_missed_beyond_doubt_is_not_excused_by_what_is_not_known():
     assert worst_of([0.0, 1e-12]) == 1e-12
     assert np.isnan(worst_of([0.0, float("nan")]))
     assert worst_of([0.5, float("nan")]) == 0.5
+    assert np.isnan(worst_of([ROUNDING, float("nan")]))
 
 
 @pytest.mark.parametrize("size", [1e6, 1e9, 1e12])
