@@ -27,7 +27,7 @@ from tokenmargin.comparison.comparison import Interval
 from tokenmargin.comparison.methods import METHODS, OURS
 from tokenmargin.data.synthetic import KLevel
 
-#: The law that methods were tried on, and two that none was: long texts of two levels, and levels of unlike sizes.
+#: The law that methods were chosen on; long texts of two levels, that nothing was tried on; and levels of unlike sizes.
 LAWS = {
     "small": SMALL_LAW,
     "long": KLevel(irrelevant=320, sizes=(15, 15), levels=(0.4, 0.25), T=150),
