@@ -261,7 +261,8 @@ class _Undecided:
         normal = np.asarray(units.normal).reshape(-1, len(force))
         first = normal[[surface.units[0] for surface in self.surfaces]] @ along
         length = np.linalg.norm(first, axis=1, keepdims=True)
-        return jumps(units, self.surfaces) @ along, first / np.maximum(length, 1e-300), along @ force
+        with np.errstate(invalid="ignore"):  # a force beyond floats is set aside by whoever asks
+            return jumps(units, self.surfaces) @ along, first / np.maximum(length, 1e-300), along @ force
 
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(jumps, speeds across the surfaces, which repel, shares, velocity) with the pattern as it stands."""
