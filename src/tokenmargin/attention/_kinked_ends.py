@@ -61,7 +61,7 @@ class KinkedSplit(Split):
         return path[: max(int(back[0]), 1) + 1] if len(back) else path
 
     def beside(self, system: HeadField) -> Rails:
-        """What is left beside the held part, kinks of other inputs included: the held inputs are felt to first order.
+        """The rest beside the held part, kinks of other inputs included: the held inputs are felt to first order.
 
         Along the rest all tokens of a group have one key, so they act as one: what they are attended to together.
         """

@@ -58,7 +58,7 @@ class Levelled(KinkedHead):
 
 @dataclass(frozen=True, eq=False)
 class Rails:
-    """What is left beside inputs that are still, and the surfaces on which these hold p."""
+    """The rest beside inputs that are still, and the surfaces on which these hold p."""
 
     field: HeadField  #: without the pull of inputs that are still
     on: np.ndarray  #: units that are on, with the shares of those that hold p
