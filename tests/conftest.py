@@ -143,7 +143,7 @@ def rng():
 
 #: Memory maps of a process after which compiled programs are dropped; Linux allows 65,530 unless told otherwise, and a
 #: file of tests makes a few thousand. Dropping takes seconds, and what is still needed is compiled again.
-MANY_MAPS = 50_000
+MANY_MAPS = 40_000
 
 
 @pytest.fixture(scope="module", autouse=True)
