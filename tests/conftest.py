@@ -4,18 +4,24 @@ import gc
 import os
 from pathlib import Path
 
+import jax
+import pytest
+from hypothesis import HealthCheck, settings
+
+import tests.typechecker  # noqa: F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+
 #: What one process of the tests compiles the others load, and so does the next run: a program's name there is all that
-#: it is made of. JAX reads the settings when it is imported, and children inherit them.
+#: it is made of. Children inherit the settings.
 COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-
-import jax  # noqa: E402
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
-
-import tests.typechecker  # noqa: E402, F401  (named by --jaxtyping-packages in pyproject.toml; it must be loaded by then)
+KEPT = {
+    "jax_compilation_cache_dir": str(COMPILED),
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+for _name, _value in KEPT.items():
+    if _name.upper() not in os.environ:
+        os.environ[_name.upper()] = str(_value)
+        jax.config.update(_name, _value)
 
 #: Bytes of compiled programs beyond which they are thrown away: those of a few dozen states of the package.
 MOST_BYTES_COMPILED = 1_000_000_000

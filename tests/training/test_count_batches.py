@@ -73,3 +73,9 @@ def test_a_batch_is_never_larger_than_the_data_set(rng):
 def test_bad_batch_size(rng, size):
     with pytest.raises(InvalidInputError, match="batch_size must be"):
         count_batches(dataset(rng), size)
+
+
+def test_a_dtype_that_is_no_word_is_refused():
+    data = TokenDataset(np.array([[1, 1], [1, 0]]), [1, -1])
+    with pytest.raises(InvalidInputError, match="float32 or float64"):
+        count_batches(data, 1, "\ud800")

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Float, Int
 
-from tokenmargin._checks import checked, whole_number
+from tokenmargin._checks import checked, float_dtype, whole_number
 from tokenmargin.data.tokens import TokenDataset
 from tokenmargin.models.one_layer import CountBatch
 from tokenmargin.training.examples import in_steps
@@ -137,7 +137,7 @@ def count_batches(dataset: TokenDataset, batch_size: int, dtype: str = "float32"
     B = min(int(batch_size), dataset.n_documents)
     count = _pieces_of(np.diff(dataset.counts.indptr))
     return cut_counts(
-        dataset.counts, dataset.labels, CountSizes(B, _capacity(count, B), int(count.max())), np.dtype(dtype).name
+        dataset.counts, dataset.labels, CountSizes(B, _capacity(count, B), int(count.max())), float_dtype(dtype)
     )
 
 
